@@ -1,0 +1,526 @@
+//! The real machine: one directory of a Linux file system.
+//!
+//! - O1. The directory is opened once; every name is resolved relative to that handle, never
+//!   follows a symbolic link and must be plain (no separator, not `.` or `..`), so that nothing
+//!   outside the directory can be reached, whatever a log or a manifest says.
+//! - O2. Only regular files are opened: no device, no pipe.
+//! - O3. `sync` is one `fdatasync`. It is never repeated, not even after `EINTR` (V3 in `lib.rs`).
+//!
+//! Does not retry or hide failures, and closes without syncing.
+//!
+//! Tested by the unit tests below.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{check_name, DirLock, JoinThread, OpenHow, Vfs, VfsFile, DIRECT_ALIGN};
+
+/// Name of the file whose lock guards the directory.
+pub const LOCK_FILE: &str = "LOCK";
+
+/// Files are created for the owner and readable by the group.
+const FILE_MODE: libc::c_uint = 0o640;
+const DIR_MODE: u32 = 0o750;
+
+/// See the module.
+pub struct OsVfs {
+    dir: OwnedFd,
+}
+
+/// The result of a call that returns -1 and sets `errno`.
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn c_name(name: &str) -> io::Result<CString> {
+    check_name(name)?;
+    CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn open_at(dir: RawFd, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC;
+    loop {
+        // SAFETY: `name` is NUL-terminated and outlives the call; a mode is passed for O_CREAT.
+        match check(unsafe { libc::openat(dir, name.as_ptr(), flags, FILE_MODE) }) {
+            // SAFETY: a descriptor just returned by openat is open and owned by nobody else.
+            Ok(fd) => return Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn stat(fd: RawFd) -> io::Result<libc::stat> {
+    let mut st = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `st` is large enough for the structure that fstat fills.
+    check(unsafe { libc::fstat(fd, st.as_mut_ptr()) })?;
+    // SAFETY: fstat succeeded and so filled it.
+    Ok(unsafe { st.assume_init() })
+}
+
+impl OsVfs {
+    /// The directory `path`, which must exist.
+    pub fn new(path: impl AsRef<Path>) -> io::Result<OsVfs> {
+        let path = CString::new(path.as_ref().as_os_str().as_bytes())
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let dir = open_at(libc::AT_FDCWD, &path, libc::O_RDONLY | libc::O_DIRECTORY)?;
+        Ok(OsVfs { dir })
+    }
+
+    /// The directory `path`, created durably when missing (its parent must exist).
+    pub fn create(path: impl AsRef<Path>) -> io::Result<OsVfs> {
+        use std::os::unix::fs::DirBuilderExt;
+        let path = path.as_ref();
+        match std::fs::DirBuilder::new().mode(DIR_MODE).create(path) {
+            Ok(()) => {
+                let parent = match path.parent() {
+                    Some(p) if !p.as_os_str().is_empty() => p,
+                    _ => Path::new("."),
+                };
+                OsVfs::new(parent)?.sync_dir()?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+        OsVfs::new(path)
+    }
+}
+
+struct OsFile {
+    fd: OwnedFd,
+    direct: bool,
+}
+
+impl OsFile {
+    fn assert_aligned(&self, buf: &[u8], offset: u64) {
+        let bits = buf.as_ptr() as usize | buf.len() | offset as usize;
+        assert!(
+            !self.direct || bits % DIRECT_ALIGN == 0,
+            "direct transfer is not aligned: {} bytes at {offset}",
+            buf.len()
+        );
+    }
+
+    fn fallocate(&self, mode: libc::c_int, offset: u64, len: u64) -> io::Result<()> {
+        let (offset, len) = (off(offset)?, off(len)?);
+        loop {
+            // SAFETY: no memory is passed.
+            match check(unsafe { libc::fallocate(self.fd.as_raw_fd(), mode, offset, len) }) {
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// A file offset as the system calls take it.
+fn off(n: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(n).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn unsupported(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
+}
+
+impl VfsFile for OsFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.assert_aligned(buf, offset);
+        let offset = off(offset)?;
+        // SAFETY: the pointer and length are those of `buf`, which is exclusively borrowed.
+        let n =
+            unsafe { libc::pread(self.fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), offset) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.assert_aligned(buf, offset);
+        let offset = off(offset)?;
+        // SAFETY: the pointer and length are those of `buf`, which is borrowed.
+        let n =
+            unsafe { libc::pwrite(self.fd.as_raw_fd(), buf.as_ptr().cast(), buf.len(), offset) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(stat(self.fd.as_raw_fd())?.st_size as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let len = off(len)?;
+        loop {
+            // SAFETY: no memory is passed.
+            match check(unsafe { libc::ftruncate(self.fd.as_raw_fd(), len) }) {
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match self.fallocate(0, 0, len) {
+            Err(e) if unsupported(&e) => {
+                if self.len()? < len {
+                    self.set_len(len)?;
+                }
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        match self.fallocate(mode, offset, len) {
+            Err(e) if unsupported(&e) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::fdatasync(self.fd.as_raw_fd()) }).map(drop)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
+}
+
+struct OsLock {
+    /// Closing it releases the lock.
+    _file: OwnedFd,
+}
+
+impl DirLock for OsLock {}
+
+struct OsThread(std::thread::JoinHandle<()>);
+
+impl JoinThread for OsThread {
+    fn join(self: Box<Self>) {
+        // A panic of the thread was reported when it happened; whoever depends on its work must
+        // notice that by its own means (poisoning), not here.
+        let _ = self.0.join();
+    }
+}
+
+/// Starts a named thread; panics when the system has no more threads.
+pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Box<dyn JoinThread> {
+    let started = std::thread::Builder::new().name(name.to_string()).spawn(work);
+    Box::new(OsThread(started.expect("cannot start a thread: raise the process's thread limit")))
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid timespec to fill.
+    let done = unsafe { libc::clock_gettime(id, &mut ts) };
+    assert_eq!(done, 0, "the clocks asked for exist on every Linux");
+    Duration::new(u64::try_from(ts.tv_sec).unwrap_or(0), ts.tv_nsec as u32)
+}
+
+pub(crate) fn monotonic() -> Duration {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+pub(crate) fn wall_clock() -> Duration {
+    clock(libc::CLOCK_REALTIME)
+}
+
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0u8; 8];
+    loop {
+        // SAFETY: the pointer and length are those of `bytes`. Up to 256 bytes come whole or not.
+        let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if n == bytes.len() as isize {
+            return u64::from_ne_bytes(bytes);
+        }
+        let e = io::Error::last_os_error();
+        assert_eq!(e.kind(), io::ErrorKind::Interrupted, "getrandom: {e}");
+    }
+}
+
+impl Vfs for OsVfs {
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        // O_NONBLOCK changes nothing for regular files and keeps a pipe from blocking us before O2.
+        let mut flags = libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_NONBLOCK;
+        flags |= if how.write || how.create_new { libc::O_RDWR } else { libc::O_RDONLY };
+        if how.create_new {
+            flags |= libc::O_CREAT | libc::O_EXCL;
+        }
+        let fd = open_at(self.dir.as_raw_fd(), &c_name(name)?, flags)?;
+        if stat(fd.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        // Not O_DIRECT at open: where the file system refuses, the file may be created all the
+        // same.
+        let mut direct = false;
+        if how.direct {
+            // SAFETY: no memory is passed.
+            match check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_DIRECT) }) {
+                Ok(_) => direct = true,
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Arc::new(OsFile { fd, direct }))
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        let name = c_name(name)?;
+        let mut st = MaybeUninit::<libc::stat>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: `name` is NUL-terminated and `st` large enough; it is not read afterwards.
+        let done = check(unsafe {
+            libc::fstatat(self.dir.as_raw_fd(), name.as_ptr(), st.as_mut_ptr(), flags)
+        });
+        match done {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to, dir) = (c_name(from)?, c_name(to)?, self.dir.as_raw_fd());
+        // SAFETY: both names are NUL-terminated and outlive the call.
+        check(unsafe { libc::renameat(dir, from.as_ptr(), dir, to.as_ptr()) }).map(drop)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let name = c_name(name)?;
+        // SAFETY: the name is NUL-terminated and outlives the call.
+        check(unsafe { libc::unlinkat(self.dir.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+    }
+
+    /// Directories and names that are not UTF-8 are left out: they are not ours.
+    fn list(&self) -> io::Result<Vec<String>> {
+        // A description of its own: reading moves its position.
+        let fd = open_at(self.dir.as_raw_fd(), c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let stream = DirStream::new(fd)?;
+        let mut names = Vec::new();
+        while let Some(name) = stream.next()? {
+            names.extend(name);
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::fsync(self.dir.as_raw_fd()) }).map(drop)
+    }
+
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = open_at(self.dir.as_raw_fd(), &c_name(LOCK_FILE)?, flags)?;
+        // flock, not fcntl: it belongs to the open file, so that a second opening by the same
+        // process is refused as well, and closing another handle does not release it.
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
+        Ok(Box::new(OsLock { _file: file }))
+    }
+
+    fn now(&self) -> Duration {
+        monotonic()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        wall_clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        random_u64()
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        Some(spawn(name, work))
+    }
+}
+
+/// An open directory stream.
+struct DirStream(std::ptr::NonNull<libc::DIR>);
+
+impl DirStream {
+    fn new(fd: OwnedFd) -> io::Result<DirStream> {
+        // SAFETY: the descriptor is open; on success the stream owns it, hence the forget.
+        let stream = unsafe { libc::fdopendir(fd.as_raw_fd()) };
+        let stream = std::ptr::NonNull::new(stream).ok_or_else(io::Error::last_os_error)?;
+        std::mem::forget(fd);
+        Ok(DirStream(stream))
+    }
+
+    /// The next entry: `Some(None)` is one to leave out.
+    fn next(&self) -> io::Result<Option<Option<String>>> {
+        // SAFETY: errno belongs to this thread. It tells the end (unchanged) from an error.
+        unsafe { *libc::__errno_location() = 0 };
+        // SAFETY: the stream is open, and no other thread uses it.
+        let entry = unsafe { libc::readdir(self.0.as_ptr()) };
+        if entry.is_null() {
+            return match io::Error::last_os_error() {
+                e if e.raw_os_error() == Some(0) => Ok(None),
+                e => Err(e),
+            };
+        }
+        // SAFETY: readdir returned an entry, valid until the next call; its name ends with NUL.
+        let (kind, name) =
+            unsafe { ((*entry).d_type, CStr::from_ptr((*entry).d_name.as_ptr()).to_str()) };
+        match name {
+            Ok(name) if kind != libc::DT_DIR && name != "." && name != ".." => {
+                Ok(Some(Some(name.to_string())))
+            }
+            _ => Ok(Some(None)),
+        }
+    }
+}
+
+impl Drop for DirStream {
+    fn drop(&mut self) {
+        // SAFETY: opened in `new`, closed once.
+        unsafe { libc::closedir(self.0.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+
+    use super::*;
+    use crate::AlignedBuf;
+
+    fn dir() -> (tempfile::TempDir, OsVfs) {
+        let dir = tempfile::tempdir().unwrap();
+        let vfs = OsVfs::new(dir.path()).unwrap();
+        (dir, vfs)
+    }
+
+    #[test]
+    fn names_that_could_leave_the_directory_are_refused() {
+        let (_dir, vfs) = dir();
+        let long = "x".repeat(256);
+        for name in ["", ".", "..", "a/b", "/etc/passwd", "a\0b", &long] {
+            let kind = vfs.open(name, OpenHow::CREATE).err().unwrap().kind();
+            assert_eq!(kind, io::ErrorKind::InvalidInput, "{name:?}");
+            assert!(vfs.remove(name).is_err());
+            assert!(vfs.rename("a", name).is_err());
+            assert!(vfs.exists(name).is_err());
+        }
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_opened() {
+        let (dir, vfs) = dir();
+        vfs.open("real", OpenHow::CREATE).unwrap();
+        std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
+        assert!(vfs.open("link", OpenHow::READ).is_err());
+        assert!(vfs.exists("link").unwrap());
+        let pipe = CString::new(dir.path().join("pipe").as_os_str().as_bytes()).unwrap();
+        // SAFETY: a valid path.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        let e = vfs.open("pipe", OpenHow::READ).err().unwrap();
+        assert_eq!(e.kind(), io::ErrorKind::InvalidInput);
+        std::os::unix::fs::symlink("/dev/null", dir.path().join(LOCK_FILE)).unwrap();
+        assert!(vfs.lock_dir().is_err());
+    }
+
+    #[test]
+    fn files_read_back_and_names_behave() {
+        let (dir, vfs) = dir();
+        let f = vfs.open("a", OpenHow::CREATE).unwrap();
+        assert!(vfs.open("a", OpenHow::CREATE).is_err());
+        f.write_all_at(b"hello", 10).unwrap();
+        f.sync().unwrap();
+        vfs.sync_dir().unwrap();
+        let mut got = [9u8; 15];
+        f.read_exact_at(&mut got, 0).unwrap();
+        assert_eq!(&got, b"\0\0\0\0\0\0\0\0\0\0hello");
+        assert_eq!(f.read_at(&mut got, 15).unwrap(), 0);
+        vfs.rename("a", "b").unwrap();
+        assert!(vfs.open("a", OpenHow::READ).is_err());
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        assert_eq!(vfs.list().unwrap(), ["b"]);
+        assert_eq!(vfs.list().unwrap(), ["b"], "listing twice sees the same");
+        let read_only = vfs.open("b", OpenHow::READ).unwrap();
+        assert!(read_only.write_at(b"x", 0).is_err());
+        vfs.remove("b").unwrap();
+        assert!(!vfs.exists("b").unwrap());
+        f.set_len(3).unwrap();
+        assert_eq!(f.len().unwrap(), 3);
+    }
+
+    #[test]
+    fn allocated_space_has_its_length_and_holes_read_as_zeros() {
+        let (_dir, vfs) = dir();
+        let f = vfs.open("a", OpenHow::CREATE).unwrap();
+        f.allocate(1 << 20).unwrap();
+        assert_eq!(f.len().unwrap(), 1 << 20);
+        f.write_all_at(&[7; 16384], 0).unwrap();
+        f.punch_hole(4096, 4096).unwrap();
+        let mut got = vec![1; 16384];
+        f.read_exact_at(&mut got, 0).unwrap();
+        assert!(got[..4096].iter().chain(&got[8192..]).all(|&b| b == 7));
+        // A file system may be unable to punch; then the bytes stay.
+        assert!(got[4096..8192].iter().all(|&b| b == 0) || got[4096..8192].iter().all(|&b| b == 7));
+    }
+
+    #[test]
+    fn direct_transfers_work_from_aligned_buffers() {
+        let (_dir, vfs) = dir();
+        let f = vfs.open("a", OpenHow { direct: true, ..OpenHow::CREATE }).unwrap();
+        let mut buf = AlignedBuf::zeroed(8192);
+        buf.fill(3);
+        f.write_all_at(&buf, 4096).unwrap();
+        let mut got = AlignedBuf::zeroed(12288);
+        f.read_exact_at(&mut got, 0).unwrap();
+        assert!(got[..4096].iter().all(|&b| b == 0));
+        assert!(got[4096..].iter().all(|&b| b == 3));
+        if f.is_direct() {
+            let odd = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                let _ = f.write_at(&buf[1..4097], 0);
+            }));
+            assert!(odd.is_err(), "a misaligned direct write is a programmer's mistake");
+        }
+    }
+
+    #[test]
+    fn the_directory_is_locked_once_even_within_a_process() {
+        let (dir, vfs) = dir();
+        let held = vfs.lock_dir().unwrap();
+        let second = OsVfs::new(dir.path()).unwrap().lock_dir().err().unwrap();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        vfs.lock_dir().unwrap();
+    }
+
+    #[test]
+    fn create_makes_the_directory_and_accepts_an_existing_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        assert!(OsVfs::new(&path).is_err());
+        OsVfs::create(&path).unwrap();
+        OsVfs::create(&path).unwrap().open("a", OpenHow::CREATE).unwrap();
+        assert!(OsVfs::create(dir.path().join("x/y")).is_err());
+    }
+
+    #[test]
+    fn clocks_threads_and_random_numbers_come_from_the_machine() {
+        let (_dir, vfs) = dir();
+        let (tx, rx) = std::sync::mpsc::channel();
+        let work = move || tx.send(std::thread::current().name().map(str::to_string)).unwrap();
+        vfs.spawn("frond-test", Box::new(work)).unwrap().join();
+        assert_eq!(rx.recv().unwrap().as_deref(), Some("frond-test"));
+        let before = vfs.now();
+        assert!(vfs.now() >= before);
+        assert!(vfs.wall_clock() > Duration::from_secs(1_600_000_000));
+        assert_ne!(vfs.random_u64(), vfs.random_u64());
+    }
+}
