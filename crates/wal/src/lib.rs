@@ -1,0 +1,72 @@
+//! The log: one stream of records for all tables, durable by group commit.
+//!
+//! ```text
+//! append ──> buffer A ──(leader swaps)──> buffer B ──write──> segment file ──sync──> durable
+//! ```
+//!
+//! - W1. Records are in the log in the order in which `append` returned; LSNs ascend without gaps.
+//! - W2. `sync_to(lsn)` returning `Ok` means that every record ending at or before `lsn` is found
+//!   by every later open, whatever happens to the machine. What open finds is always a prefix of
+//!   what was appended.
+//! - W3. One thread at a time writes and syncs: the leader. It takes all that is buffered, so one
+//!   sync serves every waiting caller. Followers wait; when they wake unserved, one of them leads
+//!   next.
+//! - W4. The first write or sync that fails poisons the log for good: nothing later is
+//!   acknowledged, and nothing is retried (V3 of `frond_vfs`). Open after a restart finds out what
+//!   is there.
+//! - W5. Memory is two buffers of `buffer_bytes`; an append that finds no room writes the buffer
+//!   out.
+//!
+//! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has
+//! the bytes, `segment.rs` the life of the files, `open.rs` recovery, `log.rs` append and group
+//! commit, `check.rs` the offline reader.
+//!
+//! Tested by unit tests in each file and `tests/wal/` (crashes, forged tails, threads); every run
+//! of the simulator goes through it.
+#![forbid(unsafe_code)]
+
+mod check;
+mod format;
+mod log;
+mod open;
+mod record;
+mod recovered;
+mod scan;
+mod segment;
+mod status;
+
+pub use check::{inspect, LogReport, Problem, SegmentReport};
+pub use format::MAX_PAYLOAD;
+pub use log::{Appended, Wal};
+pub use record::{Prepared, Record};
+pub use recovered::Recovered;
+pub use status::WalStatus;
+
+use frond_base::{Error, ErrorKind, Result};
+
+/// How a log is opened.
+#[derive(Clone, Debug)]
+pub struct WalOptions {
+    /// Identity of the database: segments of another one are refused.
+    pub database: u64,
+    /// Size of a segment file, 8 KiB to 1 TiB. May differ from run to run.
+    pub segment_bytes: u64,
+    /// Size of each of the two buffers; at least room for one frame (128 KiB) is taken.
+    pub buffer_bytes: usize,
+    /// Trimmed segments kept for reuse.
+    pub spare_segments: usize,
+}
+
+impl WalOptions {
+    pub fn new(database: u64) -> WalOptions {
+        WalOptions { database, segment_bytes: 64 << 20, buffer_bytes: 8 << 20, spare_segments: 2 }
+    }
+
+    fn validate(&self) -> Result<()> {
+        if (8 << 10..=1 << 40).contains(&self.segment_bytes) {
+            return Ok(());
+        }
+        let what = format!("log segment size {} is not within 8 KiB..1 TiB", self.segment_bytes);
+        Err(Error::new(ErrorKind::InvalidArgument, what))
+    }
+}

@@ -1,0 +1,165 @@
+//! Creating a log, and opening one that may have been cut off at any point.
+//!
+//! What open does, and why it is safe when it is itself cut off:
+//!
+//! 1. Syncs the directory: a rename or removal seen now may not be durable yet (the process died,
+//!    the machine did not), and the steps below build on it.
+//! 2. Reads all headers. They are valid in every crash state (G1 in `segment.rs`) and must chain.
+//! 3. Finds the end: the first position of the last segment that holds no frame. Nothing behind it
+//!    may promise it (see `format.rs`), or it is damage and not the end. Earlier segments are
+//!    promised whole by their successors; [`Recovered`] verifies them as it reads.
+//! 4. Writes the frames that nothing promises once more and syncs them. They were read, but perhaps
+//!    from the cache of the operating system, which after a failed sync holds them as clean: a sync
+//!    alone would succeed without writing them.
+//! 5. Begins a new segment at the end found. This is what keeps torn frames dead: those behind the
+//!    end could verify again as soon as new frames had filled the gap before them, were the segment
+//!    continued. From now on the segment ends where its successor starts, and the leftovers are
+//!    outside the log. Overwriting them in place was rejected: it needs a sync before the first
+//!    append as well, and a crash within it leaves the same problem.
+//! 6. Only then cuts the leftovers off the old file, or removes it when it holds no frame at all.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Lsn, Result};
+use frond_vfs::{OpenHow, Vfs, VfsFile};
+use parking_lot::Mutex;
+
+use crate::format::{SegmentHeader, HEADER_BYTES};
+use crate::log::Wal;
+use crate::recovered::Recovered;
+use crate::scan::{Bad, SegmentReader};
+use crate::segment::{list, log_name, read_full, read_header, sync_dir, Segment, Spares};
+use crate::WalOptions;
+
+/// Bytes written again at a time.
+const COPY_BYTES: usize = 1 << 20;
+/// Leftovers are cut off at a multiple of this, so that no sector with live frames is touched.
+const CUT_ALIGN: u64 = 4096;
+
+impl Wal {
+    /// Makes an empty log that starts at LSN 0, durable on return. There must be none yet.
+    pub fn create(vfs: Arc<dyn Vfs>, opts: WalOptions) -> Result<Wal> {
+        opts.validate()?;
+        let found = list(&*vfs)?;
+        if let Some(&number) = found.segments.first() {
+            let what = format!("{}: a log exists already in this directory", log_name(number));
+            return Err(Error::new(ErrorKind::Exists, what));
+        }
+        sync_dir(&*vfs)?;
+        let mut spares =
+            Spares::adopt(&*vfs, found.spares, opts.segment_bytes, opts.spare_segments)?;
+        let header = SegmentHeader { database: opts.database, number: 1, start: 0, restart: false };
+        let file = spares.begin(&*vfs, &header)?;
+        let segments = VecDeque::from([Segment { number: 1, start: 0 }]);
+        Ok(Wal::start(vfs, opts, segments, Mutex::new(spares), file))
+    }
+
+    /// Opens the log: finds its end, makes it durable and begins a new segment there. The records
+    /// found are handed out by [`Recovered`]. Fails with `Corruption` where the log is damaged
+    /// before a point that was durable once; a torn end is not an error.
+    pub fn open(vfs: Arc<dyn Vfs>, opts: WalOptions) -> Result<(Wal, Recovered)> {
+        opts.validate()?;
+        sync_dir(&*vfs)?;
+        let found = list(&*vfs)?;
+        let Some(&last) = found.segments.last() else {
+            let what = "no log segment (log.*.frl) in the database directory";
+            return Err(Error::new(ErrorKind::NotFound, what));
+        };
+        let mut segments = VecDeque::new();
+        for &number in &found.segments {
+            let (header, _) = read_header(&*vfs, number, Some(opts.database), OpenHow::READ)?;
+            check_chain(segments.back(), &header)?;
+            segments.push_back(Segment { number, start: header.start });
+        }
+        let (header, file) = read_header(&*vfs, last, Some(opts.database), OpenHow::WRITE)?;
+        let mut reader = SegmentReader::new(header, Arc::clone(&file));
+        let (promised, end) = find_end(&mut reader)?;
+        write_again(&*file, &header, promised, end)?;
+
+        let mut spares =
+            Spares::adopt(&*vfs, found.spares, opts.segment_bytes, opts.spare_segments)?;
+        let next =
+            SegmentHeader { database: opts.database, number: last + 1, start: end, restart: true };
+        let new_file = spares.begin(&*vfs, &next)?;
+
+        if end == header.start {
+            // A lost removal does no harm: an empty segment fits in the chain.
+            let name = log_name(last);
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            segments.pop_back();
+        } else {
+            cut_leftovers(&*file, &header, end)?;
+        }
+        let recovered = Recovered::new(Arc::clone(&vfs), opts.database, segments.clone(), end);
+        segments.push_back(Segment { number: last + 1, start: end });
+        let wal = Wal::start(vfs, opts, segments, Mutex::new(spares), new_file);
+        Ok((wal, recovered))
+    }
+}
+
+/// Headers must follow each other: numbers ascend (with gaps where empty segments were removed),
+/// starts never go back.
+fn check_chain(before: Option<&Segment>, header: &SegmentHeader) -> Result<()> {
+    match before {
+        Some(before) if header.start < before.start => Err(Error::corruption(
+            &log_name(header.number),
+            format_args!(
+                "segment header: starts at LSN {}, before its predecessor {} does ({})",
+                header.start,
+                log_name(before.number),
+                before.start
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the last segment. Returns the newest promise in it and the end of the log.
+fn find_end(reader: &mut SegmentReader) -> Result<(Lsn, Lsn)> {
+    let mut promised = reader.header.start;
+    let bad = loop {
+        match reader.frame()? {
+            Ok(frame) => promised = promised.max(frame.header.promised.unwrap_or(0)),
+            Err(bad) => break bad,
+        }
+    };
+    if bad == Bad::Fields {
+        // A torn write cannot make a header that verifies.
+        return Err(reader.corruption(bad.describe()));
+    }
+    let end = reader.position();
+    // Promises read before the end never reach behind it; look at what follows.
+    let promise = reader.find_header(end, |_, h| h.promised.is_some_and(|p| p > end))?;
+    match promise {
+        Some(at) => {
+            let what = format!("{}, but was durable by a later one (LSN {at})", bad.describe());
+            Err(reader.corruption(&what))
+        }
+        None => Ok((promised, end)),
+    }
+}
+
+/// Step 4 of the module's list: makes `[from, to)` durable without trusting the cache.
+fn write_again(file: &dyn VfsFile, header: &SegmentHeader, from: Lsn, to: Lsn) -> Result<()> {
+    let name = log_name(header.number);
+    let mut buf = Vec::new();
+    let mut at = from;
+    while at < to {
+        buf.resize(COPY_BYTES.min((to - at) as usize), 0);
+        let got = read_full(file, &mut buf, header.offset(at))
+            .map_err(|e| Error::io("read", &name, e))?;
+        if got != buf.len() {
+            return Err(Error::corruption(&name, "the file became shorter while it was read"));
+        }
+        file.write_all_at(&buf, header.offset(at)).map_err(|e| Error::io("write to", &name, e))?;
+        at += got as u64;
+    }
+    file.sync().map_err(|e| Error::io("sync", &name, e))
+}
+
+fn cut_leftovers(file: &dyn VfsFile, header: &SegmentHeader, end: Lsn) -> Result<()> {
+    let keep = header.offset(end).next_multiple_of(CUT_ALIGN).max(HEADER_BYTES);
+    let cut = file.len().and_then(|len| if len > keep { file.set_len(keep) } else { Ok(()) });
+    cut.map_err(|e| Error::io("truncate", &log_name(header.number), e))
+}

@@ -1,0 +1,202 @@
+//! Segment files: their names, how they come to be and how they go.
+//!
+//! - G1. A file is prepared under a spare name (`spare.<8 digits>.frl`): created or recycled, its
+//!   header written and synced. Only then is it renamed to its log name, and the directory synced.
+//!   So every file with a log name has a valid header, in every crash state; anything else is
+//!   damage.
+//! - G2. Frames are written to a segment only after that rename is durable.
+//! - G3. Segments go oldest first, each removal durable before the next one, so that no crash
+//!   leaves a gap. A removed segment becomes a spare only when its old name is durably gone (a lost
+//!   rename would otherwise show a recycled file under the old name).
+//!
+//! Recycling matters for speed: writing over blocks that the file system has allocated and written
+//! before needs no change of its metadata, so a sync waits for the data alone.
+
+use std::io;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Lsn, Result};
+use frond_vfs::{OpenHow, Vfs, VfsFile};
+
+use crate::format::{SegmentHeader, HEADER_BYTES};
+
+/// Segment numbers have eight digits in names.
+const MAX_NUMBER: u32 = 99_999_999;
+
+pub fn log_name(number: u32) -> String {
+    format!("log.{number:08}.frl")
+}
+
+fn spare_name(number: u32) -> String {
+    format!("spare.{number:08}.frl")
+}
+
+fn parse(name: &str, prefix: &str) -> Option<u32> {
+    let digits = name.strip_prefix(prefix)?.strip_suffix(".frl")?;
+    (digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| digits.parse().ok())?
+}
+
+/// The files of a log directory.
+pub struct Listing {
+    /// Segment numbers, ascending.
+    pub segments: Vec<u32>,
+    pub spares: Vec<String>,
+}
+
+pub fn list(vfs: &dyn Vfs) -> Result<Listing> {
+    let names = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    let mut segments: Vec<u32> = names.iter().filter_map(|n| parse(n, "log.")).collect();
+    segments.sort_unstable();
+    let spares = names.into_iter().filter(|n| parse(n, "spare.").is_some()).collect();
+    Ok(Listing { segments, spares })
+}
+
+/// Reads and verifies the header of segment `number`; `database` must match when given.
+pub fn read_header(
+    vfs: &dyn Vfs,
+    number: u32,
+    database: Option<u64>,
+    how: OpenHow,
+) -> Result<(SegmentHeader, Arc<dyn VfsFile>)> {
+    let name = log_name(number);
+    let file = vfs.open(&name, how).map_err(|e| Error::io("open", &name, e))?;
+    let mut block = vec![0; HEADER_BYTES as usize];
+    let got = read_full(&*file, &mut block, 0).map_err(|e| Error::io("read", &name, e))?;
+    let header = SegmentHeader::decode(&block[..got], &name)?;
+    if header.number != number {
+        let what = format!("segment header: it is segment {}, renamed or copied", header.number);
+        return Err(Error::corruption(&name, what));
+    }
+    if database.is_some_and(|d| d != header.database) {
+        return Err(Error::corruption(&name, "segment header: it belongs to another database"));
+    }
+    Ok((header, file))
+}
+
+/// Reads until `buf` is full or the file ends; returns the bytes read.
+pub fn read_full(file: &dyn VfsFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// Files ready to become segments, and how to make more.
+pub struct Spares {
+    names: Vec<String>,
+    segment_bytes: u64,
+    /// How many files to keep for reuse.
+    keep: usize,
+}
+
+impl Spares {
+    /// Takes over the spares found at open; surplus ones are deleted.
+    pub fn adopt(
+        vfs: &dyn Vfs,
+        mut names: Vec<String>,
+        segment_bytes: u64,
+        keep: usize,
+    ) -> Result<Spares> {
+        for name in names.drain(keep.min(names.len())..) {
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+        Ok(Spares { names, segment_bytes, keep })
+    }
+
+    /// Makes sure that one spare is there, its space allocated, so that the next rotation is short.
+    pub fn prepare(&mut self, vfs: &dyn Vfs, number: u32) -> Result<()> {
+        if self.names.is_empty() {
+            let name = spare_name(number);
+            self.open_allocated(vfs, &name)?;
+            self.names.push(name);
+        }
+        Ok(())
+    }
+
+    fn open_allocated(&self, vfs: &dyn Vfs, name: &str) -> Result<Arc<dyn VfsFile>> {
+        let file = match vfs.open(name, OpenHow::CREATE) {
+            // A spare, or one whose preparation failed half-way.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => vfs.open(name, OpenHow::WRITE),
+            done => done,
+        };
+        let file = file.map_err(|e| Error::io("open", name, e))?;
+        let sized = file.allocate(self.segment_bytes).and_then(|()| {
+            if file.len()? > self.segment_bytes {
+                file.set_len(self.segment_bytes)?;
+            }
+            Ok(())
+        });
+        sized.map_err(|e| Error::io("allocate", name, e))?;
+        Ok(file)
+    }
+
+    /// Makes the segment that `header` describes (G1). On return it is durable.
+    pub fn begin(&mut self, vfs: &dyn Vfs, header: &SegmentHeader) -> Result<Arc<dyn VfsFile>> {
+        if header.number > MAX_NUMBER {
+            let what = "the log has used up its segment numbers; dump and restore the database";
+            return Err(Error::new(ErrorKind::TooBig, what));
+        }
+        let spare = self.names.pop().unwrap_or_else(|| spare_name(header.number));
+        let file = self.open_allocated(vfs, &spare)?;
+        file.write_all_at(&header.encode(), 0).map_err(|e| Error::io("write to", &spare, e))?;
+        file.sync().map_err(|e| Error::io("sync", &spare, e))?;
+        let name = log_name(header.number);
+        vfs.rename(&spare, &name).map_err(|e| Error::io("rename", &spare, e))?;
+        sync_dir(vfs)?;
+        Ok(file)
+    }
+
+    /// Retires a segment (G3): durably removed on return, its file kept as a spare while there is
+    /// use.
+    pub fn retire(this: &parking_lot::Mutex<Spares>, vfs: &dyn Vfs, number: u32) -> Result<()> {
+        let (name, spare) = (log_name(number), spare_name(number));
+        let wanted = {
+            let spares = this.lock();
+            spares.names.len() < spares.keep && !spares.names.contains(&spare)
+        };
+        if wanted {
+            vfs.rename(&name, &spare).map_err(|e| Error::io("rename", &name, e))?;
+        } else {
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+        sync_dir(vfs)?;
+        if wanted {
+            this.lock().names.push(spare);
+        }
+        Ok(())
+    }
+}
+
+pub fn sync_dir(vfs: &dyn Vfs) -> Result<()> {
+    vfs.sync_dir().map_err(|e| Error::io("sync", "the database directory", e))
+}
+
+/// A segment of the open log.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub number: u32,
+    pub start: Lsn,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_exact_names_are_segments() {
+        assert_eq!(parse("log.00000012.frl", "log."), Some(12));
+        for name in
+            ["log.12.frl", "log.000000012.frl", "log.+0000012.frl", "log.00000012.frl.bak", "x"]
+        {
+            assert_eq!(parse(name, "log."), None, "{name}");
+        }
+        assert_eq!(log_name(12), "log.00000012.frl");
+    }
+}

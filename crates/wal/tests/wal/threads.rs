@@ -1,0 +1,104 @@
+//! Several threads at once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_vfs::{OsVfs, Vfs};
+use frond_wal::{Wal, WalOptions};
+
+use crate::{faulty::FaultyVfs, reopen, small, Rng};
+
+/// Each committer's records, in its order, must come back complete and in the order of their LSNs.
+fn commit_concurrently(vfs: Arc<dyn Vfs>, opts: WalOptions, threads: u64, commits: u64) -> Wal {
+    let wal = Wal::create(Arc::clone(&vfs), opts.clone()).unwrap();
+    let trimmed = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for t in 0..threads {
+            let (wal, trimmed) = (&wal, &trimmed);
+            scope.spawn(move || {
+                let mut rng = Rng(t);
+                for i in 0..commits {
+                    let mut payload = t.to_le_bytes().to_vec();
+                    payload.extend(i.to_le_bytes());
+                    let more = if i % 64 == 0 { 200_000 } else { 200 };
+                    payload.extend(rng.bytes(rng.0 as usize % more));
+                    let at = wal.append(1 + t as u8, &payload).unwrap();
+                    if rng.below(4) == 0 {
+                        wal.write_to(at.end).unwrap();
+                        assert!(wal.written() >= at.end);
+                    }
+                    wal.sync_to(at.end).unwrap();
+                    assert!(wal.durable() >= at.end);
+                    if t == 0 && i == commits / 2 {
+                        let upto = wal.durable() / 2;
+                        wal.trim(upto).unwrap();
+                        trimmed.store(wal.kept_from(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let status = wal.status();
+    assert!(status.syncs <= threads * commits + status.rotations);
+    assert_eq!(status.durable, status.end);
+    drop(wal);
+    let (wal, got) = reopen(&vfs, &opts);
+    let mut next = vec![None; threads as usize];
+    let mut last = trimmed.load(Ordering::Relaxed);
+    for (lsn, end, kind, payload) in got {
+        assert!(lsn >= last && end > lsn);
+        last = end;
+        let t = u64::from_le_bytes(payload[..8].try_into().unwrap());
+        let i = u64::from_le_bytes(payload[8..16].try_into().unwrap());
+        assert_eq!(u64::from(kind), 1 + t);
+        let expected = next[t as usize].replace(i + 1);
+        assert!(expected.is_none_or(|e| e == i), "thread {t}: {i} after {expected:?}");
+    }
+    assert!(next.iter().all(|n| *n == Some(commits)), "{next:?}");
+    println!("{status:?}");
+    wal
+}
+
+#[test]
+fn committers_share_syncs_and_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = Arc::new(OsVfs::new(dir.path()).unwrap());
+    commit_concurrently(vfs, small(1 << 20), 8, 150);
+}
+
+#[test]
+fn two_threads_committing_never_miss_a_wake_up() {
+    // Syncs cost nothing here, so that leaders change as fast as they can.
+    for _ in 0..5 {
+        let vfs = Arc::new(FaultyVfs::new());
+        commit_concurrently(vfs, small(1 << 20), 2, 3000);
+    }
+}
+
+#[test]
+fn a_failing_sync_reaches_every_waiting_committer() {
+    for fail_at in [5, 40, 41, 42, 43, 100] {
+        let vfs = FaultyVfs::new();
+        let opts = small(1 << 20);
+        let wal = Wal::create(Arc::new(vfs.clone()), opts.clone()).unwrap();
+        vfs.fail_call(vfs.calls() + fail_at);
+        let acknowledged = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for t in 0..4u8 {
+                let (wal, acknowledged) = (&wal, &acknowledged);
+                scope.spawn(move || loop {
+                    let Ok(at) = wal.append(1 + t, &[t; 100]) else { return };
+                    if wal.sync_to(at.end).is_err() {
+                        return;
+                    }
+                    acknowledged.fetch_max(at.end, Ordering::Relaxed);
+                });
+            }
+        });
+        assert!(wal.failure().is_some());
+        drop(wal);
+        let vfs: Arc<dyn Vfs> = Arc::new(vfs.crash(fail_at));
+        let (wal, _) = reopen(&vfs, &opts);
+        assert!(wal.end() >= acknowledged.into_inner());
+    }
+}
