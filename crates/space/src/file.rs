@@ -1,0 +1,723 @@
+//! One table's file: blocks that are written once, and checkpoints that name them.
+//!
+//! A block is written to a fresh extent, synced, and named by a log record ("edit") of the caller. It
+//! is never changed. When an edit no longer needs it, it is freed. Now and then a checkpoint writes an
+//! image (block map and the caller's bytes, the trunk) and a header that names it, so that the log can
+//! be trimmed. Recovery is the image of the newest valid header, then the edits of the log after it.
+//!
+//! # Invariants
+//!
+//! - S1. An extent is handed out at most once: at any time it belongs to one block, one image or one
+//!   write or punch under way. `ExtentTree` asserts it.
+//! - S2. A header is written to the slot that is not in use (`format::slot_of`), so a torn write
+//!   leaves the other one whole.
+//! - S3. What recovery may need stays untouched: the image of the newest durable header until a later
+//!   header is durable; a block until the edit that freed it is durable in the log ([`TableFile::release`])
+//!   -- only then no recovery can come to a state that names it.
+//! - S4. Everything read here verifies before it is used: headers, image, block map. Pages are the
+//!   caller's, with the caller's checksums.
+//! - S5. Opening writes the header it chose again and syncs, before anything can be reused: after the
+//!   death of a process the newest header (and the name of a file just created) may be readable and
+//!   yet not durable.
+//! - S6. An image's block map names exactly the blocks that its trunk names. The caller lists them;
+//!   while a [`CheckpointPin`] is held no freed block is released, so all of them are still there, and
+//!   no extent can have passed from one of them to another.
+//! - S7. After a failed sync or header write it is unknown which header a restart will find: nothing
+//!   is written, reused or given back any more.
+//!
+//! # What a crash leaves behind
+//!
+//! 1. During [`TableFile::write_block`], or before the edit that names the block is in the log:
+//!    no image and no edit names the extent; recovery does not count it as used.
+//! 2. After the edit: the block was synced before (caller), recovery adds it.
+//! 3. During a checkpoint before the header write: as 1, for the image's extent.
+//! 4. During the header write: torn, its checksum fails, the other slot is used; its image is
+//!    untouched (S3), the log not yet trimmed. Or whole but not durable: S5.
+//! 5. After the header's sync: the new image is used; the old one's extent is free.
+//! 6. After a free, before its edit is durable: recovery may still name the block; not reused (S3).
+//! 7. After the edit is durable: recovery replays the free before it replays any use of those bytes
+//!    by a later block, as the log has them in that order.
+//!
+//! # Locks
+//!
+//! In this order: `checkpointing` (held through a checkpoint's I/O), `freed`, `space`, `blocks`. The
+//! last three are held for memory work only, except that cutting the file's free tail holds `space`.
+//! Reads take `blocks` shared, and no lock during I/O.
+//!
+//! Not here: when to checkpoint or release, what a block holds, moving blocks.
+//!
+//! Tested by `tests/space`.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId};
+use frond_vfs::{OpenHow, Vfs, VfsFile};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::extent::{aligned, Extent};
+use crate::format::{
+    self, check_image_front, checked_extent, decode_header, decode_image, encode_header,
+    encode_image, image_checksum, slot_of, Header, Identity, ImageRef, Slot, FIRST_EXTENT,
+    HEADER_BYTES, IMAGE_FRONT, MAX_FILE, MAX_IMAGE,
+};
+use crate::io as transfer;
+use crate::space_map::SpaceMap;
+
+/// Stretches punched per turn of the space lock.
+const PUNCH_BATCH: usize = 64;
+/// Stretches punched per checkpoint at most; the rest waits for the next one.
+const PUNCH_MAX: usize = 4096;
+
+/// Which file this is and how to open it.
+#[derive(Clone, Copy, Debug)]
+pub struct TableFileOptions {
+    /// The database's number; a file of another database is refused.
+    pub database: u64,
+    pub table: TableId,
+    /// Bypass the operating system's cache.
+    pub direct: bool,
+    /// For tools: nothing is ever written, not even on opening (S5).
+    pub read_only: bool,
+}
+
+/// What a checkpoint stored.
+#[derive(Debug)]
+pub struct Checkpoint {
+    pub seq: u64,
+    /// Edits from here on are to be replayed.
+    pub lsn: Lsn,
+    /// The caller's bytes.
+    pub image: Vec<u8>,
+}
+
+/// One of the two headers did not verify, and the other one was used.
+#[derive(Clone, Debug)]
+pub struct Fallback {
+    /// Checkpoint LSN of the header that was used.
+    pub lsn: Lsn,
+    /// For the operator's log.
+    pub reason: String,
+}
+
+/// Figures of one file. Bytes unless said otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileStats {
+    pub file_bytes: u64,
+    /// Blocks, images and headers.
+    pub used_bytes: u64,
+    /// Number of holes in front of the last used byte.
+    pub holes: u64,
+    pub hole_bytes: u64,
+    pub largest_hole: u64,
+    /// Number of blocks, the freed ones that wait included.
+    pub blocks: u64,
+    /// Number of freed blocks that wait for [`TableFile::release`].
+    pub waiting_blocks: u64,
+    pub checkpoint_seq: u64,
+    pub checkpoint_lsn: Lsn,
+    pub image_bytes: u64,
+    /// Number of holes that the file system refused to punch.
+    pub punch_failures: u64,
+    /// Memory held by block map and allocator.
+    pub memory_bytes: u64,
+}
+
+/// Freed blocks that wait.
+#[derive(Default)]
+struct Freed {
+    waiting: Vec<(Lsn, BlockId)>,
+    durable: Lsn,
+    pins: u32,
+}
+
+/// An open table file. Shared by all threads.
+pub struct TableFile {
+    name: String,
+    id: Identity,
+    file: Arc<dyn VfsFile>,
+    read_only: bool,
+    recovering: AtomicBool,
+    fallback: Option<Fallback>,
+    next_block: AtomicU64,
+    /// Held through a checkpoint's I/O.
+    checkpointing: Mutex<()>,
+    /// The newest durable header.
+    header: Mutex<Header>,
+    freed: Mutex<Freed>,
+    space: Mutex<SpaceMap>,
+    blocks: RwLock<HashMap<BlockId, Extent>>,
+    failed: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    punch_failures: AtomicU64,
+}
+
+impl TableFile {
+    /// Creates the file; durable, name included, when it returns. `lsn` is the log's end now: what
+    /// happens to the table is logged behind it. A crash leaves either no file of that name or a whole
+    /// one, which opens as a table without a checkpoint. `Exists` when there is one.
+    pub fn create(
+        vfs: &dyn Vfs,
+        name: &str,
+        options: &TableFileOptions,
+        lsn: Lsn,
+    ) -> Result<TableFile> {
+        assert!(!options.read_only, "creating a file for reading only");
+        let io = |doing: &'static str| move |e| Error::io(doing, name, e);
+        if vfs.exists(name).map_err(io("look for"))? {
+            return Err(Error::new(ErrorKind::Exists, format!("{name} exists already")));
+        }
+        // Written whole under another name first, so that the final name never shows half a file.
+        let temporary = format!("{name}.new");
+        if vfs.exists(&temporary).map_err(io("look for"))? {
+            vfs.remove(&temporary).map_err(io("remove the leftover of"))?;
+        }
+        let how = OpenHow { create_new: true, write: true, direct: options.direct };
+        let file = vfs.open(&temporary, how).map_err(io("create"))?;
+        let id = Identity { database: options.database, table: options.table };
+        let header = Header { seq: 0, lsn, image: None };
+        let mut front = encode_header(&header, id);
+        front.resize(FIRST_EXTENT as usize, 0);
+        transfer::write_padded(&*file, name, &front, 0)?;
+        file.sync().map_err(io("sync"))?;
+        vfs.rename(&temporary, name).map_err(io("rename"))?;
+        vfs.sync_dir().map_err(io("sync the directory of"))?;
+        let made = TableFile::assemble(name, options, file, header, FIRST_EXTENT, None);
+        made.recovering.store(false, Ordering::Release);
+        Ok(made)
+    }
+
+    /// Opens the file in recovery: the block map is that of the newest valid checkpoint, returned with
+    /// it (`None`: none was ever written; replay from the table's creation). The caller replays the
+    /// edits of the log with [`TableFile::replay_add`] and [`TableFile::replay_free`], and then must call
+    /// [`TableFile::finish_recovery`] before it writes.
+    ///
+    /// `NotFound` without a file; `UnsupportedFormat` when a newer release wrote it; `Corruption` when
+    /// no header verifies, the image does not, or the file is another table's.
+    pub fn open(
+        vfs: &dyn Vfs,
+        name: &str,
+        options: &TableFileOptions,
+    ) -> Result<(TableFile, Option<Checkpoint>)> {
+        let how = OpenHow { create_new: false, write: !options.read_only, direct: options.direct };
+        let file = vfs.open(name, how).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::NotFound, format!("{name} does not exist"))
+            }
+            _ => Error::io("open", name, e),
+        })?;
+        let id = Identity { database: options.database, table: options.table };
+        let len = file.len().map_err(|e| Error::io("read the length of", name, e))?;
+        if len < FIRST_EXTENT {
+            let what = format!("{len} bytes long, shorter than its two headers ({FIRST_EXTENT})");
+            return Err(Error::corruption(name, what));
+        }
+        let (header, fallback) = choose_header(&*file, name, id)?;
+        let mut opened =
+            TableFile::assemble(name, options, Arc::clone(&file), header, len, fallback);
+        let checkpoint = match header.image {
+            None => None,
+            Some(at) => Some(opened.load_image(&header, at, len)?),
+        };
+        if !options.read_only {
+            let again = encode_header(&header, id);
+            let offset = (slot_of(header.seq) * HEADER_BYTES) as u64;
+            transfer::write_padded(&*file, name, &again, offset)?;
+            file.sync().map_err(|e| Error::io("sync", name, e))?; // S5
+            if header.seq == 0 {
+                // The name as well: creation may have been cut short behind the rename.
+                vfs.sync_dir().map_err(|e| Error::io("sync the directory of", name, e))?;
+            }
+        }
+        Ok((opened, checkpoint))
+    }
+
+    fn assemble(
+        name: &str,
+        options: &TableFileOptions,
+        file: Arc<dyn VfsFile>,
+        header: Header,
+        len: u64,
+        fallback: Option<Fallback>,
+    ) -> TableFile {
+        TableFile {
+            name: name.to_string(),
+            id: Identity { database: options.database, table: options.table },
+            file,
+            read_only: options.read_only,
+            recovering: AtomicBool::new(true),
+            fallback,
+            next_block: AtomicU64::new(1),
+            checkpointing: Mutex::new(()),
+            header: Mutex::new(header),
+            freed: Mutex::default(),
+            space: Mutex::new(SpaceMap::new(len)),
+            blocks: RwLock::default(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            punch_failures: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads and verifies the image and fills block map and allocator from it (S4).
+    fn load_image(&mut self, header: &Header, at: ImageRef, len: u64) -> Result<Checkpoint> {
+        let extent = at.extent();
+        let corrupt = |what: String| {
+            Error::corruption(&self.name, format_args!("image at offset {}: {what}", at.offset))
+        };
+        if extent.end() > len {
+            return Err(corrupt(format!("{} bytes reach behind the file's end {len}", at.len)));
+        }
+        let front = transfer::read(&*self.file, &self.name, at.offset, IMAGE_FRONT)?;
+        check_image_front(&front, &at, self.id, header.seq, &self.name)?;
+        let bytes = transfer::read(&*self.file, &self.name, at.offset, at.len as usize)?;
+        let image = decode_image(&bytes, &at, self.id, header.seq, &self.name)?;
+        let space = self.space.get_mut();
+        if !space.alloc_at(extent) {
+            return Err(corrupt("its extent is not free".into()));
+        }
+        for (block, extent) in &image.blocks {
+            if !space.alloc_at(*extent) {
+                return Err(corrupt(format!("block {block} at {extent} overlaps another extent")));
+            }
+        }
+        *self.blocks.get_mut() = image.blocks.into_iter().collect();
+        *self.next_block.get_mut() = image.next_block;
+        Ok(Checkpoint { seq: header.seq, lsn: header.lsn, image: image.caller })
+    }
+
+    /// The LSN of the newest checkpoint (of the creation before the first).
+    pub fn checkpoint_lsn(&self) -> Lsn {
+        self.header.lock().lsn
+    }
+
+    /// Set when opening found one of two headers damaged; worth a line in the operator's log.
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn table(&self) -> TableId {
+        self.id.table
+    }
+
+    // ---- recovery
+
+    /// Replays an edit that added `block`. `Corruption` when the block is there already or its bytes
+    /// are in use: log and image do not belong together.
+    pub fn replay_add(&self, block: BlockId, extent: Extent) -> Result<()> {
+        self.assert_recovering();
+        let corrupt = |what: &str| {
+            let what = format!("replaying the log: block {block} at {extent}: {what}");
+            Error::corruption(&self.name, what)
+        };
+        let extent = checked_extent(extent.offset, extent.len)
+            .ok_or_else(|| corrupt("impossible extent"))?;
+        if block == BlockId::MAX {
+            return Err(corrupt("impossible block id"));
+        }
+        let mut space = self.space.lock();
+        let mut blocks = self.blocks.write();
+        if blocks.contains_key(&block) {
+            return Err(corrupt("the block exists already"));
+        }
+        if !space.alloc_at(extent) {
+            return Err(corrupt("overlaps an extent in use"));
+        }
+        blocks.insert(block, extent);
+        self.next_block.fetch_max(block + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Replays an edit that removed `block`. `Corruption` when there is no such block.
+    pub fn replay_free(&self, block: BlockId) -> Result<()> {
+        self.assert_recovering();
+        let mut space = self.space.lock();
+        let Some(extent) = self.blocks.write().remove(&block) else {
+            let what = format!("replaying the log: block {block} is removed but was never added");
+            return Err(Error::corruption(&self.name, what));
+        };
+        space.unuse(extent);
+        Ok(())
+    }
+
+    /// Ends recovery; requires that every record replayed is durable in the log (S3: what they freed
+    /// is reusable from here on), and that all edits were replayed, as a later one may name bytes that
+    /// look free now. `log_from` is the start of the log that was replayed.
+    ///
+    /// `Corruption` when a block lies behind the file's end, or when a damaged header forced the use of
+    /// a checkpoint so old that the log no longer leads on from it.
+    pub fn finish_recovery(&self, log_from: Lsn) -> Result<()> {
+        self.assert_recovering();
+        if let Some(fallback) = self.fallback.as_ref().filter(|f| f.lsn < log_from) {
+            let what = format!(
+                "{}; the other header's checkpoint is of LSN {}, and the log begins at {log_from}, \
+                 so changes in between may be lost",
+                fallback.reason, fallback.lsn
+            );
+            return Err(Error::corruption(&self.name, what));
+        }
+        let len = self.file.len().map_err(|e| Error::io("read the length of", &self.name, e))?;
+        let mut space = self.space.lock();
+        if let Some((block, e)) = self.blocks.read().iter().find(|(_, e)| e.end() > len) {
+            let what = format!("block {block} at {e} lies behind the file's end {len}");
+            return Err(Error::corruption(&self.name, what));
+        }
+        space.remember_all_holes();
+        self.recovering.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    fn assert_recovering(&self) {
+        assert!(self.recovering.load(Ordering::Acquire), "replay after recovery");
+    }
+
+    fn assert_writable(&self) {
+        assert!(!self.read_only, "writing to a file opened for reading");
+        assert!(!self.recovering.load(Ordering::Acquire), "writing before the end of recovery");
+    }
+
+    // ---- blocks
+
+    /// A block id that was never used in this file.
+    pub fn next_block(&self) -> BlockId {
+        self.next_block.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Writes a new block (id from [`TableFile::next_block`], not empty), padded with zeros to whole
+    /// units; not synced. The extent belongs into the edit that names the block. After an error the
+    /// block does not exist.
+    pub fn write_block(&self, block: BlockId, bytes: &[u8]) -> Result<Extent> {
+        self.assert_writable();
+        assert!(block < self.next_block.load(Ordering::Relaxed), "an id that was not given out");
+        assert!(!bytes.is_empty(), "a block holds something");
+        self.check_failed()?;
+        let extent = self.alloc(bytes.len() as u64)?;
+        if let Err(e) = transfer::write_padded(&*self.file, &self.name, bytes, extent.offset) {
+            self.space.lock().free(extent); // crash case 1: nothing names it
+            return Err(e);
+        }
+        let before = self.blocks.write().insert(block, extent);
+        assert!(before.is_none(), "block {block} is written twice (S1)");
+        Ok(extent)
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<Extent> {
+        aligned(bytes).and_then(|len| self.space.lock().alloc(len)).ok_or_else(|| {
+            let limit = format!("{}: a file holds at most {MAX_FILE} bytes", self.name);
+            Error::new(ErrorKind::TooBig, limit)
+        })
+    }
+
+    /// Reads `len` bytes at `offset` of a block. They are not verified here (S4). The block must not
+    /// be released before this returns. `Corruption` for a block that is not in the block map or a
+    /// range that is not in the block: both come from bytes that said otherwise.
+    pub fn read(&self, block: BlockId, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let found = self.blocks.read().get(&block).copied();
+        let Some(extent) = found else {
+            let what = format!("block {block} is not in the block map");
+            return Err(Error::corruption(&self.name, what));
+        };
+        if offset.checked_add(len as u64).is_none_or(|end| end > extent.len) {
+            let what = format!("bytes [{offset}, +{len}) are not in block {block} at {extent}");
+            return Err(Error::corruption(&self.name, what));
+        }
+        transfer::read(&*self.file, &self.name, extent.offset + offset, len)
+    }
+
+    /// Where a block lies.
+    pub fn extent(&self, block: BlockId) -> Option<Extent> {
+        self.blocks.read().get(&block).copied()
+    }
+
+    /// Makes all blocks written so far durable. A failure is final (S7).
+    pub fn sync(&self) -> Result<()> {
+        self.check_failed()?;
+        self.file.sync().map_err(|e| self.fail(Error::io("sync", &self.name, e)))
+    }
+
+    /// A block that was written and that no edit ever named is free at once.
+    pub fn discard(&self, block: BlockId) {
+        self.assert_writable();
+        let mut space = self.space.lock();
+        let gone = self.blocks.write().remove(&block);
+        assert!(gone.is_some(), "block {block} is not there to discard");
+        gone.into_iter().for_each(|e| space.free(e));
+    }
+
+    /// Frees a block that an edit removed, whose record ends at `lsn`, and that nobody reads any more;
+    /// may come late. Never blocks on I/O. The bytes are reusable after [`TableFile::release`] of `lsn`.
+    pub fn free(&self, block: BlockId, lsn: Lsn) {
+        self.freed.lock().waiting.push((lsn, block));
+    }
+
+    /// The log is durable up to `durable`: blocks freed by edits that end there or before become
+    /// reusable (S3), unless a checkpoint is under way (S6): then when it is done.
+    pub fn release(&self, durable: Lsn) {
+        let mut freed = self.freed.lock();
+        freed.durable = freed.durable.max(durable);
+        self.settle(freed);
+    }
+
+    fn settle(&self, mut freed: MutexGuard<'_, Freed>) {
+        let unsafe_now = freed.pins > 0
+            || self.recovering.load(Ordering::Acquire)
+            || self.failed.load(Ordering::Acquire);
+        if unsafe_now || freed.waiting.is_empty() {
+            return;
+        }
+        let durable = freed.durable;
+        let mut space = self.space.lock();
+        let mut blocks = self.blocks.write();
+        freed.waiting.retain(|(lsn, block)| {
+            if *lsn > durable {
+                return true;
+            }
+            let gone = blocks.remove(block);
+            assert!(gone.is_some(), "block {block} is freed twice or was never written (S1)");
+            gone.into_iter().for_each(|e| space.free(e));
+            false
+        });
+    }
+
+    // ---- checkpoint
+
+    /// Starts a checkpoint: to be called before the caller takes its image of the trunk (S6). Waits
+    /// for another checkpoint of this file to end. Dropping the pin gives the checkpoint up.
+    pub fn begin_checkpoint(&self) -> CheckpointPin<'_> {
+        self.assert_writable();
+        let alone = self.checkpointing.lock();
+        self.freed.lock().pins += 1;
+        CheckpointPin { file: self, _alone: alone }
+    }
+
+    /// [`TableFile::begin_checkpoint`] and [`CheckpointPin::write`] in one, for a caller whose trunk
+    /// does not change meanwhile (tests, shutdown).
+    pub fn checkpoint(&self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
+        self.begin_checkpoint().write(image, lsn, live)
+    }
+
+    /// Sorted `(block, extent)` of `live`.
+    fn map_of(&self, live: &[BlockId], lsn: Lsn) -> Vec<(BlockId, Extent)> {
+        let gone: std::collections::HashSet<BlockId> = {
+            let freed = self.freed.lock();
+            freed.waiting.iter().filter(|(at, _)| *at <= lsn).map(|(_, b)| *b).collect()
+        };
+        let blocks = self.blocks.read();
+        let mut map: Vec<(BlockId, Extent)> = Vec::with_capacity(live.len());
+        for block in live {
+            assert!(!gone.contains(block), "block {block} was removed before LSN {lsn} (S6)");
+            let extent = blocks.get(block).copied();
+            assert!(extent.is_some(), "block {block} is named by the image but released (S6)");
+            map.extend(extent.map(|e| (*block, e)));
+        }
+        map.sort_unstable();
+        map
+    }
+
+    /// Makes image and header durable; returns the old image's extent, which is free now.
+    fn write_checkpoint(
+        &self,
+        caller: &[u8],
+        lsn: Lsn,
+        live: &[BlockId],
+    ) -> Result<Option<Extent>> {
+        let current = *self.header.lock();
+        assert!(lsn >= current.lsn, "checkpoints advance");
+        self.check_failed()?;
+        let seq = current.seq + 1;
+        let map = self.map_of(live, lsn);
+        let next_block = self.next_block.load(Ordering::Relaxed);
+        let image = encode_image(self.id, seq, next_block, &map, caller);
+        if image.len() as u64 > MAX_IMAGE {
+            let what = format!("{}: a checkpoint image of {} bytes", self.name, image.len());
+            return Err(Error::new(ErrorKind::TooBig, what));
+        }
+        let extent = self.alloc(image.len() as u64)?;
+        if let Err(e) = transfer::write_padded(&*self.file, &self.name, &image, extent.offset) {
+            self.space.lock().free(extent); // crash case 3: no header names it
+            return Err(e);
+        }
+        let at = ImageRef {
+            offset: extent.offset,
+            len: image.len() as u64,
+            checksum: image_checksum(&image, self.id, seq),
+        };
+        debug_assert_eq!(at.extent(), extent);
+        let header = Header { seq, lsn, image: Some(at) };
+        self.sync()?;
+        let slot = slot_of(seq);
+        assert_ne!(slot, slot_of(current.seq), "the slot in use is not overwritten (S2)");
+        let bytes = encode_header(&header, self.id);
+        transfer::write_padded(&*self.file, &self.name, &bytes, (slot * HEADER_BYTES) as u64)
+            .map_err(|e| self.fail(e))?;
+        self.sync()?;
+        *self.header.lock() = header;
+        Ok(current.image.map(|at| at.extent()))
+    }
+
+    // ---- space
+
+    /// Cuts the file's free tail and punches what was freed and not reused; checkpoints do it, too.
+    /// Returns how many bytes the file system got back.
+    pub fn give_back(&self) -> Result<u64> {
+        self.assert_writable();
+        let mut given = 0;
+        if self.failed.load(Ordering::Acquire) {
+            return Ok(given); // S7
+        }
+        {
+            // Under the lock: a block allocated behind the cut meanwhile would lose its bytes.
+            let mut space = self.space.lock();
+            if let Some(len) = space.truncate_to() {
+                let shorten = self.file.set_len(len);
+                shorten.map_err(|e| Error::io("shorten", &self.name, e))?;
+                given += space.file_len() - len;
+                space.truncated(len);
+            }
+        }
+        let mut punched = 0;
+        while punched < PUNCH_MAX {
+            let taken = self.space.lock().take_punchable(PUNCH_BATCH);
+            if taken.is_empty() {
+                break;
+            }
+            for hole in &taken {
+                match self.file.punch_hole(hole.offset, hole.len) {
+                    Ok(()) => given += hole.len,
+                    // Space is only lent for longer; not worth an error.
+                    Err(_) => drop(self.punch_failures.fetch_add(1, Ordering::Relaxed)),
+                }
+            }
+            punched += taken.len();
+            self.space.lock().punched(&taken);
+        }
+        Ok(given)
+    }
+
+    pub fn stats(&self) -> FileStats {
+        let header = *self.header.lock();
+        let waiting = self.freed.lock().waiting.len();
+        let space = self.space.lock();
+        let tree = space.tree();
+        let blocks = self.blocks.read();
+        let map = blocks.capacity() * (std::mem::size_of::<(BlockId, Extent)>() + 1);
+        FileStats {
+            file_bytes: space.file_len(),
+            used_bytes: tree.used(),
+            holes: tree.holes() as u64,
+            hole_bytes: tree.tail() - tree.used(),
+            largest_hole: tree.largest_hole(),
+            blocks: blocks.len() as u64,
+            waiting_blocks: waiting as u64,
+            checkpoint_seq: header.seq,
+            checkpoint_lsn: header.lsn,
+            image_bytes: header.image.map_or(0, |i| i.len),
+            punch_failures: self.punch_failures.load(Ordering::Relaxed),
+            memory_bytes: (space.memory_bytes() + map) as u64,
+        }
+    }
+
+    /// All blocks by offset, freed ones that wait included; for `frond check`.
+    pub fn used_extents(&self) -> Vec<(BlockId, Extent)> {
+        let mut all: Vec<_> = self.blocks.read().iter().map(|(b, e)| (*b, *e)).collect();
+        all.sort_unstable_by_key(|(_, e)| e.offset);
+        all
+    }
+
+    /// Where the checkpoint image lies.
+    pub fn image_extent(&self) -> Option<Extent> {
+        self.header.lock().image.map(|i| i.extent())
+    }
+
+    // ---- failure
+
+    /// Latches the first failure (S7) and returns it.
+    fn fail(&self, error: Error) -> Error {
+        let mut failure = self.failure.lock();
+        failure.get_or_insert_with(|| error.duplicate());
+        self.failed.store(true, Ordering::Release);
+        error
+    }
+
+    fn check_failed(&self) -> Result<()> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let failure = self.failure.lock();
+        let first = failure.as_ref().map_or("", |e| e.message());
+        let what = format!("{}: an earlier write failed; restart the server: {first}", self.name);
+        Err(Error::new(ErrorKind::Poisoned, what))
+    }
+}
+
+/// A checkpoint under way: while it is held no freed block is released.
+pub struct CheckpointPin<'a> {
+    file: &'a TableFile,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl CheckpointPin<'_> {
+    /// Writes the checkpoint; durable when it returns. `image` is the trunk as of `lsn`, taken after the
+    /// pin; `live` are the blocks it names, each once. Then space is given back.
+    ///
+    /// A full disk leaves the file as it was; a failed sync or header write is final (S7).
+    pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
+        let old = self.file.write_checkpoint(image, lsn, live)?;
+        if let Some(extent) = old {
+            self.file.space.lock().free(extent); // S3: a later header is durable
+        }
+        let file = self.file;
+        drop(self);
+        // The checkpoint is durable; what cannot be given back now can be later.
+        let _ = file.give_back();
+        Ok(())
+    }
+}
+
+impl Drop for CheckpointPin<'_> {
+    fn drop(&mut self) {
+        let mut freed = self.file.freed.lock();
+        freed.pins -= 1;
+        self.file.settle(freed);
+    }
+}
+
+/// Reads both header slots and picks the newest that verifies.
+fn choose_header(
+    file: &dyn VfsFile,
+    name: &str,
+    id: Identity,
+) -> Result<(Header, Option<Fallback>)> {
+    let bytes = transfer::read(file, name, 0, 2 * HEADER_BYTES)?;
+    let first = decode_header(&bytes[..HEADER_BYTES], 0, id, name)?;
+    let second = decode_header(&bytes[HEADER_BYTES..], 1, id, name)?;
+    match (first, second) {
+        // Sequences differ: their lowest bit is the slot.
+        (Slot::Valid(a), Slot::Valid(b)) => Ok((if a.seq > b.seq { a } else { b }, None)),
+        (Slot::Valid(a), Slot::Invalid(_))
+            if a.seq == 0 && bytes[HEADER_BYTES..].iter().all(|b| *b == 0) =>
+        {
+            Ok((a, None)) // never checkpointed
+        }
+        (Slot::Valid(h), Slot::Invalid(why)) => Ok((h, Some(fell_back(&h, HEADER_BYTES, &why)))),
+        (Slot::Invalid(why), Slot::Valid(h)) => Ok((h, Some(fell_back(&h, 0, &why)))),
+        (Slot::Invalid(a), Slot::Invalid(b)) => Err(Error::corruption(
+            name,
+            format_args!(
+                "neither header verifies (at offset 0: {a}; at offset {}: {b})",
+                format::HEADER_BYTES
+            ),
+        )),
+    }
+}
+
+fn fell_back(used: &Header, damaged: usize, why: &str) -> Fallback {
+    let reason = format!("the header at offset {damaged} does not verify ({why})");
+    Fallback { lsn: used.lsn, reason }
+}

@@ -1,0 +1,28 @@
+//! One file per table: runs in blocks, two headers, a checkpoint image, and an allocator that finds
+//! holes in O(log n) and gives space back.
+//!
+//! - `format`: the bytes of headers and images, and nothing else.
+//! - [`ExtentTree`]: which bytes are in use; [`LinearFirstFit`] is what it is measured against
+//!   ([`bench`]).
+//! - [`TableFile`]: blocks, checkpoints and recovery, with the rules that make them safe in a crash.
+//!
+//! What a block or an image holds is the caller's business; neither trunk nor log is known here.
+//!
+//! Tested by the unit tests of each file and by `tests/space` (crash points, damage, races).
+#![forbid(unsafe_code)]
+
+pub mod bench;
+mod extent;
+mod extent_tree;
+mod file;
+mod format;
+mod io;
+mod linear;
+mod space_map;
+#[cfg(test)]
+mod testing;
+
+pub use extent::{aligned, Extent, EXTENT_ALIGN};
+pub use extent_tree::ExtentTree;
+pub use file::{Checkpoint, CheckpointPin, Fallback, FileStats, TableFile, TableFileOptions};
+pub use linear::LinearFirstFit;
