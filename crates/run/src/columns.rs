@@ -1,0 +1,156 @@
+//! Columns of a page: whole numbers, frame-of-reference coded and bit-packed in groups of 128
+//! entries.
+//!
+//! Each group has a header of one size (so that a group is found without walking), and for every
+//! column a base (the smallest number of the group) and the bit width of what is stored above it. A
+//! column that is constant in a group takes no bits there. Reading one number is O(columns); the
+//! groups are small because the fields behind the first one of a sorted key correlate only over
+//! short distances.
+
+use crate::bits::{self, packed_bytes};
+use crate::format::KeyShape;
+
+/// Entries of a group.
+pub(crate) const GROUP: usize = 128;
+
+/// Key fields, or key ends; sequence; value end; kind.
+pub(crate) const MAX_COLUMNS: usize = KeyShape::MAX_FIELDS + 3;
+
+/// The columns of a page: how many bytes the base of each takes (the column's numbers fit in that
+/// many).
+#[derive(Clone, Copy)]
+pub(crate) struct Columns {
+    n: u8,
+    bytes: [u8; MAX_COLUMNS],
+}
+
+impl Columns {
+    pub(crate) fn new() -> Columns {
+        Columns { n: 0, bytes: [0; MAX_COLUMNS] }
+    }
+
+    /// Adds a column of numbers that fit in `bytes` (1..=8) bytes; returns its position.
+    pub(crate) fn add(&mut self, bytes: u8) -> usize {
+        debug_assert!((1..=8).contains(&bytes));
+        self.bytes[usize::from(self.n)] = bytes;
+        self.n += 1;
+        usize::from(self.n) - 1
+    }
+
+    pub(crate) fn list(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.n)]
+    }
+
+    /// Bytes of a group header: data offset (u32), then base and width (u8) per column.
+    pub(crate) fn header_bytes(&self) -> usize {
+        4 + self.list().iter().map(|b| usize::from(*b) + 1).sum::<usize>()
+    }
+}
+
+/// One column within one group.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GroupColumn {
+    pub(crate) base: u64,
+    pub(crate) width: u32,
+    /// Where its packed numbers start, from the start of the page's column data.
+    pub(crate) at: u32,
+}
+
+/// Reads a group header column by column.
+pub(crate) struct HeaderWalk<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+    rest: &'a [u8],
+    at: u32,
+}
+
+impl<'a> HeaderWalk<'a> {
+    #[inline]
+    pub(crate) fn new(columns: &'a Columns, header: &'a [u8]) -> HeaderWalk<'a> {
+        let (offset, rest) = header.split_at(4);
+        let at = u32::from_le_bytes([offset[0], offset[1], offset[2], offset[3]]);
+        HeaderWalk { bytes: columns.list().iter(), rest, at }
+    }
+
+    /// The next column of a group of `n` entries; there must be one.
+    #[inline]
+    pub(crate) fn next_column(&mut self, n: usize) -> GroupColumn {
+        let bytes = usize::from(self.bytes.next().copied().unwrap_or(0));
+        let (base, behind) = self.rest.split_at(bytes);
+        let base = base.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+        let width = u32::from(behind[0]);
+        let column = GroupColumn { base, width, at: self.at };
+        // Bounded: widths are at most 255 before validation, 64 after.
+        self.at = self.at.wrapping_add(packed_bytes(n, width) as u32);
+        self.rest = &behind[1..];
+        column
+    }
+}
+
+/// A group header, decoded.
+pub(crate) struct Group {
+    columns: [GroupColumn; MAX_COLUMNS],
+    /// Where the group's data ends, from the start of the page's column data.
+    pub(crate) end: usize,
+}
+
+impl Group {
+    /// Decodes `header` (of `columns.header_bytes()` bytes) of a group of `n` entries.
+    #[inline]
+    pub(crate) fn decode(columns: &Columns, header: &[u8], n: usize) -> Group {
+        let mut out = Group { columns: [GroupColumn::default(); MAX_COLUMNS], end: 0 };
+        let mut walk = HeaderWalk::new(columns, header);
+        for slot in &mut out.columns[..columns.list().len()] {
+            *slot = walk.next_column(n);
+        }
+        out.end = walk.at as usize;
+        out
+    }
+
+    #[inline]
+    pub(crate) fn column(&self, c: usize) -> GroupColumn {
+        self.columns[c]
+    }
+}
+
+impl GroupColumn {
+    /// Number `i` of the group; `data` is the page's column data and what follows it.
+    #[inline]
+    pub(crate) fn get(&self, data: &[u8], i: usize) -> u64 {
+        self.base.wrapping_add(bits::get(&data[self.at as usize..], i, self.width))
+    }
+
+    /// Calls `f(i, number)` for the first `n` numbers.
+    #[inline]
+    pub(crate) fn each(&self, data: &[u8], n: usize, mut f: impl FnMut(usize, u64)) {
+        let base = self.base;
+        bits::each(&data[self.at as usize..], n, self.width, |i, v| f(i, base.wrapping_add(v)));
+    }
+}
+
+/// Appends the columns of one group: headers to `headers`, packed numbers to `data`.
+pub(crate) struct GroupWriter<'a> {
+    pub(crate) headers: &'a mut Vec<u8>,
+    pub(crate) data: &'a mut Vec<u8>,
+}
+
+impl GroupWriter<'_> {
+    pub(crate) fn start(&mut self) {
+        self.headers.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+    }
+
+    /// A column of equal numbers.
+    pub(crate) fn constant(&mut self, bytes: u8, value: u64) {
+        self.headers.extend_from_slice(&value.to_le_bytes()[..usize::from(bytes)]);
+        self.headers.push(0);
+    }
+
+    /// A column of any numbers that fit in `bytes` bytes; `values` is used up.
+    pub(crate) fn column(&mut self, bytes: u8, values: &mut [u64]) {
+        let (min, max) = values.iter().fold((u64::MAX, 0), |(a, b), v| (a.min(*v), b.max(*v)));
+        values.iter_mut().for_each(|v| *v -= min);
+        let width = bits::bits_for(max - min);
+        self.headers.extend_from_slice(&min.to_le_bytes()[..usize::from(bytes)]);
+        self.headers.push(width as u8);
+        bits::pack(values, width, self.data);
+    }
+}

@@ -1,0 +1,200 @@
+//! The tail of a run: fences, and the filter if there is one.
+//!
+//! Format (varints unless said otherwise): number of pages; bytes of fences; the fences: per page
+//! the number of leading bytes of the first key shared with the fence before, the rest of the key
+//! (length-prefixed), stored length of the page shifted left by one, lowest bit set when the page
+//! starts with older versions of the last key of the page before. Then the filter, to the end.
+//! Pages lie one behind the other from offset 0; the tail follows them. The tail's checksum is in
+//! the run's metadata and is seeded like a page's, with page number 2^32-1.
+
+use frond_base::{
+    checksum64_seeded, key_head, put_bytes, put_varint, ByteReader, Error, Result, ShortInput,
+};
+
+use crate::filter::{self, Filter};
+use crate::format::MAX_KEY;
+use crate::meta::RunMeta;
+
+/// Seeds the tail's checksum in place of a page number.
+pub(crate) const TAIL: u32 = u32::MAX;
+
+/// First keys and places of all pages, in memory.
+pub struct RunIndex {
+    heads: Vec<u64>,
+    keys: Vec<u8>,
+    /// End of each page's first key in `keys`.
+    key_ends: Vec<u32>,
+    /// End of each page in the run.
+    page_ends: Vec<u64>,
+    /// Whether the page starts within the versions of a key.
+    continued: Vec<bool>,
+    filter: Option<Filter>,
+}
+
+/// Collects fences while a run is built.
+#[derive(Default)]
+pub(crate) struct FenceWriter {
+    bytes: Vec<u8>,
+    last: Vec<u8>,
+    pub(crate) pages: u32,
+}
+
+impl FenceWriter {
+    pub(crate) fn add(&mut self, first_key: &[u8], stored_len: usize, continued: bool) {
+        let shared = first_key.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+        put_varint(&mut self.bytes, shared as u64);
+        put_bytes(&mut self.bytes, &first_key[shared..]);
+        put_varint(&mut self.bytes, (stored_len as u64) << 1 | u64::from(continued));
+        self.last.clear();
+        self.last.extend_from_slice(first_key);
+        self.pages += 1;
+    }
+
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends the tail to `out`.
+    pub(crate) fn finish(&self, hashes: Option<&[u64]>, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.pages));
+        put_bytes(out, &self.bytes);
+        if let Some(hashes) = hashes {
+            filter::encode(hashes, out);
+        }
+    }
+}
+
+impl RunIndex {
+    /// Verifies and decodes the bytes of `meta.index`.
+    pub fn parse(bytes: &[u8], meta: &RunMeta, file: &str) -> Result<RunIndex> {
+        Self::decode(bytes, meta).map_err(|what| {
+            let block = meta.id.block;
+            Error::corruption(file, format_args!("block {block}, fences: {what}"))
+        })
+    }
+
+    fn decode(bytes: &[u8], meta: &RunMeta) -> std::result::Result<RunIndex, String> {
+        if bytes.len() != meta.index.len as usize
+            || checksum64_seeded(bytes, meta.id.seed(TAIL)) != meta.index.checksum
+        {
+            return Err("checksum mismatch".into());
+        }
+        let short = |e: ShortInput| e.to_string();
+        let mut r = ByteReader::new(bytes);
+        let pages = r.varint().map_err(short)?;
+        let fences = r.bytes().map_err(short)?;
+        // A fence takes at least three bytes.
+        if pages != u64::from(meta.pages) || pages > fences.len() as u64 / 3 {
+            return Err("number of pages contradicts the run's metadata".into());
+        }
+        let filter = match meta.has_filter {
+            true => Some(
+                Filter::parse(r.take(r.remaining()).map_err(short)?).ok_or("impossible filter")?,
+            ),
+            false if r.remaining() == 0 => None,
+            false => return Err("bytes behind the fences".into()),
+        };
+        let n = pages as usize;
+        let mut index = RunIndex {
+            heads: Vec::with_capacity(n),
+            keys: Vec::new(),
+            key_ends: Vec::with_capacity(n),
+            page_ends: Vec::with_capacity(n),
+            continued: Vec::with_capacity(n),
+            filter,
+        };
+        let mut r = ByteReader::new(fences);
+        let mut page_end = 0u64;
+        let mut last: Vec<u8> = Vec::new();
+        for page in 0..n {
+            let shared = r.varint().map_err(short)?;
+            let rest = r.bytes().map_err(short)?;
+            let place = r.varint().map_err(short)?;
+            if shared > last.len() as u64 {
+                return Err(format!("fence {page} shares more than there is"));
+            }
+            let shared = shared as usize;
+            let len = shared + rest.len();
+            let ascends = page == 0 || last[shared..] <= *rest;
+            if !ascends || len == 0 || len > MAX_KEY {
+                return Err(format!("fence {page} is out of order or of impossible length"));
+            }
+            let continued = place & 1 == 1;
+            if continued && page == 0 {
+                return Err(format!("fence {page} continues no key"));
+            }
+            page_end = page_end.saturating_add(place >> 1);
+            if place >> 1 > u64::from(u32::MAX) || page_end > meta.index.offset {
+                return Err(format!("page {page} ends behind the pages"));
+            }
+            last.truncate(shared);
+            last.extend_from_slice(rest);
+            index.heads.push(key_head(&last));
+            index.keys.extend_from_slice(&last);
+            if u32::try_from(index.keys.len()).is_err() {
+                return Err("fences are too long".into());
+            }
+            index.key_ends.push(index.keys.len() as u32);
+            index.page_ends.push(page_end);
+            index.continued.push(continued);
+        }
+        index.keys.shrink_to_fit();
+        let first = index.first_key(0) == &*meta.min_key && last[..] <= *meta.max_key;
+        if r.remaining() != 0 || page_end != meta.index.offset || !first {
+            return Err("fences contradict the run's metadata".into());
+        }
+        Ok(index)
+    }
+
+    pub fn pages(&self) -> u32 {
+        self.page_ends.len() as u32
+    }
+
+    /// Offset and length of the stored bytes of `page` within the run.
+    pub fn page_range(&self, page: u32) -> (u64, u32) {
+        let p = page as usize;
+        let start = if p == 0 { 0 } else { self.page_ends[p - 1] };
+        (start, (self.page_ends[p] - start) as u32)
+    }
+
+    pub fn first_key(&self, page: u32) -> &[u8] {
+        let p = page as usize;
+        let start = if p == 0 { 0 } else { self.key_ends[p - 1] };
+        &self.keys[start as usize..self.key_ends[p] as usize]
+    }
+
+    /// The page on which the first entry not below `key` is, or behind which it is: when a search
+    /// in that page gives `len()`, it is the first entry of the next page, or there is none.
+    pub fn page_for_seek(&self, key: &[u8]) -> u32 {
+        let head = key_head(key);
+        // Fences that are not above `key`; equal heads decide nothing.
+        let mut from = self.heads.partition_point(|h| *h < head);
+        let mut to = from + self.heads[from..].partition_point(|h| *h == head);
+        while from < to {
+            let mid = from + (to - from) / 2;
+            if self.first_key(mid as u32) <= key {
+                from = mid + 1;
+            } else {
+                to = mid;
+            }
+        }
+        let mut page = from.saturating_sub(1);
+        while page > 0 && self.continued[page] && self.first_key(page as u32) == key {
+            page -= 1;
+        }
+        page as u32
+    }
+
+    /// False when the run certainly has no version of `key`; always true without a filter.
+    pub fn may_contain(&self, key: &[u8]) -> bool {
+        self.filter.as_ref().is_none_or(|f| f.may_contain(filter::hash(key)))
+    }
+
+    /// Bytes of memory that this takes.
+    pub fn memory_bytes(&self) -> usize {
+        std::mem::size_of::<RunIndex>()
+            + self.keys.len()
+            + self.page_ends.len() * (8 + 8 + 4 + 1)
+            + self.filter.as_ref().map_or(0, Filter::memory_bytes)
+    }
+}

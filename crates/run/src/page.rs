@@ -1,0 +1,503 @@
+//! A page in memory: its payload as stored, decompressed and validated, read in place.
+//!
+//! Invariants
+//! 1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
+//!    outside the payload, whatever the bytes were.
+//! 2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
+//!    position. Scans check order as they go and report corruption.
+//!
+//! The payload stays packed: a cached page takes about as much memory as its entries do on disk
+//! before compression.
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
+
+use crate::batch::{head_of, Batch};
+use crate::bits;
+use crate::columns::{Group, GROUP};
+use crate::format::KeyShape;
+use crate::layout::{
+    Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
+};
+use crate::meta::RunMeta;
+
+/// Words of the longest fixed key.
+const WORDS: usize = KeyShape::MAX_BYTES / 8;
+
+thread_local! {
+    /// Zstandard contexts are dear to make.
+    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// A verified page.
+pub struct Page {
+    bytes: Box<[u8]>,
+    start: usize,
+    layout: Layout,
+}
+
+/// Where a key field lies within the words of a head.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FieldPlace {
+    pub(crate) word: usize,
+    /// Left shift within the word; if `spill` > 0 the field ends in the next word's top `spill`
+    /// bits.
+    pub(crate) shift: u32,
+    pub(crate) spill: u32,
+    pub(crate) mask: u64,
+}
+
+/// Places the fields of `widths` one after the other.
+pub(crate) fn field_places(widths: &[u8]) -> [FieldPlace; KeyShape::MAX_FIELDS] {
+    let mut out = [FieldPlace::default(); KeyShape::MAX_FIELDS];
+    let mut bit = 0u32;
+    for (place, width) in out.iter_mut().zip(widths) {
+        let bits = 8 * u32::from(*width);
+        let end = bit % 64 + bits;
+        place.word = (bit / 64) as usize;
+        place.mask = bits::mask(bits);
+        if end <= 64 {
+            place.shift = 64 - end;
+        } else {
+            place.spill = end - 64;
+        }
+        bit += bits;
+    }
+    out
+}
+
+impl FieldPlace {
+    /// The field's value in a head.
+    #[inline]
+    pub(crate) fn take<const W: usize>(&self, head: &[u64; W]) -> u64 {
+        if self.spill == 0 {
+            return (head[self.word] >> self.shift) & self.mask;
+        }
+        let high = head[self.word] << self.spill;
+        (high | (head[self.word + 1] >> (64 - self.spill))) & self.mask
+    }
+
+    /// Writes `value` (already within `mask`) into a head whose bits are 0 there.
+    #[inline]
+    pub(crate) fn put<const W: usize>(&self, head: &mut [u64; W], value: u64) {
+        if self.spill == 0 {
+            head[self.word] |= value << self.shift;
+        } else {
+            head[self.word] |= value >> self.spill;
+            head[self.word + 1] |= value << (64 - self.spill);
+        }
+    }
+}
+
+impl Page {
+    /// Verifies and decodes the stored bytes of page `page_no` of the run that `meta` describes;
+    /// `file` names where they came from in errors.
+    pub fn parse(bytes: Vec<u8>, meta: &RunMeta, page_no: u32, file: &str) -> Result<Page> {
+        Self::decode(bytes, meta, page_no).map_err(|what| {
+            let block = meta.id.block;
+            Error::corruption(file, format_args!("block {block}, page {page_no}: {what}"))
+        })
+    }
+
+    fn decode(
+        bytes: Vec<u8>,
+        meta: &RunMeta,
+        page_no: u32,
+    ) -> std::result::Result<Page, &'static str> {
+        let Some((header, stored)) = bytes.split_first_chunk::<PAGE_HEADER>() else {
+            return Err("page is shorter than its header");
+        };
+        let [c0, c1, c2, c3, c4, c5, c6, c7, l0, l1, l2, l3, codec, zeros @ ..] = *header;
+        let checksum = u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]);
+        if checksum64_seeded(&bytes[8..], meta.id.seed(page_no)) != checksum {
+            return Err("checksum mismatch");
+        }
+        let raw_len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if zeros != [0; 3] || raw_len > MAX_PAYLOAD {
+            return Err("impossible page header");
+        }
+        let raw = match codec {
+            CODEC_NONE if raw_len == stored.len() => None,
+            // LZ4 cannot do better than 255 to 1: a larger claim is not worth the memory.
+            CODEC_LZ4 if raw_len / 255 <= stored.len() => {
+                let mut raw = vec![0; raw_len];
+                match lz4_flex::block::decompress_into(stored, &mut raw) {
+                    Ok(n) if n == raw_len => Some(raw),
+                    _ => return Err("LZ4 data do not decompress"),
+                }
+            }
+            CODEC_ZSTD => Some(zstd_decompress(stored, raw_len)?),
+            _ => return Err("unknown codec or impossible length"),
+        };
+        let (bytes, start) = match raw {
+            Some(raw) => (raw.into_boxed_slice(), 0),
+            None => (bytes.into_boxed_slice(), PAGE_HEADER),
+        };
+        let layout = Layout::parse(&bytes[start..], &meta.shape)?;
+        Ok(Page { bytes, start, layout })
+    }
+
+    /// The payload: what value ranges of batches refer to.
+    #[inline]
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    #[inline]
+    fn column_data(&self) -> &[u8] {
+        &self.bytes[self.start + self.layout.data..]
+    }
+
+    /// Entries; at least 1.
+    pub fn len(&self) -> usize {
+        self.layout.n
+    }
+
+    /// Never: a page holds at least one entry.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes of memory that the page takes.
+    pub fn memory_bytes(&self) -> usize {
+        std::mem::size_of::<Page>() + self.bytes.len()
+    }
+
+    fn group_of(&self, i: usize) -> (Group, usize) {
+        assert!(i < self.layout.n, "entry {i} of {}", self.layout.n);
+        (self.layout.group(self.payload(), i / GROUP), i % GROUP)
+    }
+
+    /// The first position whose key is not below `key` (its newest version); `len()` when there is
+    /// none.
+    pub fn lower_bound(&self, key: &[u8]) -> usize {
+        if self.layout.variable {
+            return self.lower_bound_variable(key);
+        }
+        let target = Target::new(key, &self.layout.columns.list()[..self.key_columns()]);
+        let data = self.column_data();
+        let g = partition(0, self.layout.groups(), |g| self.first_of(g, &target, data).is_lt());
+        if g == 0 {
+            return 0;
+        }
+        let group = self.layout.group(self.payload(), g - 1);
+        let n = self.layout.group_len(g - 1);
+        let below = |i: usize| target.compare(|c| group.column(c).get(data, i)).is_lt();
+        (g - 1) * GROUP + partition(1, n, below)
+    }
+
+    /// Orders the first key of group `g` relative to `target`, reading no more of the header than that
+    /// takes.
+    fn first_of(&self, g: usize, target: &Target, data: &[u8]) -> Ordering {
+        let n = self.layout.group_len(g);
+        let mut header = self.layout.walk(self.payload(), g);
+        target.compare(|_| header.next_column(n).get(data, 0))
+    }
+
+    fn lower_bound_variable(&self, key: &[u8]) -> usize {
+        let n = self.layout.n;
+        let b = partition(0, n.div_ceil(BLOCK), |b| self.suffix(b * BLOCK) < key);
+        if b == 0 {
+            return 0;
+        }
+        let end = (b * BLOCK).min(n);
+        partition((b - 1) * BLOCK + 1, end, |i| self.compare_key(i, key).is_lt())
+    }
+
+    /// Orders the key at `i` relative to `key`.
+    pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
+        if !self.layout.variable {
+            let target = Target::new(key, &self.layout.columns.list()[..self.key_columns()]);
+            let (group, at) = self.group_of(i);
+            return target.compare(|c| group.column(c).get(self.column_data(), at));
+        }
+        let (prefix, suffix) = self.key_parts(i);
+        let common = prefix.len().min(key.len());
+        match prefix[..common].cmp(&key[..common]) {
+            Ordering::Equal if common < prefix.len() => Ordering::Greater,
+            Ordering::Equal => suffix.cmp(&key[common..]),
+            decided => decided,
+        }
+    }
+
+    /// Replaces `out` by the key at `i`.
+    pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
+        out.clear();
+        if self.layout.variable {
+            let (prefix, suffix) = self.key_parts(i);
+            out.extend_from_slice(prefix);
+            out.extend_from_slice(suffix);
+            return;
+        }
+        let (group, at) = self.group_of(i);
+        for (c, width) in self.layout.columns.list().iter().take(self.key_columns()).enumerate() {
+            let value = group.column(c).get(self.column_data(), at);
+            out.extend_from_slice(&value.to_be_bytes()[8 - usize::from(*width)..]);
+        }
+    }
+
+    /// The first eight bytes of the key at `i`, as [`frond_base::key_head`] gives them.
+    pub fn key_head(&self, i: usize) -> u64 {
+        if self.layout.variable {
+            let (prefix, suffix) = self.key_parts(i);
+            let mut head = [0u8; 8];
+            for (to, from) in head.iter_mut().zip(prefix.iter().chain(suffix)) {
+                *to = *from;
+            }
+            return u64::from_be_bytes(head);
+        }
+        let (group, at) = self.group_of(i);
+        self.words(&field_places(self.layout.columns.list()), &group, at)[0]
+    }
+
+    pub fn seq(&self, i: usize) -> Seq {
+        match self.layout.seq {
+            None => 0,
+            Some(c) => self.number(c, i),
+        }
+    }
+
+    pub fn kind(&self, i: usize) -> EntryKind {
+        match self.layout.kind {
+            Some(c) if self.number(c, i) == 1 => EntryKind::Delete,
+            _ => EntryKind::Put,
+        }
+    }
+
+    pub fn value(&self, i: usize) -> &[u8] {
+        let range = match (self.layout.values_kind, self.layout.value_end) {
+            (Values::Width(w), _) => i * w as usize..(i + 1) * w as usize,
+            (Values::Any, Some(c)) => {
+                let start = if i == 0 { 0 } else { self.number(c, i - 1) };
+                start as usize..self.number(c, i) as usize
+            }
+            _ => return &[],
+        };
+        &self.payload()[self.layout.values..self.layout.end][range]
+    }
+
+    fn number(&self, column: u8, i: usize) -> u64 {
+        let (group, at) = self.group_of(i);
+        group.column(usize::from(column)).get(self.column_data(), at)
+    }
+
+    /// Number of columns that hold the key.
+    fn key_columns(&self) -> usize {
+        let optional = [self.layout.seq, self.layout.kind, self.layout.value_end];
+        self.layout.columns.list().len() - optional.iter().flatten().count()
+    }
+
+    fn fixed_len(&self) -> usize {
+        let widths = &self.layout.columns.list()[..self.key_columns()];
+        widths.iter().map(|w| usize::from(*w)).sum()
+    }
+
+    fn words(
+        &self,
+        places: &[FieldPlace; KeyShape::MAX_FIELDS],
+        group: &Group,
+        i: usize,
+    ) -> [u64; WORDS] {
+        let mut out = [0; WORDS];
+        for (c, place) in places.iter().enumerate().take(self.key_columns()) {
+            place.put(&mut out, group.column(c).get(self.column_data(), i) & place.mask);
+        }
+        out
+    }
+
+    /// The stored bytes of key `i`: the whole key for the first of a block.
+    fn suffix(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.number(0, i - 1) as usize };
+        &self.payload()[self.layout.keys..self.layout.values][start..self.number(0, i) as usize]
+    }
+
+    fn key_parts(&self, i: usize) -> (&[u8], &[u8]) {
+        if i.is_multiple_of(BLOCK) {
+            return (&[], self.suffix(i));
+        }
+        let prefix = self.layout.prefix(self.payload(), i / BLOCK);
+        (&self.suffix(i - i % BLOCK)[..prefix], self.suffix(i))
+    }
+
+    /// Replaces `batch` by the entries of group `g`.
+    pub(crate) fn decode_group<const W: usize>(self: &Arc<Self>, g: usize, batch: &mut Batch<W>) {
+        batch.clear();
+        let n = self.layout.group_len(g);
+        let group = self.layout.group(self.payload(), g);
+        let data = self.column_data();
+        if self.layout.variable {
+            self.decode_variable_keys(g, n, &group, batch);
+        } else if self.fixed_len() <= 8 * W {
+            self.decode_fixed_keys(n, &group, batch);
+        } else {
+            let mut key = Vec::new();
+            for i in g * GROUP..g * GROUP + n {
+                self.key_into(i, &mut key);
+                batch.heads.push(head_of(&key));
+                batch.keys.extend_from_slice(&key);
+                batch.ends.push(batch.keys.len() as u32);
+            }
+        }
+        if let Some(c) = self.layout.seq {
+            batch.seqs.resize(n, 0);
+            group.column(usize::from(c)).each(data, n, |i, v| batch.seqs[i] = v);
+        }
+        if let Some(c) = self.layout.kind {
+            batch.kinds.resize(n, EntryKind::Put);
+            group.column(usize::from(c)).each(data, n, |i, v| {
+                if v == 1 {
+                    batch.kinds[i] = EntryKind::Delete;
+                }
+            });
+        }
+        let base = self.layout.values as u32;
+        match (self.layout.values_kind, self.layout.value_end) {
+            (Values::Width(w), _) => {
+                let first = base + (g * GROUP) as u32 * w;
+                let range = |i| (first + i * w, first + (i + 1) * w);
+                batch.values.extend((0..n as u32).map(range));
+            }
+            (Values::Any, Some(c)) => {
+                let mut from = if g == 0 { 0 } else { self.number(c, g * GROUP - 1) as u32 };
+                group.column(usize::from(c)).each(data, n, |_, end| {
+                    batch.values.push((base + from, base + end as u32));
+                    from = end as u32;
+                });
+            }
+            _ => return,
+        }
+        batch.page = Some(self.clone());
+    }
+
+    fn decode_fixed_keys<const W: usize>(&self, n: usize, group: &Group, batch: &mut Batch<W>) {
+        let data = self.column_data();
+        let columns = self.key_columns();
+        let places = field_places(&self.layout.columns.list()[..columns]);
+        let mut constant = [0u64; W];
+        for (c, place) in places.iter().enumerate().take(columns) {
+            if group.column(c).width == 0 {
+                place.put(&mut constant, group.column(c).base & place.mask);
+            }
+        }
+        batch.uniform = self.fixed_len();
+        batch.heads.resize(n, constant);
+        for (c, place) in places.iter().enumerate().take(columns) {
+            let column = group.column(c);
+            if column.width == 0 {
+                continue;
+            }
+            let heads = &mut batch.heads[..n];
+            let FieldPlace { word, shift, spill, mask } = *place;
+            if spill == 0 {
+                column.each(data, n, |i, v| heads[i][word] |= (v & mask) << shift);
+            } else {
+                column.each(data, n, |i, v| {
+                    heads[i][word] |= (v & mask) >> spill;
+                    heads[i][word + 1] |= v << (64 - spill);
+                });
+            }
+        }
+    }
+
+    fn decode_variable_keys<const W: usize>(
+        &self,
+        g: usize,
+        n: usize,
+        group: &Group,
+        batch: &mut Batch<W>,
+    ) {
+        let payload = self.payload();
+        let all = &payload[self.layout.keys..self.layout.values];
+        let mut start = if g == 0 { 0 } else { self.number(0, g * GROUP - 1) as usize };
+        let (mut first, mut prefix) = (0, 0);
+        group.column(0).each(self.column_data(), n, |i, end| {
+            let end = end as usize;
+            let from = batch.keys.len();
+            // Groups are whole blocks, so a block's first key is met before the others need it.
+            if i % BLOCK == 0 {
+                first = start;
+                prefix = self.layout.prefix(payload, (g * GROUP + i) / BLOCK);
+            } else {
+                batch.keys.extend_from_slice(&all[first..first + prefix]);
+            }
+            batch.keys.extend_from_slice(&all[start..end]);
+            batch.heads.push(head_of(&batch.keys[from..]));
+            batch.ends.push(batch.keys.len() as u32);
+            start = end;
+        });
+    }
+}
+
+fn zstd_decompress(stored: &[u8], raw_len: usize) -> std::result::Result<Vec<u8>, &'static str> {
+    ZSTD.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = zstd::bulk::Decompressor::new().ok();
+        }
+        let context = slot.as_mut().ok_or("no memory for a Zstandard context")?;
+        match context.decompress(stored, raw_len) {
+            Ok(raw) if raw.len() == raw_len => Ok(raw),
+            _ => Err("Zstandard data do not decompress"),
+        }
+    })
+}
+
+/// The first position in `from..to` for which `below` is false.
+fn partition(mut from: usize, mut to: usize, below: impl Fn(usize) -> bool) -> usize {
+    while from < to {
+        let mid = from + (to - from) / 2;
+        if below(mid) {
+            from = mid + 1;
+        } else {
+            to = mid;
+        }
+    }
+    from
+}
+
+/// A search key against fixed keys, field by field: most comparisons are decided by the first field that
+/// is not constant, and no other is unpacked.
+struct Target {
+    columns: usize,
+    fields: [u64; KeyShape::MAX_FIELDS],
+    masks: [u64; KeyShape::MAX_FIELDS],
+    /// What equal fields mean: keys have one length, the target another one.
+    tie: Ordering,
+}
+
+impl Target {
+    fn new(key: &[u8], widths: &[u8]) -> Target {
+        let len: usize = widths.iter().map(|w| usize::from(*w)).sum();
+        let mut out = Target {
+            columns: widths.len(),
+            fields: [0; KeyShape::MAX_FIELDS],
+            masks: [0; KeyShape::MAX_FIELDS],
+            tie: len.cmp(&key.len()),
+        };
+        let mut rest = key;
+        for (c, width) in widths.iter().enumerate() {
+            let width = usize::from(*width);
+            let (field, behind) = rest.split_at(width.min(rest.len()));
+            // A short target compares as if zeros followed; `tie` puts it before the key they make.
+            let given = field.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+            out.fields[c] = given.checked_shl(8 * (width - field.len()) as u32).unwrap_or(0);
+            out.masks[c] = bits::mask(8 * width as u32);
+            rest = behind;
+        }
+        out
+    }
+
+    /// Orders the key whose fields `field` gives, asked in order, relative to the target.
+    #[inline]
+    fn compare(&self, mut field: impl FnMut(usize) -> u64) -> Ordering {
+        for c in 0..self.columns {
+            let value = field(c) & self.masks[c];
+            if value != self.fields[c] {
+                return value.cmp(&self.fields[c]);
+            }
+        }
+        self.tie
+    }
+}

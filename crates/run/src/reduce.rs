@@ -1,0 +1,116 @@
+//! Version reduction: which versions of a key a merge must keep, and with which sequence.
+//!
+//! Invariants
+//! 1. Versions newer than the last snapshot are all kept: a snapshot taken after the job started
+//!    may need any of them.
+//! 2. Of the rest a version is kept iff it is the newest one that some snapshot sees.
+//! 3. A version that the oldest snapshot sees is seen by all: it gets sequence 0, and everything
+//!    older goes. At the bottom of the tree a tombstone in that place has done its work and goes as
+//!    well.
+//! 4. A version that is not below the one before it (a more recent source has it or an older one,
+//!    as after a replay of the log) is hidden by that one for every reader, and goes.
+
+use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq};
+
+/// Which versions a merge keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Live snapshots, ascending, never empty: the last element is the published sequence at the
+    /// start of the job.
+    pub snapshots: Vec<Seq>,
+    /// Nothing older than the merge's inputs exists for its key range.
+    pub bottom: bool,
+}
+
+impl Retention {
+    /// Keeps only what a reader at `at` or later sees.
+    pub fn newest(at: Seq, bottom: bool) -> Retention {
+        Retention { snapshots: vec![at], bottom }
+    }
+}
+
+/// Decides version by version; feed it the versions of a key newest first.
+pub struct VersionFilter {
+    snapshots: Vec<Seq>,
+    bottom: bool,
+    first: Seq,
+    last: Seq,
+    /// `snapshots[..open]` have not met the version they see yet.
+    open: usize,
+    /// Sequence of the version before.
+    before: Seq,
+}
+
+impl VersionFilter {
+    pub fn new(retention: Retention) -> VersionFilter {
+        let Retention { snapshots, bottom } = retention;
+        assert!(snapshots.is_sorted(), "snapshots ascend");
+        let (Some(&first), Some(&last)) = (snapshots.first(), snapshots.last()) else {
+            panic!("a merge needs at least the published sequence");
+        };
+        VersionFilter { open: snapshots.len(), snapshots, bottom, first, last, before: 0 }
+    }
+
+    /// Whether the next version is kept, and the sequence to write it with. `same_key`: it is an
+    /// older version of the key of the call before.
+    #[inline]
+    pub fn admit(&mut self, same_key: bool, seq: Seq, kind: EntryKind) -> Option<Seq> {
+        if !same_key {
+            if seq <= self.first {
+                self.open = 0;
+                return (!(self.bottom && kind == EntryKind::Delete)).then_some(0);
+            }
+            self.open = self.snapshots.len();
+        } else if self.open == 0 || seq >= self.before {
+            return None;
+        }
+        self.before = seq;
+        self.admit_slow(seq, kind)
+    }
+
+    /// [`Self::admit`] of a put with sequence 0 that is the first of its key: it is always kept.
+    #[inline]
+    pub(crate) fn admit_oldest(&mut self) {
+        self.open = 0;
+    }
+
+    #[inline(never)]
+    fn admit_slow(&mut self, seq: Seq, kind: EntryKind) -> Option<Seq> {
+        if seq > self.last {
+            return Some(seq);
+        }
+        let seen_from = self.snapshots.partition_point(|s| *s < seq);
+        if seen_from >= self.open {
+            return None;
+        }
+        self.open = seen_from;
+        if seen_from > 0 {
+            return Some(seq);
+        }
+        (!(self.bottom && kind == EntryKind::Delete)).then_some(0)
+    }
+}
+
+/// Pushes what `retention` keeps of `source` into `sink`. For streams of any kind; merges of runs
+/// use [`crate::MergeJob`].
+pub fn reduce(
+    source: &mut impl EntrySource,
+    retention: &Retention,
+    sink: &mut impl FnMut(EntryRef<'_>),
+) -> Result<()> {
+    let mut filter = VersionFilter::new(retention.clone());
+    let mut key: Vec<u8> = Vec::new();
+    while source.valid() {
+        let entry = source.entry();
+        let same = key == entry.key;
+        if let Some(seq) = filter.admit(same, entry.seq, entry.kind) {
+            sink(EntryRef { seq, ..entry });
+        }
+        if !same {
+            key.clear();
+            key.extend_from_slice(entry.key);
+        }
+        source.advance()?;
+    }
+    Ok(())
+}

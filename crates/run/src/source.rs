@@ -1,0 +1,61 @@
+//! The handle of a run, and the trait through which its pages are read.
+
+use std::sync::{Arc, OnceLock};
+
+use frond_base::Result;
+
+use crate::index::RunIndex;
+use crate::meta::RunMeta;
+use crate::page::Page;
+
+/// Why a page is read: a page cache treats point reads and passing scans differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Point,
+    Scan,
+    Merge,
+}
+
+/// Where pages and fences of runs come from (a page cache over a table file, in tests memory).
+pub trait PageSource {
+    /// Page number `page` of `run`, verified; `page < run.meta.pages`.
+    fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>>;
+    /// The fences of `run`; usually by [`Run::index_or_load`].
+    fn index(&self, run: &Run) -> Result<Arc<RunIndex>>;
+}
+
+/// A run that readers share. Its fences are kept once loaded, for as long as the handle lives.
+pub struct Run {
+    pub meta: RunMeta,
+    index: OnceLock<Arc<RunIndex>>,
+}
+
+impl Run {
+    pub fn new(meta: RunMeta) -> Run {
+        Run { meta, index: OnceLock::new() }
+    }
+
+    /// A run whose fences are at hand (it was just built).
+    pub fn with_index(meta: RunMeta, index: RunIndex) -> Run {
+        Run { meta, index: OnceLock::from(Arc::new(index)) }
+    }
+
+    pub fn cached_index(&self) -> Option<Arc<RunIndex>> {
+        self.index.get().cloned()
+    }
+
+    /// The fences, loading them when this is the first use. Two racing readers may both load.
+    pub fn index_or_load(&self, load: impl FnOnce() -> Result<RunIndex>) -> Result<Arc<RunIndex>> {
+        if let Some(index) = self.index.get() {
+            return Ok(index.clone());
+        }
+        let loaded = Arc::new(load()?);
+        Ok(self.index.get_or_init(|| loaded).clone())
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("meta", &self.meta).finish_non_exhaustive()
+    }
+}

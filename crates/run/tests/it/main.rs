@@ -1,0 +1,7 @@
+//! Behaviour of runs as other crates see it: round trips, hostile bytes, merges against a model.
+#![allow(clippy::unwrap_used)]
+
+mod data;
+mod hostile;
+mod merging;
+mod round_trip;
