@@ -1,0 +1,235 @@
+//! One hard memory budget, accounted by part.
+//!
+//! Parts differ in what they can do about a shortage. The page cache shrinks at once; write buffers
+//! shrink when they are flushed, and their owners slow writers down; lock table and merge scratch ask
+//! first ([`Budget::try_add`]). So the page cache gets what the others leave, within a floor
+//! ([`CachePolicy`]), and the others ask.
+//!
+//! - B1. The total is the sum of the parts (each change is applied to both; a reader between the two
+//!   sees a difference of one change).
+//! - B2. `try_add` never takes the total above the limit; `add` may, and `over` says by how much.
+//!
+//! Tested by the unit tests below and by `tests/cache.rs`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use crate::page_cache::PageCache;
+use crate::CacheWeight;
+
+/// Who holds memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Active and frozen write buffers, write sets.
+    WriteBuffers,
+    PageCache,
+    /// Inputs and outputs of merge jobs under way.
+    MergeScratch,
+    LockTable,
+    /// Fences and filters of runs, trunks, block maps.
+    RunIndexes,
+    Other,
+}
+
+impl Part {
+    pub const ALL: [Part; 6] = [
+        Part::WriteBuffers,
+        Part::PageCache,
+        Part::MergeScratch,
+        Part::LockTable,
+        Part::RunIndexes,
+        Part::Other,
+    ];
+}
+
+/// Bytes in use by each part, against one limit.
+pub struct Budget {
+    limit: AtomicUsize,
+    total: AtomicUsize,
+    parts: [AtomicUsize; Part::ALL.len()],
+}
+
+impl Budget {
+    /// A budget of `limit` bytes, all free.
+    pub fn new(limit: usize) -> Budget {
+        Budget {
+            limit: AtomicUsize::new(limit),
+            total: AtomicUsize::new(0),
+            parts: Default::default(),
+        }
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets the limit; who is above must notice by [`Budget::over`].
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// `part` holds `bytes` more; may go over the limit (B2).
+    pub fn add(&self, part: Part, bytes: usize) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+        self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// `part` holds `bytes` more, if that stays within the limit.
+    #[must_use]
+    pub fn try_add(&self, part: Part, bytes: usize) -> bool {
+        let fits = |total: usize| total.checked_add(bytes).filter(|n| *n <= self.limit());
+        let taken = self.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        if taken {
+            self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// `part` holds `bytes` less, of what it added.
+    pub fn sub(&self, part: Part, bytes: usize) {
+        let before = self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{part:?} gives back {bytes} bytes and holds {before} (B1)");
+        self.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A charge that gives itself back when dropped; may go over the limit.
+    pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Charge {
+        self.add(part, bytes);
+        Charge { budget: Arc::clone(self), part, bytes }
+    }
+
+    /// Bytes in use by all parts.
+    pub fn used(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub fn used_by(&self, part: Part) -> usize {
+        self.parts[part as usize].load(Ordering::Relaxed)
+    }
+
+    /// Bytes in use above the limit; 0 when within it.
+    pub fn over(&self) -> usize {
+        self.used().saturating_sub(self.limit())
+    }
+}
+
+/// Bytes charged to a part until this is dropped.
+pub struct Charge {
+    budget: Arc<Budget>,
+    part: Part,
+    bytes: usize,
+}
+
+impl Charge {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The holder grew or shrank to `bytes`.
+    pub fn resize(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            self.budget.add(self.part, bytes - self.bytes);
+        } else {
+            self.budget.sub(self.part, self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.sub(self.part, self.bytes);
+    }
+}
+
+/// How much the page cache gets: what the other parts and a reserve leave, but never less than a
+/// floor, as a database without any page cache stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct CachePolicy {
+    /// The page cache's least limit, bytes.
+    pub floor: usize,
+    /// Kept free for the others' next growth, bytes: what they may take between two adjustments.
+    pub reserve: usize,
+}
+
+impl CachePolicy {
+    /// A floor and a reserve of one sixteenth of the budget each.
+    pub fn for_limit(limit: usize) -> CachePolicy {
+        CachePolicy { floor: limit / 16, reserve: limit / 16 }
+    }
+
+    /// The limit the page cache should have now.
+    pub fn cache_limit(&self, budget: &Budget) -> usize {
+        let others = budget.used().saturating_sub(budget.used_by(Part::PageCache));
+        let left = budget.limit().saturating_sub(others).saturating_sub(self.reserve);
+        left.max(self.floor).min(budget.limit())
+    }
+
+    /// Sets the cache's limit. Shrinks at once; grows only by 1/64 of the budget or more, so that a
+    /// buffer that breathes does not move the limit all the time.
+    pub fn adjust<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>) {
+        let (want, have) = (self.cache_limit(budget), cache.limit());
+        if want < have || want - have >= budget.limit() / 64 {
+            cache.set_limit(want);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_never_passes_the_limit_and_telling_shows_as_over() {
+        let budget = Arc::new(Budget::new(100));
+        assert!(budget.try_add(Part::LockTable, 100));
+        assert!(!budget.try_add(Part::LockTable, 1));
+        assert!(!budget.try_add(Part::Other, usize::MAX));
+        let mut charge = budget.charge(Part::WriteBuffers, 7);
+        assert_eq!((budget.over(), budget.used_by(Part::WriteBuffers)), (7, 7));
+        charge.resize(3);
+        assert_eq!((budget.over(), budget.used()), (3, 103));
+        drop(charge);
+        budget.sub(Part::LockTable, 60);
+        assert_eq!((budget.over(), budget.used()), (0, 40));
+    }
+
+    #[test]
+    fn concurrent_askers_stay_within_the_limit() {
+        let budget = Budget::new(1_000);
+        std::thread::scope(|threads| {
+            for part in [Part::LockTable, Part::MergeScratch, Part::Other] {
+                let budget = &budget;
+                threads.spawn(move || {
+                    for i in 0..20_000usize {
+                        if budget.try_add(part, 1 + i % 700) {
+                            assert!(budget.used() <= 1_000);
+                            budget.sub(part, 1 + i % 700);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "B1")]
+    fn giving_back_more_than_taken_is_a_mistake() {
+        Budget::new(10).sub(Part::Other, 1);
+    }
+
+    #[test]
+    fn the_cache_gets_what_others_leave_but_never_less_than_the_floor() {
+        let budget = Budget::new(1_600);
+        let policy = CachePolicy { floor: 200, reserve: 100 };
+        assert_eq!(policy.cache_limit(&budget), 1_500);
+        budget.add(Part::PageCache, 900);
+        budget.add(Part::WriteBuffers, 1_000);
+        assert_eq!(policy.cache_limit(&budget), 500);
+        budget.add(Part::RunIndexes, 450);
+        assert_eq!(policy.cache_limit(&budget), 200);
+        budget.set_limit(150);
+        assert_eq!(policy.cache_limit(&budget), 150);
+    }
+}

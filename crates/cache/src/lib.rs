@@ -1,0 +1,31 @@
+//! Memory: the page cache, and the budget it shares with everything else that grows.
+//!
+//! - [`PageCache`]: decompressed pages by (table, block, page); scan-resistant; never above its limit.
+//! - [`Budget`]: one number for the whole process, accounted by named parts; [`CachePolicy`] gives the
+//!   page cache what the others leave.
+//!
+//! Pages are immutable and blocks are never rewritten, so there is no dirty state and no invalidation
+//! other than forgetting a block that is gone.
+//!
+//! Tested by the unit tests of each file and by `tests/cache.rs`.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod page_cache;
+mod shard;
+
+pub use budget::{Budget, CachePolicy, Charge, Part};
+pub use frond_run::Access;
+pub use page_cache::{CacheStats, PageCache, PageKey};
+
+/// What can be cached: it says how much memory it holds.
+pub trait CacheWeight {
+    /// Bytes, the value's own size included. Must not change.
+    fn memory_bytes(&self) -> usize;
+}
+
+impl CacheWeight for frond_run::Page {
+    fn memory_bytes(&self) -> usize {
+        frond_run::Page::memory_bytes(self)
+    }
+}

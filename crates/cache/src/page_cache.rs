@@ -1,0 +1,181 @@
+//! The page cache: shards of [`crate::shard::Shard`], each with its own short mutex and its share of
+//! the limit.
+//!
+//! - C1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
+//!   too large for it. Pages that readers still hold after eviction are the readers' memory.
+//! - C2. Merges never change what is cached; scans can displace only what nobody came back to.
+//!
+//! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.
+//!
+//! Tested by `tests/cache.rs`.
+
+use std::sync::Arc;
+
+use frond_base::{BlockId, TableId};
+use frond_run::Access;
+use parking_lot::Mutex;
+
+use crate::budget::{Budget, Part};
+use crate::shard::{Outcome, Shard};
+use crate::CacheWeight;
+
+/// Names a page.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PageKey {
+    pub table: TableId,
+    pub block: BlockId,
+    pub page: u32,
+}
+
+impl PageKey {
+    /// A hash good in all its bits: the lowest choose the shard, the others a bucket.
+    #[inline]
+    pub(crate) fn hash(&self) -> u64 {
+        let place = (u64::from(self.table.0) << 32) | u64::from(self.page);
+        let h = (self.block ^ place.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let h = (h ^ (h >> 32) ^ place).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        h ^ (h >> 32)
+    }
+}
+
+/// Counters since creation, and sizes now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    pub hits: u64,
+    pub misses: u64,
+    pub inserted: u64,
+    pub evicted: u64,
+    /// Pages too large for the cache.
+    pub rejected: u64,
+    /// Inserted pages that had been evicted only recently.
+    pub ghost_hits: u64,
+    pub pages: u64,
+    /// Bytes held, bookkeeping included.
+    pub bytes: u64,
+    pub limit: u64,
+}
+
+/// See the module. `V` is a page; tests use something smaller.
+pub struct PageCache<V: CacheWeight = frond_run::Page> {
+    shards: Box<[Mutex<Shard<V>>]>,
+    budget: Option<Arc<Budget>>,
+}
+
+impl<V: CacheWeight> PageCache<V> {
+    /// A cache of at most `limit` bytes in `shards` (rounded up to a power of two) shards.
+    pub fn new(limit: usize, shards: usize) -> Self {
+        Self::build(limit, shards, None)
+    }
+
+    /// The same, charging what it holds to [`Part::PageCache`] of `budget`.
+    pub fn with_budget(limit: usize, shards: usize, budget: Arc<Budget>) -> Self {
+        Self::build(limit, shards, Some(budget))
+    }
+
+    fn build(limit: usize, shards: usize, budget: Option<Arc<Budget>>) -> Self {
+        let n = shards.clamp(1, 1024).next_power_of_two();
+        let shards = (0..n).map(|_| Mutex::new(Shard::new(limit / n))).collect();
+        PageCache { shards, budget }
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Mutex<Shard<V>> {
+        &self.shards[hash as usize & (self.shards.len() - 1)]
+    }
+
+    /// The page, when it is cached.
+    #[inline]
+    pub fn get(&self, key: &PageKey, access: Access) -> Option<Arc<V>> {
+        let hash = key.hash();
+        self.shard(hash).lock().get(key, hash, access)
+    }
+
+    /// Offers a page that was just read. Returns the cached one when another thread was first, so that
+    /// both share it, and else `value`, whether it was admitted or not.
+    pub fn insert(&self, key: PageKey, value: Arc<V>, access: Access) -> Arc<V> {
+        let hash = key.hash();
+        let change = |shard: &mut Shard<V>| shard.insert(key, hash, &value, access);
+        let (outcome, evicted) = self.accounted(self.shard(hash), change);
+        drop(evicted);
+        match outcome {
+            Outcome::Present(resident) => resident,
+            Outcome::Offered => value,
+        }
+    }
+
+    /// Changes the limit; evicts at once what is above.
+    pub fn set_limit(&self, limit: usize) {
+        let share = limit / self.shards.len();
+        self.each(|shard| shard.set_limit(share));
+    }
+
+    /// Sum of the shards' limits, bytes.
+    pub fn limit(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().limit()).sum()
+    }
+
+    /// Bytes held, bookkeeping included.
+    pub fn used(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().bytes()).sum()
+    }
+
+    /// Drops pages `0..pages` of a block that is gone.
+    pub fn forget_block(&self, table: TableId, block: BlockId, pages: u32) {
+        let held: usize = self.shards.iter().map(|s| s.lock().len()).sum();
+        if pages as usize > held {
+            self.each(|shard| shard.remove_if(|k| k.table == table && k.block == block));
+            return;
+        }
+        for page in 0..pages {
+            let key = PageKey { table, block, page };
+            let hash = key.hash();
+            drop(self.accounted(self.shard(hash), |shard| shard.remove(&key, hash)));
+        }
+    }
+
+    /// Drops all pages of a table; looks at every page.
+    pub fn forget_table(&self, table: TableId) {
+        self.each(|shard| shard.remove_if(|k| k.table == table));
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        self.each(|shard| shard.remove_if(|_| true));
+    }
+
+    pub fn stats(&self) -> CacheStats {
+        let mut sum = CacheStats::default();
+        for shard in &*self.shards {
+            shard.lock().add_stats(&mut sum);
+        }
+        sum
+    }
+
+    fn each(&self, change: impl Fn(&mut Shard<V>) -> Vec<Arc<V>>) {
+        for shard in &*self.shards {
+            drop(self.accounted(shard, &change));
+        }
+    }
+
+    /// Changes a shard and charges the difference, under the shard's mutex: outside, a removal could
+    /// be accounted before the insertion it undoes. What `change` returns is dropped by the caller,
+    /// outside.
+    fn accounted<R>(&self, shard: &Mutex<Shard<V>>, change: impl FnOnce(&mut Shard<V>) -> R) -> R {
+        let mut shard = shard.lock();
+        let before = shard.bytes();
+        let result = change(&mut shard);
+        let after = shard.bytes();
+        match &self.budget {
+            Some(budget) if after > before => budget.add(Part::PageCache, after - before),
+            Some(budget) if after < before => budget.sub(Part::PageCache, before - after),
+            _ => {}
+        }
+        result
+    }
+}
+
+impl<V: CacheWeight> Drop for PageCache<V> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,447 @@
+//! One shard of the page cache: S3-FIFO (Yang and others, SOSP 2023) over an arena.
+//!
+//! Three queues: new pages enter a *small* FIFO (a tenth of the bytes); those that are used again
+//! before they reach its end move to the *main* FIFO, the others leave and their hash is remembered
+//! in the *ghost*. A page that is read again while the ghost knows it enters main at once. Main gives a
+//! page one more round per use (at most 3). One-time reads thus pass through the small queue only.
+//! LRU was rejected: it moves a page on every hit and a scan empties it.
+//!
+//! How an access counts: a point read counts one use. A scan's first touch of a page counts nothing
+//! (it brought the page in, or found it), later ones count up to one use, which is not enough to reach
+//! main; scans neither consult nor feed the ghost. A merge's read counts nothing and admits nothing.
+//!
+//! The ghost is a table of hashes with one slot per hash value: an insertion overwrites what was there,
+//! so entries age in proportion to evictions without a queue of their own.
+//!
+//! - H1. `bytes` is the sum of the charges of all entries plus the ghost table, and at most `limit`
+//!   (the bare ghost table of an empty shard is part of the constant per shard).
+//! - H2. Every arena slot is in exactly one queue or vacant; the map names exactly those in queues.
+//!
+//! Tested by the unit tests below and by `tests/cache.rs`.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::mem::size_of;
+use std::sync::Arc;
+
+use frond_run::Access;
+
+use crate::page_cache::{CacheStats, PageKey};
+use crate::CacheWeight;
+
+const NIL: u32 = u32::MAX;
+/// Uses that send a page from the small queue to main.
+const PROMOTE: u8 = 2;
+/// Most uses counted.
+const MAX_USES: u8 = 3;
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+/// Ghost slots to begin with; grows with the number of entries.
+const GHOST_MIN: usize = 64;
+
+struct Entry<V> {
+    key: PageKey,
+    hash: u64,
+    value: Option<Arc<V>>,
+    charge: usize,
+    prev: u32,
+    next: u32,
+    queue: u8,
+    uses: u8,
+    /// A scan has seen it, or brought it.
+    scanned: bool,
+    /// Brought by a scan and not read by a point since: leaves no ghost.
+    scan_only: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Queue {
+    /// Enters here.
+    head: u32,
+    /// Leaves here.
+    tail: u32,
+    bytes: usize,
+}
+
+/// Hands a hash that is good already to the map.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only hashed keys are stored");
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = n;
+    }
+}
+
+/// A key with its hash.
+struct Hashed(PageKey, u64);
+
+impl PartialEq for Hashed {
+    #[inline]
+    fn eq(&self, other: &Hashed) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Hashed {}
+
+impl std::hash::Hash for Hashed {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The lowest bits chose the shard and are alike here: the map gets the others first.
+        state.write_u64(self.1.rotate_right(16));
+    }
+}
+
+pub enum Outcome<V> {
+    /// Another thread was first; this is its page.
+    Present(Arc<V>),
+    /// Admitted or not.
+    Offered,
+}
+
+pub struct Shard<V> {
+    map: HashMap<Hashed, u32, BuildHasherDefault<Identity>>,
+    entries: Vec<Entry<V>>,
+    vacant: Vec<u32>,
+    queues: [Queue; 2],
+    ghost: Vec<u64>,
+    limit: usize,
+    bytes: usize,
+    hits: u64,
+    misses: u64,
+    inserted: u64,
+    evicted: u64,
+    rejected: u64,
+    ghost_hits: u64,
+}
+
+impl<V: CacheWeight> Shard<V> {
+    /// What an entry costs beside its value. Arena, map and ghost double when they grow, so each is
+    /// charged twice; `Arc`'s two counters come on top.
+    pub const OVERHEAD: usize =
+        2 * (size_of::<Entry<V>>() + size_of::<(Hashed, u32)>() + 1 + 4 + 8) + 16;
+
+    pub fn new(limit: usize) -> Self {
+        let empty = Queue { head: NIL, tail: NIL, bytes: 0 };
+        Shard {
+            map: HashMap::default(),
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            queues: [empty; 2],
+            ghost: vec![0; GHOST_MIN],
+            limit,
+            bytes: 0,
+            hits: 0,
+            misses: 0,
+            inserted: 0,
+            evicted: 0,
+            rejected: 0,
+            ghost_hits: 0,
+        }
+    }
+
+    #[inline]
+    pub fn get(&mut self, key: &PageKey, hash: u64, access: Access) -> Option<Arc<V>> {
+        let Some(&at) = self.map.get(&Hashed(*key, hash)) else {
+            self.misses += 1;
+            return None;
+        };
+        self.hits += 1;
+        let entry = &mut self.entries[at as usize];
+        entry.touch(access);
+        entry.value.clone()
+    }
+
+    /// Offers a page; returns what had to go for it, to be dropped outside the mutex.
+    pub fn insert(
+        &mut self,
+        key: PageKey,
+        hash: u64,
+        value: &Arc<V>,
+        access: Access,
+    ) -> (Outcome<V>, Vec<Arc<V>>) {
+        let hashed = Hashed(key, hash);
+        if let Some(&at) = self.map.get(&hashed) {
+            let entry = &mut self.entries[at as usize];
+            entry.touch(access);
+            if let Some(resident) = &entry.value {
+                return (Outcome::Present(Arc::clone(resident)), Vec::new());
+            }
+        }
+        if access == Access::Merge {
+            return (Outcome::Offered, Vec::new());
+        }
+        let charge = value.memory_bytes().saturating_add(Self::OVERHEAD);
+        // A page that takes most of a shard would cost more hits than it brings.
+        if charge > self.limit / 2 {
+            self.rejected += 1;
+            return (Outcome::Offered, Vec::new());
+        }
+        let known = access == Access::Point && self.take_ghost(hash);
+        self.ghost_hits += u64::from(known);
+        let gone = self.shrink_to(self.limit - charge);
+        let scan = access == Access::Scan;
+        let entry = Entry {
+            key,
+            hash,
+            value: Some(Arc::clone(value)),
+            charge,
+            prev: NIL,
+            next: NIL,
+            queue: 0,
+            uses: 0,
+            scanned: scan,
+            scan_only: scan,
+        };
+        let at = match self.vacant.pop() {
+            Some(at) => {
+                self.entries[at as usize] = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.map.insert(hashed, at);
+        self.push(at, if known { MAIN } else { SMALL });
+        self.bytes += charge;
+        self.inserted += 1;
+        if self.map.len() > self.ghost.len() {
+            // What it knew is lost; that happens rarely and costs a few misses.
+            self.ghost = vec![0; self.ghost.len() * 2];
+        }
+        (Outcome::Offered, gone)
+    }
+
+    pub fn remove(&mut self, key: &PageKey, hash: u64) -> Option<Arc<V>> {
+        let at = self.map.remove(&Hashed(*key, hash))?;
+        self.take_out(at)
+    }
+
+    /// Drops all entries whose key `matches`.
+    pub fn remove_if(&mut self, matches: impl Fn(&PageKey) -> bool) -> Vec<Arc<V>> {
+        let mut found = Vec::new();
+        self.map.retain(|hashed, at| {
+            let matched = matches(&hashed.0);
+            if matched {
+                found.push(*at);
+            }
+            !matched
+        });
+        found.into_iter().filter_map(|at| self.take_out(at)).collect()
+    }
+
+    pub fn set_limit(&mut self, limit: usize) -> Vec<Arc<V>> {
+        self.limit = limit;
+        self.shrink_to(limit)
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn add_stats(&self, sum: &mut CacheStats) {
+        sum.hits += self.hits;
+        sum.misses += self.misses;
+        sum.inserted += self.inserted;
+        sum.evicted += self.evicted;
+        sum.rejected += self.rejected;
+        sum.ghost_hits += self.ghost_hits;
+        sum.pages += self.map.len() as u64;
+        sum.bytes += self.bytes as u64;
+        sum.limit += self.limit as u64;
+    }
+
+    /// Evicts until at most `target` bytes are held.
+    fn shrink_to(&mut self, target: usize) -> Vec<Arc<V>> {
+        let mut gone = Vec::new();
+        while self.bytes > target {
+            // Ends: every turn removes an entry, takes one from small to main, or lowers a use count.
+            let small = self.queues[SMALL].bytes > self.limit / 10;
+            let queue = if small || self.queues[MAIN].tail == NIL { SMALL } else { MAIN };
+            let at = self.queues[queue].tail;
+            assert!(at != NIL, "bytes are held by entries (H1)");
+            let entry = &mut self.entries[at as usize];
+            if queue == SMALL && entry.uses >= PROMOTE {
+                entry.uses = 0;
+                self.unlink(at);
+                self.push(at, MAIN);
+            } else if queue == MAIN && entry.uses > 0 {
+                entry.uses -= 1;
+                self.unlink(at);
+                self.push(at, MAIN);
+            } else {
+                if queue == SMALL && !entry.scan_only {
+                    let slot = Self::ghost_slot(entry.hash, self.ghost.len());
+                    self.ghost[slot] = entry.hash;
+                }
+                let hashed = Hashed(entry.key, entry.hash);
+                let named = self.map.remove(&hashed);
+                assert_eq!(named, Some(at), "the map names every entry (H2)");
+                gone.extend(self.take_out(at));
+                self.evicted += 1;
+            }
+        }
+        gone
+    }
+
+    fn ghost_slot(hash: u64, slots: usize) -> usize {
+        (hash >> 20) as usize & (slots - 1)
+    }
+
+    fn take_ghost(&mut self, hash: u64) -> bool {
+        let slot = Self::ghost_slot(hash, self.ghost.len());
+        let known = self.ghost[slot] == hash;
+        if known {
+            self.ghost[slot] = 0;
+        }
+        known
+    }
+
+    /// Empties a slot that the map no longer names.
+    fn take_out(&mut self, at: u32) -> Option<Arc<V>> {
+        self.unlink(at);
+        self.vacant.push(at);
+        let entry = &mut self.entries[at as usize];
+        self.bytes -= entry.charge;
+        entry.value.take()
+    }
+
+    fn push(&mut self, at: u32, queue: usize) {
+        let head = self.queues[queue].head;
+        let entry = &mut self.entries[at as usize];
+        entry.queue = queue as u8;
+        entry.prev = NIL;
+        entry.next = head;
+        let charge = entry.charge;
+        match head {
+            NIL => self.queues[queue].tail = at,
+            head => self.entries[head as usize].prev = at,
+        }
+        self.queues[queue].head = at;
+        self.queues[queue].bytes += charge;
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let entry = &self.entries[at as usize];
+        let (queue, prev, next) = (entry.queue as usize, entry.prev, entry.next);
+        self.queues[queue].bytes -= entry.charge;
+        match prev {
+            NIL => self.queues[queue].head = next,
+            prev => self.entries[prev as usize].next = next,
+        }
+        match next {
+            NIL => self.queues[queue].tail = prev,
+            next => self.entries[next as usize].prev = prev,
+        }
+    }
+}
+
+impl<V> Entry<V> {
+    #[inline]
+    fn touch(&mut self, access: Access) {
+        match access {
+            Access::Point => {
+                self.uses = (self.uses + 1).min(MAX_USES);
+                self.scan_only = false;
+            }
+            // A second scan counts one use at most (see the module).
+            Access::Scan if self.scanned => self.uses = self.uses.max(1),
+            Access::Scan => self.scanned = true,
+            Access::Merge => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frond_base::TableId;
+
+    struct Bytes(usize);
+
+    impl CacheWeight for Bytes {
+        fn memory_bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    impl<V: CacheWeight> Shard<V> {
+        /// Checks H1 and H2.
+        fn verify(&self) {
+            let mut seen = 0;
+            let mut bytes = 0;
+            for (q, queue) in self.queues.iter().enumerate() {
+                let (mut at, mut prev, mut queue_bytes) = (queue.head, NIL, 0);
+                while at != NIL {
+                    let e = &self.entries[at as usize];
+                    assert_eq!((e.prev, e.queue as usize), (prev, q));
+                    assert_eq!(self.map.get(&Hashed(e.key, e.hash)), Some(&at));
+                    let value = e.value.as_ref().unwrap();
+                    assert_eq!(e.charge, value.memory_bytes() + Self::OVERHEAD);
+                    queue_bytes += e.charge;
+                    seen += 1;
+                    (prev, at) = (at, e.next);
+                }
+                assert_eq!((queue.tail, queue.bytes), (prev, queue_bytes));
+                bytes += queue_bytes;
+            }
+            assert_eq!(seen, self.map.len());
+            assert_eq!(seen + self.vacant.len(), self.entries.len());
+            assert_eq!(bytes, self.bytes);
+            assert!(self.bytes <= self.limit);
+        }
+    }
+
+    #[test]
+    fn queues_map_and_bytes_agree_under_random_operations() {
+        let mut n = 1u64;
+        let mut below = |k: u64| {
+            n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (n >> 33) % k
+        };
+        let mut shard = Shard::new(60_000);
+        for step in 0..40_000 {
+            let key = PageKey {
+                table: TableId(below(3) as u32),
+                block: below(5),
+                page: below(40) as u32,
+            };
+            let access = [Access::Point, Access::Scan, Access::Merge][below(3) as usize];
+            match below(20) {
+                0..=8 => {
+                    let value = Arc::new(Bytes(1 + below(3_000) as usize));
+                    shard.insert(key, key.hash(), &value, access);
+                }
+                9..=16 => drop(shard.get(&key, key.hash(), access)),
+                17 | 18 => drop(shard.remove(&key, key.hash())),
+                _ if below(50) == 0 => drop(shard.remove_if(|k| k.table == key.table)),
+                _ if below(50) == 0 => drop(shard.set_limit(5_000 + below(80_000) as usize)),
+                _ => {}
+            }
+            if step % 8 == 0 {
+                shard.verify();
+            }
+        }
+        assert!(shard.evicted > 1_000 && shard.ghost_hits > 100);
+        shard.set_limit(0);
+        shard.verify();
+        assert_eq!(shard.len(), 0);
+    }
+}
