@@ -1,0 +1,242 @@
+//! Batches: entries copied out of a buffer, so that a reader holds no latch between calls.
+
+use std::ops::Bound;
+
+use frond_base::{EntryKind, EntryRef, Seq};
+
+use crate::chunk::Chunk;
+
+/// Which versions of a key a scan returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Versions {
+    /// All of them.
+    All,
+    /// The newest one at or before this sequence, tombstones included.
+    VisibleAt(Seq),
+}
+
+/// What a scan is asked for. `from` is where it starts in its own direction (the upper end of a
+/// backward scan), `to` where it ends. The limits are reached approximately: a batch ends between
+/// keys, and holds at least one entry if there is any.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    pub from: Bound<&'a [u8]>,
+    pub to: Bound<&'a [u8]>,
+    pub versions: Versions,
+    pub max_entries: usize,
+    pub max_bytes: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Item {
+    at: usize,
+    seq: Seq,
+    value_len: u32,
+    key_len: u16,
+    kind: EntryKind,
+}
+
+/// A reusable container of entries, in the direction of the scan that filled it; the versions of
+/// one key are newest first in both directions, and never divided between two batches.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+    /// First item of the last key, while a backward scan runs.
+    group: usize,
+    exhausted: bool,
+}
+
+/// A batch keeps at most this much memory for its next use.
+const KEEP_BYTES: usize = 1 << 20;
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Entry `i`; `i < len()`.
+    #[inline]
+    pub fn entry(&self, i: usize) -> EntryRef<'_> {
+        let it = self.items[i];
+        let key_end = it.at + usize::from(it.key_len);
+        EntryRef {
+            key: &self.bytes[it.at..key_end],
+            seq: it.seq,
+            kind: it.kind,
+            value: &self.bytes[key_end..key_end + it.value_len as usize],
+        }
+    }
+
+    /// Key of entry `i`; `i < len()`.
+    #[inline]
+    pub fn key(&self, i: usize) -> &[u8] {
+        let it = self.items[i];
+        &self.bytes[it.at..it.at + usize::from(it.key_len)]
+    }
+
+    /// Where the next scan goes on: `Bound::Excluded` of this key.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.items.len().checked_sub(1).map(|i| self.key(i))
+    }
+
+    /// True when the scan that filled this batch met the end of its range.
+    pub fn exhausted(&self) -> bool {
+        self.exhausted
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.items.capacity() * std::mem::size_of::<Item>()
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEEP_BYTES);
+        self.items.clear();
+        self.items.shrink_to(KEEP_BYTES / std::mem::size_of::<Item>());
+        self.group = 0;
+        self.exhausted = false;
+    }
+
+    fn push(&mut self, e: &EntryRef<'_>) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(e.key);
+        self.bytes.extend_from_slice(e.value);
+        self.items.push(Item {
+            at,
+            seq: e.seq,
+            value_len: e.value.len() as u32,
+            key_len: e.key.len() as u16,
+            kind: e.kind,
+        });
+    }
+
+    fn is_last_key(&self, key: &[u8]) -> bool {
+        self.last_key() == Some(key)
+    }
+
+    fn is_full(&self, scan: &Scan<'_>) -> bool {
+        !self.items.is_empty()
+            && (self.items.len() >= scan.max_entries || self.bytes.len() >= scan.max_bytes)
+    }
+
+    /// Takes the next entry of a forward scan; false when it begins a key that no longer fits.
+    fn take_forward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
+        if let Versions::VisibleAt(at) = scan.versions {
+            if e.seq > at || self.is_last_key(e.key) {
+                return true;
+            }
+            if self.is_full(scan) {
+                return false;
+            }
+        } else if self.is_full(scan) && !self.is_last_key(e.key) {
+            return false;
+        }
+        self.push(e);
+        true
+    }
+
+    /// As [`Batch::take_forward`]; entries arrive in reverse, so oldest first within a key.
+    fn take_backward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
+        if let Versions::VisibleAt(at) = scan.versions {
+            if e.seq > at {
+                return true;
+            }
+            if self.is_last_key(e.key) {
+                if let Some(old) = self.items.pop() {
+                    self.bytes.truncate(old.at);
+                }
+            } else if self.is_full(scan) {
+                return false;
+            }
+        } else if !self.is_last_key(e.key) {
+            if self.is_full(scan) {
+                return false;
+            }
+            self.turn_group();
+        }
+        self.push(e);
+        true
+    }
+
+    /// Puts the versions of the last key newest first.
+    fn turn_group(&mut self) {
+        let group = self.group;
+        self.items[group..].reverse();
+        self.group = self.items.len();
+    }
+
+    /// Ends a scan. `exhausted`: the end of the range was met.
+    pub(crate) fn finish(&mut self, exhausted: bool, backward: bool, versions: Versions) {
+        if backward && versions == Versions::All {
+            self.turn_group();
+        }
+        self.exhausted = exhausted;
+    }
+}
+
+/// Why copying from one chunk ended.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The batch is full.
+    Full,
+    /// The end of the range.
+    Range,
+    /// The edge of the chunk.
+    Chunk,
+}
+
+/// Copies from `chunk` what the scan wants of it, left to right.
+pub(crate) fn copy_forward(
+    chunk: &Chunk,
+    from: Bound<&[u8]>,
+    scan: &Scan<'_>,
+    batch: &mut Batch,
+) -> Stop {
+    let (mut p, _) = chunk.lower(from);
+    let (end, last) = chunk.upper(scan.to);
+    while p < end && chunk.is_entry(p) {
+        if !batch.take_forward(&chunk.entry(p), scan) {
+            return Stop::Full;
+        }
+        p = chunk.next(p);
+    }
+    if last || (end < chunk.end() && p >= end) {
+        Stop::Range
+    } else {
+        Stop::Chunk
+    }
+}
+
+/// Copies from `chunk` what the scan wants of it, right to left.
+pub(crate) fn copy_backward(
+    chunk: &Chunk,
+    from: Bound<&[u8]>,
+    scan: &Scan<'_>,
+    batch: &mut Batch,
+) -> Stop {
+    let (mut p, _) = chunk.upper(from);
+    let (first, last) = chunk.lower(scan.to);
+    while let Some(q) = chunk.prev(p) {
+        if q < first {
+            return Stop::Range;
+        }
+        if !batch.take_backward(&chunk.entry(q), scan) {
+            return Stop::Full;
+        }
+        p = q;
+    }
+    if last {
+        Stop::Range
+    } else {
+        Stop::Chunk
+    }
+}

@@ -1,0 +1,117 @@
+//! Measures the buffer: batches of random and of ascending keys, point reads, memory per entry.
+//!
+//! The caller brings the clock, since this crate reads none.
+
+use frond_base::{EntryKind, EntryRef, SEQ_MAX};
+
+use crate::WriteBuffer;
+
+/// What was measured; nanoseconds are per entry or per read.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    pub entries: u64,
+    /// Sorted batches of 1000 random 24-byte keys, over the last tenth of the fill.
+    pub random_insert_ns: f64,
+    /// The same, over the whole fill.
+    pub random_insert_mean_ns: f64,
+    pub ascending_insert_ns: f64,
+    pub get_ns: f64,
+    /// Allocated bytes per entry of the random and of the ascending fill, beyond key, value and an
+    /// 8-byte sequence.
+    pub overhead_bytes: f64,
+    pub overhead_ascending_bytes: f64,
+    pub drop_ms: f64,
+}
+
+const KEY: usize = 24;
+const BATCH: usize = 1000;
+
+/// SplitMix64: the same keys in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn key(&mut self) -> [u8; KEY] {
+        let mut k = [0; KEY];
+        for part in k.chunks_exact_mut(8) {
+            part.copy_from_slice(&self.next().to_be_bytes());
+        }
+        k
+    }
+}
+
+fn insert(buffer: &WriteBuffer, keys: &[[u8; KEY]], seq: u64) {
+    buffer.insert_batch(keys.iter().map(|key| EntryRef {
+        key,
+        seq,
+        kind: EntryKind::Put,
+        value: &[],
+    }));
+}
+
+/// Fills buffers with `entries` entries and measures. `now` returns nanoseconds of a steady clock.
+pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
+    let batches = (entries / BATCH as u64).max(10);
+    let buffer = WriteBuffer::new();
+    let mut numbers = Numbers(1);
+    let mut keys = vec![[0; KEY]; BATCH];
+    let (mut total, mut late) = (0, 0);
+    for b in 0..batches {
+        keys.iter_mut().for_each(|k| *k = numbers.key());
+        keys.sort_unstable();
+        let start = now();
+        insert(&buffer, &keys, b + 1);
+        let took = now() - start;
+        total += took;
+        if b >= batches - batches / 10 {
+            late += took;
+        }
+    }
+    let n = (batches * BATCH as u64) as f64;
+    let late_n = (batches / 10 * BATCH as u64) as f64;
+    let overhead = |b: &WriteBuffer| b.bytes() as f64 / n - (KEY + 8) as f64;
+    let overhead_bytes = overhead(&buffer);
+
+    // Every key inserted comes again: the generator is started over.
+    let reads = (entries / 10).clamp(1, 500_000);
+    let mut numbers = Numbers(1);
+    let keys: Vec<_> = (0..reads).map(|_| numbers.key()).collect();
+    let mut out = Vec::new();
+    let start = now();
+    let found = keys.iter().filter(|k| buffer.get(&k[..], SEQ_MAX, &mut out).is_some()).count();
+    let get_ns = (now() - start) as f64 / reads as f64;
+    assert_eq!(found as u64, reads, "a key inserted is found");
+    let start = now();
+    drop(buffer);
+    let drop_ms = (now() - start) as f64 / 1e6;
+
+    let buffer = WriteBuffer::new();
+    let mut keys = vec![[7; KEY]; BATCH];
+    let mut ascending = 0;
+    for b in 0..batches {
+        for (i, k) in keys.iter_mut().enumerate() {
+            let id = b * BATCH as u64 + i as u64;
+            k[KEY - 8..].copy_from_slice(&id.to_be_bytes());
+        }
+        let start = now();
+        insert(&buffer, &keys, b + 1);
+        ascending += now() - start;
+    }
+    Figures {
+        entries: batches * BATCH as u64,
+        random_insert_ns: late as f64 / late_n,
+        random_insert_mean_ns: total as f64 / n,
+        ascending_insert_ns: ascending as f64 / n,
+        get_ns,
+        overhead_bytes,
+        overhead_ascending_bytes: overhead(&buffer),
+        drop_ms,
+    }
+}

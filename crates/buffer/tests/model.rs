@@ -1,0 +1,477 @@
+//! The buffers against a `BTreeMap`, and under several threads.
+
+// Helpers outside #[test] functions; no simulated time in tests with real threads.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
+use frond_buffer::{Batch, Cursor, Scan, SortedBuffer, Versions, WriteBuffer};
+
+type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (EntryKind, Vec<u8>)>;
+type Owned = (Vec<u8>, Seq, EntryKind, Vec<u8>);
+
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Key shapes that are hard on heads and fences: shared prefixes, prefixes of each other, all ones.
+fn key(rng: &mut Rng, shape: u64, space: u64) -> Vec<u8> {
+    let n = rng.below(space);
+    match shape {
+        0 => n.to_be_bytes().to_vec(),
+        1 => [&b"tenant-0001/orders/"[..], &n.to_be_bytes()].concat(),
+        2 => vec![0xff; 1 + (n % 40) as usize],
+        3 => format!("{n}").into_bytes(),
+        4 => [&[0][..], &(n as u32 / 64).to_be_bytes(), &[0], &n.to_be_bytes()].concat(),
+        _ => [&[b'k'; 10][..], &vec![0; (n % 7) as usize], &(n as u16).to_be_bytes()].concat(),
+    }
+}
+
+fn value(rng: &mut Rng) -> Vec<u8> {
+    let len = match rng.below(40) {
+        0 => 1000 + rng.below(3000),
+        1..=9 => 0,
+        _ => rng.below(100),
+    };
+    vec![rng.next() as u8; len as usize]
+}
+
+fn own(e: EntryRef<'_>) -> Owned {
+    (e.key.to_vec(), e.seq, e.kind, e.value.to_vec())
+}
+
+fn all(model: &Model) -> Vec<Owned> {
+    model.iter().map(|((k, s), (kind, v))| (k.clone(), s.0, *kind, v.clone())).collect()
+}
+
+fn within(k: &[u8], lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> bool {
+    (match lo {
+        Bound::Unbounded => true,
+        Bound::Included(b) => k >= b,
+        Bound::Excluded(b) => k > b,
+    }) && match hi {
+        Bound::Unbounded => true,
+        Bound::Included(b) => k <= b,
+        Bound::Excluded(b) => k < b,
+    }
+}
+
+/// What a scan over everything in the range must return, in the scan's direction.
+fn expected(
+    model: &Model,
+    lo: Bound<&[u8]>,
+    hi: Bound<&[u8]>,
+    versions: Versions,
+    backward: bool,
+) -> Vec<Owned> {
+    let mut groups: Vec<Vec<Owned>> = Vec::new();
+    for e in all(model).into_iter().filter(|e| within(&e.0, lo, hi)) {
+        match groups.last_mut() {
+            Some(g) if g[0].0 == e.0 => g.push(e),
+            _ => groups.push(vec![e]),
+        }
+    }
+    if let Versions::VisibleAt(at) = versions {
+        for g in &mut groups {
+            g.retain(|e| e.1 <= at);
+            g.truncate(1);
+        }
+    }
+    if backward {
+        groups.reverse();
+    }
+    groups.concat()
+}
+
+trait Buffer {
+    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch);
+    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch);
+}
+
+impl Buffer for SortedBuffer {
+    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch) {
+        self.scan_forward(scan, batch);
+    }
+    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch) {
+        self.scan_backward(scan, batch);
+    }
+}
+
+impl Buffer for WriteBuffer {
+    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch) {
+        self.scan_forward(scan, batch);
+    }
+    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch) {
+        self.scan_backward(scan, batch);
+    }
+}
+
+/// Scans a range batch by batch, as a cursor does.
+fn scan_all(
+    buffer: &dyn Buffer,
+    lo: Bound<&[u8]>,
+    hi: Bound<&[u8]>,
+    versions: Versions,
+    max_entries: usize,
+    backward: bool,
+) -> Vec<Owned> {
+    let mut batch = Batch::new();
+    let mut got: Vec<Owned> = Vec::new();
+    let mut resume: Option<Vec<u8>> = None;
+    loop {
+        let (start, end) = if backward { (hi, lo) } else { (lo, hi) };
+        let from = resume.as_deref().map_or(start, Bound::Excluded);
+        let scan = Scan { from, to: end, versions, max_entries, max_bytes: 2000 };
+        match backward {
+            true => buffer.backward(&scan, &mut batch),
+            false => buffer.forward(&scan, &mut batch),
+        }
+        got.extend((0..batch.len()).map(|i| own(batch.entry(i))));
+        if batch.exhausted() {
+            return got;
+        }
+        let last = batch.last_key().expect("a scan that is not exhausted returns something");
+        resume = Some(last.to_vec());
+    }
+}
+
+fn random_bound(rng: &mut Rng, k: &[u8]) -> Bound<Vec<u8>> {
+    match rng.below(5) {
+        0 => Bound::Unbounded,
+        1 | 2 => Bound::Included(k.to_vec()),
+        _ => Bound::Excluded(k.to_vec()),
+    }
+}
+
+fn check_scans(
+    buffer: &dyn Buffer,
+    model: &Model,
+    rng: &mut Rng,
+    shape: u64,
+    space: u64,
+    top: Seq,
+) {
+    for _ in 0..5 {
+        let (a, b) = (key(rng, shape, space), key(rng, shape, space));
+        let (lo, hi) = (random_bound(rng, &a), random_bound(rng, &b));
+        let (lo, hi) = (lo.as_ref().map(|k| k.as_slice()), hi.as_ref().map(|k| k.as_slice()));
+        let versions = match rng.below(2) {
+            0 => Versions::All,
+            _ => Versions::VisibleAt(rng.below(top + 2)),
+        };
+        for backward in [false, true] {
+            let n = 1 + rng.below(50) as usize;
+            let got = scan_all(buffer, lo, hi, versions, n, backward);
+            let want = expected(model, lo, hi, versions, backward);
+            assert!(got == want, "shape {shape} {lo:?} {hi:?} {versions:?} backward {backward}");
+        }
+    }
+}
+
+#[test]
+fn sorted_buffer_behaves_as_a_map_of_versions() {
+    for shape in 0..6 {
+        let mut rng = Rng(77 + shape);
+        let mut buffer = SortedBuffer::new();
+        let mut model = Model::new();
+        let space = 15_000;
+        let mut seq = 0;
+        for round in 0..6 {
+            let n = 2500;
+            for _ in 0..n {
+                seq += 1;
+                let (k, v) = (key(&mut rng, shape, space), value(&mut rng));
+                let kind = if rng.below(5) == 0 { EntryKind::Delete } else { EntryKind::Put };
+                let v = if kind == EntryKind::Put { v } else { Vec::new() };
+                let before = model
+                    .range((k.clone(), Reverse(SEQ_MAX))..)
+                    .next()
+                    .filter(|(p, _)| p.0 == k)
+                    .map(|(p, e)| (p.1 .0, e.0));
+                let put = buffer.put(&k, seq, kind, &v);
+                assert_eq!(put.newest_before, before);
+                model.insert((k, Reverse(seq)), (kind, v));
+            }
+            if round % 2 == 1 {
+                let mark = seq - rng.below(n);
+                buffer.undo_to(mark);
+                model.retain(|k, _| k.1 .0 <= mark);
+            }
+            assert_eq!(buffer.entries(), model.len());
+            assert!(buffer.iter().map(own).eq(all(&model)));
+            check_scans(&buffer, &model, &mut rng, shape, space, seq);
+            for _ in 0..300 {
+                let (k, at) = (key(&mut rng, shape, space), rng.below(seq + 1));
+                let want = model
+                    .range((k.clone(), Reverse(at))..)
+                    .next()
+                    .filter(|(p, _)| p.0 == k)
+                    .map(|(p, e)| (p.1 .0, e.0, e.1.clone()));
+                let mut out = Vec::new();
+                let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
+                assert_eq!(got, want);
+            }
+            let newest: Vec<_> = buffer.iter_newest().map(own).collect();
+            let visible = Versions::VisibleAt(SEQ_MAX);
+            assert_eq!(
+                newest,
+                expected(&model, Bound::Unbounded, Bound::Unbounded, visible, false)
+            );
+        }
+        buffer.undo_to(0);
+        assert!(buffer.is_empty() && buffer.iter().next().is_none());
+        assert!(buffer.bytes() < 40_000, "{} bytes when empty", buffer.bytes());
+    }
+}
+
+#[test]
+fn put_over_keeps_one_version_after_the_mark() {
+    let mut b = SortedBuffer::new();
+    for seq in 1..=500u64 {
+        b.put_over(
+            b"row",
+            seq,
+            EntryKind::Put,
+            &seq.to_le_bytes(),
+            if seq < 250 { 0 } else { 249 },
+        );
+    }
+    assert_eq!(b.entries(), 2);
+    assert_eq!(b.newest(b"row"), Some((500, EntryKind::Put)));
+    b.undo_to(249);
+    assert_eq!(b.newest(b"row"), Some((249, EntryKind::Put)));
+}
+
+#[test]
+fn versions_of_one_key_may_fill_many_chunks() {
+    let n = 40_000u64;
+    let (mut sorted, shared) = (SortedBuffer::new(), WriteBuffer::new());
+    let mut model = Model::new();
+    for seq in 1..=n {
+        sorted.put(b"hot", seq, EntryKind::Put, &seq.to_le_bytes());
+        shared.insert_batch([EntryRef {
+            key: b"hot",
+            seq,
+            kind: EntryKind::Put,
+            value: &seq.to_le_bytes(),
+        }]);
+        model.insert((b"hot".to_vec(), Reverse(seq)), (EntryKind::Put, seq.to_le_bytes().into()));
+    }
+    for at in [1, 2, 777, n / 2, n - 1, n, SEQ_MAX] {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let want = Some((at.min(n), EntryKind::Put));
+        assert_eq!((sorted.get(b"hot", at, &mut a), shared.get(b"hot", at, &mut b)), (want, want));
+        assert_eq!((&a[..], &b[..]), (&at.min(n).to_le_bytes()[..], &at.min(n).to_le_bytes()[..]));
+    }
+    assert_eq!(shared.get(b"hot", 0, &mut Vec::new()), None);
+    for backward in [false, true] {
+        for b in [&sorted as &dyn Buffer, &shared] {
+            for versions in [Versions::All, Versions::VisibleAt(n / 3)] {
+                let got = scan_all(b, Bound::Unbounded, Bound::Unbounded, versions, 10, backward);
+                let want = expected(&model, Bound::Unbounded, Bound::Unbounded, versions, backward);
+                assert!(got == want);
+            }
+        }
+    }
+    shared.check();
+}
+
+#[test]
+fn needless_versions_are_dropped_and_needed_ones_stay() {
+    let b = WriteBuffer::new();
+    let put = |seq: Seq, keep: &[Seq]| {
+        let e = EntryRef { key: b"hot", seq, kind: EntryKind::Put, value: b"v" };
+        b.insert_batch_retaining([e], keep);
+    };
+    for seq in 1..=10_000 {
+        // Snapshot 5000 lives to the end; the published sequence is the one before.
+        let keep = if seq > 5000 { vec![5000, seq - 1] } else { vec![seq - 1] };
+        put(seq, &keep);
+    }
+    b.check();
+    assert!(b.entries() <= 4, "{} versions", b.entries());
+    let seen = |at| b.get(b"hot", at, &mut Vec::new()).map(|(s, _)| s);
+    assert_eq!(seen(5000), Some(5000));
+    assert_eq!(seen(9_999), Some(9_999));
+    assert_eq!(seen(SEQ_MAX), Some(10_000));
+    put(10_001, &[]);
+    assert_eq!(seen(10_000), Some(10_000));
+}
+
+#[test]
+fn write_buffer_behaves_as_a_map_of_versions() {
+    for shape in 0..6 {
+        let mut rng = Rng(1234 + shape);
+        let buffer = WriteBuffer::new();
+        let mut model = Model::new();
+        let space = 40_000;
+        for seq in 1..=40u64 {
+            let mut batch = BTreeMap::new();
+            for _ in 0..1 + rng.below(1500) {
+                batch.insert(key(&mut rng, shape, space), value(&mut rng));
+            }
+            buffer.insert_batch(batch.iter().map(|(k, v)| EntryRef {
+                key: k,
+                seq,
+                kind: EntryKind::Put,
+                value: v,
+            }));
+            model.extend(batch.into_iter().map(|(k, v)| ((k, Reverse(seq)), (EntryKind::Put, v))));
+            if seq % 20 == 0 {
+                buffer.check();
+                assert_eq!(buffer.entries(), model.len() as u64);
+                check_scans(&buffer, &model, &mut rng, shape, space, seq);
+            }
+        }
+        assert_eq!((buffer.min_seq(), buffer.max_seq()), (Some(1), Some(40)));
+        buffer.freeze();
+        for _ in 0..8 {
+            let (a, b) = (key(&mut rng, shape, space), key(&mut rng, shape, space));
+            let (lo, hi) = (random_bound(&mut rng, &a), random_bound(&mut rng, &b));
+            let (lo, hi) = (lo.as_ref().map(|k| k.as_slice()), hi.as_ref().map(|k| k.as_slice()));
+            let mut scan = buffer.iter_range(lo, hi);
+            let mut got = Vec::new();
+            while scan.valid() {
+                got.push(own(scan.entry()));
+                scan.advance().unwrap();
+            }
+            let want = expected(&model, lo, hi, Versions::All, false);
+            assert!(got == want);
+            assert_eq!(buffer.weight(lo, hi).entries, want.len() as u64);
+        }
+        let w = buffer.weight(Bound::Unbounded, Bound::Unbounded);
+        assert_eq!((w.entries, w.bytes), (buffer.entries(), buffer.payload_bytes()));
+    }
+}
+
+#[test]
+fn same_key_and_sequence_replaces() {
+    let b = WriteBuffer::new();
+    for v in [&b"old"[..], b"new"] {
+        b.insert_batch([EntryRef { key: b"k", seq: 3, kind: EntryKind::Put, value: v }]);
+    }
+    let mut out = Vec::new();
+    assert_eq!(b.get(b"k", 3, &mut out), Some((3, EntryKind::Put)));
+    b.check();
+    assert_eq!((b.entries(), &out[..]), (1, &b"new"[..]));
+}
+
+#[test]
+#[should_panic(expected = "frozen")]
+fn frozen_buffer_refuses_entries() {
+    let b = WriteBuffer::new();
+    b.freeze();
+    b.insert_batch([EntryRef { key: b"k", seq: 1, kind: EntryKind::Put, value: b"" }]);
+}
+
+#[test]
+fn cursor_steps_over_changes_of_the_buffer() {
+    let mut b = SortedBuffer::new();
+    for i in (0..1000u64).step_by(2) {
+        b.put(&i.to_be_bytes(), i + 1, EntryKind::Put, b"");
+    }
+    let mut c = Cursor::new();
+    let mut at = c.seek(&b, Bound::Unbounded).map(|e| e.key.to_vec());
+    let mut seen = Vec::new();
+    let mut seq = 2000;
+    while let Some(k) = at {
+        // Behind the cursor, and far ahead of it: neither disturbs it.
+        seq += 1;
+        if !seen.is_empty() {
+            b.put(&[&[0][..], &k].concat(), seq, EntryKind::Put, b"");
+        }
+        b.put(&[0xff; 9], seq, EntryKind::Put, b"");
+        seen.push(k);
+        at = c.next(&b).filter(|e| e.key.len() == 8).map(|e| e.key.to_vec());
+    }
+    assert!(seen.is_sorted() && seen.len() == 500, "{}", seen.len());
+    b.undo_to(2000);
+    let mut back = Vec::new();
+    let mut at = c.seek_back(&b, Bound::Unbounded).map(|e| e.key.to_vec());
+    while let Some(k) = at {
+        back.push(k);
+        b.undo_to(SEQ_MAX - 1);
+        at = c.prev(&b).map(|e| e.key.to_vec());
+    }
+    back.reverse();
+    assert_eq!(back.len(), 500);
+    assert!(back.is_sorted());
+    // The entry under the cursor vanishes: the neighbours are found all the same.
+    c.seek(&b, Bound::Included(&500u64.to_be_bytes())).unwrap();
+    b.undo_to(400);
+    assert!(c.next(&b).is_none());
+    assert_eq!(c.prev(&b).map(|e| e.key.to_vec()), Some(398u64.to_be_bytes().to_vec()));
+}
+
+#[test]
+fn concurrent_writers_and_readers_lose_and_invent_nothing() {
+    let buffer = Arc::new(WriteBuffer::new());
+    let done = Arc::new(AtomicBool::new(false));
+    const WRITERS: u64 = 3;
+    const BATCHES: u64 = 30;
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|w| {
+                let buffer = Arc::clone(&buffer);
+                s.spawn(move || {
+                    let mut rng = Rng(5 + w);
+                    for b in 0..BATCHES {
+                        let mut keys: Vec<[u8; 9]> = (0..1000)
+                            .map(|_| {
+                                let mut k = [w as u8; 9];
+                                k[..8].copy_from_slice(&rng.next().to_be_bytes());
+                                k
+                            })
+                            .collect();
+                        keys.sort();
+                        buffer.insert_batch(keys.iter().map(|k| EntryRef {
+                            key: k,
+                            seq: b * WRITERS + w + 1,
+                            kind: EntryKind::Put,
+                            value: k,
+                        }));
+                        for k in keys.iter().step_by(97) {
+                            assert!(buffer.newest(k).is_some(), "own write is seen");
+                        }
+                    }
+                })
+            })
+            .collect();
+        for backward in [false, true] {
+            let (buffer, done) = (Arc::clone(&buffer), Arc::clone(&done));
+            s.spawn(move || {
+                let mut last = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let (lo, hi) = (Bound::Unbounded, Bound::Unbounded);
+                    let got = scan_all(&*buffer, lo, hi, Versions::All, 300, backward);
+                    assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
+                    assert!(got.iter().all(|e| e.0 == e.3), "entries are whole");
+                    assert!(got.len() >= last, "nothing vanishes");
+                    last = got.len();
+                }
+            });
+        }
+        for w in writers {
+            w.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    buffer.check();
+    assert_eq!(buffer.entries(), WRITERS * BATCHES * 1000);
+}
