@@ -1,0 +1,90 @@
+//! Finding and breaking cycles of waits. Everything here runs under the graph latch; why that
+//! suffices is in `lock_table`.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use crate::lock_table::{Graph, LockTable};
+use crate::lock_wait::{Owner, Park};
+use crate::report::{DeadlockMember, DeadlockReport};
+use crate::TxnId;
+
+impl LockTable {
+    /// Breaks every cycle through `requester`, which has just been queued. True when it must give
+    /// way itself; otherwise the victims have been taken out of their queues and told.
+    pub(crate) fn break_cycles(&self, graph: &mut Graph, requester: &Arc<Owner>) -> bool {
+        while let Some(cycle) = self.find_cycle(graph, requester.id) {
+            let victim = choose_victim(graph, &cycle);
+            self.counters.deadlocks.fetch_add(1, Relaxed);
+            *self.last_deadlock.lock() = Some(self.describe(graph, &cycle, victim));
+            if victim == requester.id {
+                return true;
+            }
+            self.evict(graph, victim);
+        }
+        false
+    }
+
+    /// Owners of a cycle through `start`, each waiting for the next and the last for the first.
+    fn find_cycle(&self, graph: &Graph, start: TxnId) -> Option<Vec<TxnId>> {
+        let mut path: Vec<(TxnId, Vec<TxnId>)> = vec![(start, self.leads_to(graph, start))];
+        let mut seen = HashSet::new();
+        while let Some((_, next)) = path.last_mut() {
+            match next.pop() {
+                None => {
+                    path.pop();
+                }
+                Some(id) if id == start => return Some(path.iter().map(|p| p.0).collect()),
+                Some(id) if seen.insert(id) => path.push((id, self.leads_to(graph, id))),
+                Some(_) => {}
+            }
+        }
+        None
+    }
+
+    fn leads_to(&self, graph: &Graph, id: TxnId) -> Vec<TxnId> {
+        let Some(place) = graph.waiting.get(&id) else { return Vec::new() };
+        let shard = self.shards[place.shard].lock();
+        shard.slot(place.slot).leads_to(id).unwrap_or_default()
+    }
+
+    fn evict(&self, graph: &mut Graph, victim: TxnId) {
+        let Some(place) = graph.waiting.remove(&victim) else { return };
+        let mut shard = self.shards[place.shard].lock();
+        if let Some(empty) = shard.slot_mut(place.slot).leave_queue(victim) {
+            place.owner.tell(Park::Victim);
+            if empty {
+                self.drop_slot(&mut shard, place.slot);
+            }
+        }
+    }
+
+    fn describe(&self, graph: &Graph, cycle: &[TxnId], victim: TxnId) -> DeadlockReport {
+        let member = |id: &TxnId| {
+            let place = graph.waiting.get(id)?;
+            let shard = self.shards[place.shard].lock();
+            let slot = shard.slot(place.slot);
+            Some(DeadlockMember {
+                owner: *id,
+                weight: place.owner.weight(),
+                tree: slot.tree,
+                key: slot.key.get().map(<[u8]>::to_vec),
+                mode: place.mode,
+            })
+        };
+        DeadlockReport { victim, members: cycle.iter().filter_map(member).collect() }
+    }
+}
+
+/// The one with the least weight; among equals the requester, whose thread is at hand.
+fn choose_victim(graph: &Graph, cycle: &[TxnId]) -> TxnId {
+    let weight = |id: &TxnId| graph.waiting.get(id).map_or(u64::MAX, |p| p.owner.weight());
+    let mut victim = cycle[0];
+    for id in &cycle[1..] {
+        if weight(id) < weight(&victim) {
+            victim = *id;
+        }
+    }
+    victim
+}

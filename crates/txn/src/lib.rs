@@ -1,0 +1,43 @@
+//! What makes a group of changes a transaction: commit order, snapshots, locks, and the private
+//! set of changes.
+//!
+//! - [`CommitClock`]: hands out commit sequences and publishes them in order.
+//! - [`SnapshotRegistry`]: which sequences somebody still reads at.
+//! - [`LockTable`], [`Locker`]: row and tree locks, queues, deadlocks, interrupts.
+//! - [`WriteSet`]: a transaction's changes until commit.
+//!
+//! Nothing here knows pages, files or the log. Waiting uses condition variables with timeouts.
+//!
+//! Tested by the unit tests of each file and by `tests/locks.rs`.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+mod clock;
+mod deadlock;
+mod lock_slot;
+mod lock_table;
+mod lock_wait;
+mod locker;
+mod modes;
+mod report;
+mod snapshots;
+mod write_set;
+
+pub use clock::CommitClock;
+pub use lock_table::{LockOptions, LockStats, LockTable, WaitHook};
+pub use lock_wait::OwnerHandle;
+pub use locker::{Granted, LockMark, Locker, Wait};
+pub use modes::{LockMode, RowMode, TreeMode};
+pub use report::{DeadlockMember, DeadlockReport, LockInfo, WaitInfo};
+pub use snapshots::{Snapshot, SnapshotRegistry};
+pub use write_set::{Op, WriteSet};
+
+/// A transaction, for the lock table. The engine makes sure that no two live ones share a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TxnId(pub u64);
+
+impl std::fmt::Display for TxnId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

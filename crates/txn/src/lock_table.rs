@@ -1,0 +1,242 @@
+//! `LockTable`: all locks of a database.
+//!
+//! Locks are spread over shards by a hash of (tree, key); taking and releasing a lock that nobody
+//! else wants touches one shard latch. Only who has to wait takes the *graph* latch as well.
+//!
+//! Invariants (with those of `lock_slot`):
+//! 1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
+//!    sleeping for a lock or while calling the wait hook.
+//! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`Locker`] is
+//!    used by one thread at a time.
+//! 3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
+//!    under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
+//!    takes the name out before it does anything else.
+//!
+//! Why deadlocks are neither missed nor invented: an owner's wait can only close a cycle at the moment
+//! when it is queued, and then the cycle contains that owner. It looks for one then, under the graph
+//! latch, so no two waits begin at once. What it reads from one queue after the other holds together,
+//! because an owner found waiting has been waiting since before the latch was taken, so it has not
+//! released anything that an earlier step relied on.
+//!
+//! Tested by `tests/locks.rs`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+
+use frond_base::{checksum64_seeded, TreeId};
+use parking_lot::{Mutex, RwLock};
+
+use crate::lock_slot::{Holding, Shard, Slot};
+use crate::lock_wait::{Owner, OwnerHandle};
+use crate::report::{DeadlockReport, LockInfo, WaitInfo};
+use crate::{LockMode, Locker, TxnId};
+
+const SHARD_BITS: u32 = 6;
+const OWNER_SHARDS: usize = 16;
+
+/// Charged for a lock, its part of the index included.
+pub(crate) const SLOT_BYTES: usize = std::mem::size_of::<Option<Slot>>() + 12;
+
+/// Settings of a lock table.
+#[derive(Clone, Debug)]
+pub struct LockOptions {
+    /// Row locks beyond this many bytes are refused with `LockTableFull`.
+    pub memory_limit: usize,
+    /// Row locks of one owner on one tree from which `Locker::should_escalate` says yes; 0: never.
+    pub escalate_after: usize,
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        LockOptions { memory_limit: 64 << 20, escalate_after: 100_000 }
+    }
+}
+
+/// Counters since the table was made.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LockStats {
+    pub waits: u64,
+    pub deadlocks: u64,
+    pub timeouts: u64,
+    pub interrupts: u64,
+    pub refused_full: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub waits: AtomicU64,
+    pub deadlocks: AtomicU64,
+    pub timeouts: AtomicU64,
+    pub interrupts: AtomicU64,
+    pub refused_full: AtomicU64,
+}
+
+/// Called with (waiter, owners it waits for) before a wait, with no latch of the table held. It may
+/// call [`LockTable::interrupt`].
+pub type WaitHook = Arc<dyn Fn(TxnId, &[TxnId]) + Send + Sync>;
+
+/// Where an owner queues.
+pub(crate) struct WaitPlace {
+    pub owner: Arc<Owner>,
+    pub shard: usize,
+    pub slot: u32,
+    pub mode: LockMode,
+}
+
+#[derive(Default)]
+pub(crate) struct Graph {
+    pub waiting: HashMap<TxnId, WaitPlace>,
+}
+
+/// See the module.
+pub struct LockTable {
+    pub(crate) options: LockOptions,
+    pub(crate) shards: Vec<Mutex<Shard>>,
+    pub(crate) graph: Mutex<Graph>,
+    pub(crate) counters: Counters,
+    pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
+    owners: Vec<Mutex<HashMap<TxnId, Arc<Owner>>>>,
+    hook: RwLock<Option<WaitHook>>,
+    used: AtomicUsize,
+}
+
+impl LockTable {
+    pub fn new(options: LockOptions) -> Arc<LockTable> {
+        Arc::new(LockTable {
+            options,
+            shards: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
+            graph: Mutex::default(),
+            counters: Counters::default(),
+            last_deadlock: Mutex::new(None),
+            owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
+            hook: RwLock::new(None),
+            used: AtomicUsize::new(0),
+        })
+    }
+
+    /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
+    pub fn locker(self: &Arc<Self>, id: TxnId) -> Locker {
+        let owner = Owner::new(id);
+        let before = self.owners_of(id).lock().insert(id, Arc::clone(&owner));
+        assert!(before.is_none(), "transaction {id} has a locker already");
+        Locker::new(Arc::clone(self), owner)
+    }
+
+    fn owners_of(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Owner>>> {
+        &self.owners[id.0 as usize % OWNER_SHARDS]
+    }
+
+    pub(crate) fn forget_owner(&self, id: TxnId) {
+        self.owners_of(id).lock().remove(&id);
+    }
+
+    /// See [`OwnerHandle::interrupt`]. False when there is no such owner.
+    pub fn interrupt(&self, id: TxnId) -> bool {
+        let owner = self.owners_of(id).lock().get(&id).cloned();
+        owner.map(|o| OwnerHandle(o).interrupt()).is_some()
+    }
+
+    /// Sets what is called before every wait.
+    pub fn set_wait_hook(&self, hook: Option<WaitHook>) {
+        *self.hook.write() = hook;
+    }
+
+    pub(crate) fn hook(&self) -> Option<WaitHook> {
+        self.hook.read().clone()
+    }
+
+    /// Bytes accounted for locks.
+    pub fn memory_bytes(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// Accounts for `bytes`; false, without doing so, when that would pass the limit.
+    pub(crate) fn charge(&self, bytes: usize, limited: bool) -> bool {
+        let before = self.used.fetch_add(bytes, Relaxed);
+        if limited && before + bytes > self.options.memory_limit {
+            self.used.fetch_sub(bytes, Relaxed);
+            self.counters.refused_full.fetch_add(1, Relaxed);
+            return false;
+        }
+        true
+    }
+
+    pub(crate) fn refund(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(crate) fn hash(tree: TreeId, key: Option<&[u8]>) -> u64 {
+        let seed = u64::from(tree.table.0) << 17 | u64::from(tree.index) << 1;
+        checksum64_seeded(key.unwrap_or_default(), seed | u64::from(key.is_none()))
+    }
+
+    pub(crate) fn shard_of(hash: u64) -> usize {
+        (hash >> (64 - SHARD_BITS)) as usize
+    }
+
+    /// Takes a slot out that has nobody left; the caller holds the shard.
+    pub(crate) fn drop_slot(&self, shard: &mut Shard, no: u32) {
+        self.refund(SLOT_BYTES + shard.remove(no));
+    }
+
+    pub fn stats(&self) -> LockStats {
+        let c = &self.counters;
+        LockStats {
+            waits: c.waits.load(Relaxed),
+            deadlocks: c.deadlocks.load(Relaxed),
+            timeouts: c.timeouts.load(Relaxed),
+            interrupts: c.interrupts.load(Relaxed),
+            refused_full: c.refused_full.load(Relaxed),
+        }
+    }
+
+    pub fn last_deadlock(&self) -> Option<DeadlockReport> {
+        self.last_deadlock.lock().clone()
+    }
+
+    /// Locks held, in no order, at most `limit`. One shard at a time: not a picture of one moment.
+    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for slot in shard.slots() {
+                let mut list = |owner, mode| {
+                    let key = slot.key.get().map(<[u8]>::to_vec);
+                    all.push(LockInfo { owner, tree: slot.tree, key, mode });
+                };
+                match &slot.holding {
+                    Holding::One(owner, mode) => list(*owner, *mode),
+                    Holding::Many(c) => c.holders.iter().for_each(|h| list(h.0, h.1)),
+                }
+                if all.len() >= limit {
+                    all.truncate(limit);
+                    return all;
+                }
+            }
+        }
+        all
+    }
+
+    /// Number of locks that exist (a lock with several holders counts once).
+    pub fn lock_count(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().live()).sum()
+    }
+
+    /// Who waits for whom.
+    pub fn waits(&self) -> Vec<WaitInfo> {
+        let graph = self.graph.lock();
+        let mut all = Vec::new();
+        for (&waiter, place) in &graph.waiting {
+            let shard = self.shards[place.shard].lock();
+            let slot = shard.slot(place.slot);
+            let blockers = slot.blockers(waiter);
+            if !blockers.is_empty() {
+                let key = slot.key.get().map(<[u8]>::to_vec);
+                all.push(WaitInfo { waiter, tree: slot.tree, key, mode: place.mode, blockers });
+            }
+        }
+        all.sort_by_key(|w| w.waiter);
+        all
+    }
+}

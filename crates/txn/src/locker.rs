@@ -1,0 +1,466 @@
+//! `Locker`: one transaction's side of the lock table.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{Error, ErrorKind, Result, TreeId};
+
+use crate::lock_slot::{Holding, Outcome, Shard, Slot, SlotKey};
+use crate::lock_table::{LockTable, WaitPlace, SLOT_BYTES};
+use crate::lock_wait::{Owner, OwnerHandle, Park};
+use crate::{LockMode, RowMode, TreeMode, TxnId};
+
+/// What to do when a lock is not free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Fail with `LockNoWait`. SKIP LOCKED is this, and the caller goes on to the next row.
+    NoWait,
+    /// Wait at most this long, then fail with `LockTimeout`.
+    Block(Duration),
+}
+
+/// How a lock was obtained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Granted {
+    New,
+    /// A weaker lock became this one.
+    Upgraded,
+    /// The owner had it, by itself or through a tree lock.
+    AlreadyHeld,
+}
+
+/// A point in the sequence of locks taken, for [`Locker::release_since`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LockMark(u32);
+
+#[derive(Clone, Copy)]
+struct Held {
+    serial: u32,
+    slot: u32,
+    /// Index in `trees`.
+    tree: u32,
+    shard: u8,
+    is_tree: bool,
+    /// An upgrade: what was held before.
+    before: Option<LockMode>,
+}
+
+const HELD_BYTES: usize = 24;
+
+struct TreeHold {
+    tree: TreeId,
+    mode: TreeMode,
+    rows: usize,
+    escalate_at: usize,
+}
+
+/// Takes and releases locks for one owner. Used by one thread at a time; dropping it releases all.
+pub struct Locker {
+    table: Arc<LockTable>,
+    owner: Arc<Owner>,
+    /// In the order of `serial`.
+    held: Vec<Held>,
+    /// In the order in which their tree locks were taken.
+    trees: Vec<TreeHold>,
+    serial: u32,
+}
+
+/// The first look at a lock.
+enum Look {
+    Done(Outcome, u32),
+    Full,
+}
+
+impl Locker {
+    pub(crate) fn new(table: Arc<LockTable>, owner: Arc<Owner>) -> Locker {
+        Locker { table, owner, held: Vec::new(), trees: Vec::new(), serial: 0 }
+    }
+
+    pub fn id(&self) -> TxnId {
+        self.owner.id
+    }
+
+    /// For other threads: interrupts, weight.
+    pub fn handle(&self) -> OwnerHandle {
+        OwnerHandle(Arc::clone(&self.owner))
+    }
+
+    /// How much would be lost by rolling this owner back. Of a deadlock's members the one with the
+    /// least weight gives way.
+    pub fn set_weight(&self, weight: u64) {
+        self.owner.set_weight(weight);
+    }
+
+    /// Locks row `key` of `tree`; the row need not exist. The tree's intention lock comes with the
+    /// first row. Errors: `LockNoWait`, `LockTimeout`, `Deadlock` (roll back), `Interrupted`,
+    /// `LockTableFull`; after any of them the owner holds what it held before.
+    pub fn lock(&mut self, tree: TreeId, key: &[u8], mode: RowMode, wait: Wait) -> Result<Granted> {
+        let at = match self.tree_index(tree) {
+            Some(at) if self.trees[at].mode.covers(mode.intention()) => at,
+            _ => {
+                self.lock_tree(tree, mode.intention(), wait)?;
+                self.tree_index(tree).expect("the tree has just been locked")
+            }
+        };
+        if self.trees[at].mode.covers(mode.into()) {
+            return Ok(Granted::AlreadyHeld);
+        }
+        let granted = self.acquire(tree, Some(key), mode.into(), wait, at)?;
+        if granted == Granted::New {
+            self.trees[at].rows += 1;
+        }
+        Ok(granted)
+    }
+
+    /// Locks the whole tree. Errors as [`Locker::lock`], without `LockTableFull`.
+    pub fn lock_tree(&mut self, tree: TreeId, mode: TreeMode, wait: Wait) -> Result<Granted> {
+        let at = self.tree_index(tree);
+        let held = at.map(|at| self.trees[at].mode);
+        if held.is_some_and(|h| h.covers(mode)) {
+            return Ok(Granted::AlreadyHeld);
+        }
+        let granted = self.acquire(tree, None, mode, wait, at.unwrap_or(self.trees.len()))?;
+        self.note_tree_mode(tree, at, mode);
+        Ok(granted)
+    }
+
+    fn note_tree_mode(&mut self, tree: TreeId, at: Option<usize>, mode: TreeMode) {
+        match at {
+            Some(at) => self.trees[at].mode = self.trees[at].mode.join(mode),
+            None => {
+                let limit = self.table.options.escalate_after;
+                let escalate_at = if limit == 0 { usize::MAX } else { limit };
+                self.trees.push(TreeHold { tree, mode, rows: 0, escalate_at });
+            }
+        }
+    }
+
+    fn tree_index(&self, tree: TreeId) -> Option<usize> {
+        self.trees.iter().rposition(|t| t.tree == tree)
+    }
+
+    /// Row locks held on `tree`.
+    pub fn rows_locked(&self, tree: TreeId) -> usize {
+        self.tree_index(tree).map_or(0, |at| self.trees[at].rows)
+    }
+
+    /// Whether so many rows of `tree` are locked that [`Locker::escalate`] should be tried.
+    pub fn should_escalate(&self, tree: TreeId) -> bool {
+        self.tree_index(tree).is_some_and(|at| self.trees[at].rows >= self.trees[at].escalate_at)
+    }
+
+    /// Exchanges this owner's row locks on `tree` for one lock on the tree, which covers them if
+    /// `mode` does (asserted). False, and nothing changed, when another owner's locks are in the way;
+    /// [`Locker::should_escalate`] then says no until twice as many rows are locked.
+    pub fn escalate(&mut self, tree: TreeId, mode: RowMode) -> bool {
+        let Some(at) = self.tree_index(tree) else { return false };
+        assert!(
+            mode == RowMode::X || TreeMode::S.covers(self.trees[at].mode),
+            "rows locked X are not covered by S"
+        );
+        if !self.trees[at].mode.covers(mode.into()) {
+            let hash = LockTable::hash(tree, None);
+            let look = self.look(hash, tree, None, mode.into());
+            if !matches!(look, Look::Done(Outcome::Upgraded(_), _)) {
+                self.trees[at].escalate_at = self.trees[at].rows.saturating_mul(2).max(1);
+                return false;
+            }
+            self.table.refund(HELD_BYTES); // no record of this upgrade: see below
+        }
+        self.trees[at].mode = self.trees[at].mode.join(mode.into());
+        self.trees[at].rows = 0;
+        // The tree lock stands for locks taken long ago, so it lasts as long as the intention did:
+        // no record of an upgrade, neither of this one nor of earlier ones.
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|h| {
+            let drop = h.tree as usize == at && !(h.is_tree && h.before.is_none());
+            if drop && h.before.is_none() {
+                self.let_go(h, None);
+            } else if drop {
+                self.table.refund(HELD_BYTES);
+            }
+            !drop
+        });
+        held.shrink_to(4096);
+        self.held = held;
+        true
+    }
+
+    pub fn mark(&self) -> LockMark {
+        LockMark(self.serial)
+    }
+
+    /// Number of locks and upgrades held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Undoes what was locked after `mark`: new locks are released, upgrades become what they were.
+    pub fn release_since(&mut self, mark: LockMark) {
+        while let Some(h) = self.held.last().copied().filter(|h| h.serial > mark.0) {
+            self.held.pop();
+            self.let_go(&h, h.before);
+            let t = h.tree as usize;
+            match (h.is_tree, h.before) {
+                (true, None) => {
+                    debug_assert_eq!(t + 1, self.trees.len());
+                    self.trees.truncate(t);
+                }
+                (true, Some(mode)) => self.trees[t].mode = mode,
+                (false, None) => self.trees[t].rows -= 1,
+                (false, Some(_)) => {}
+            }
+        }
+    }
+
+    pub fn release_all(&mut self) {
+        self.release_since(LockMark(0));
+        self.serial = 0;
+        self.held.shrink_to(4096);
+    }
+
+    fn let_go(&self, h: &Held, to: Option<LockMode>) {
+        let mut shard = self.table.shards[h.shard as usize].lock();
+        if shard.slot_mut(h.slot).release(self.owner.id, to) {
+            self.table.drop_slot(&mut shard, h.slot);
+        }
+        drop(shard);
+        self.table.refund(HELD_BYTES);
+    }
+
+    fn remember(
+        &mut self,
+        shard: usize,
+        slot: u32,
+        at: usize,
+        row: bool,
+        before: Option<LockMode>,
+    ) {
+        self.serial = self.serial.checked_add(1).expect("fewer than 2^32 locks per transaction");
+        self.held.push(Held {
+            serial: self.serial,
+            slot,
+            tree: at as u32,
+            shard: shard as u8,
+            is_tree: !row,
+            before,
+        });
+    }
+
+    /// Asks for the lock once, under its shard's latch. A granted lock is accounted for.
+    fn look(&self, hash: u64, tree: TreeId, key: Option<&[u8]>, mode: LockMode) -> Look {
+        let mut shard = self.table.shards[LockTable::shard_of(hash)].lock();
+        self.look_in(&mut shard, hash, tree, key, mode)
+    }
+
+    fn look_in(
+        &self,
+        shard: &mut Shard,
+        hash: u64,
+        tree: TreeId,
+        key: Option<&[u8]>,
+        mode: LockMode,
+    ) -> Look {
+        if let Some(no) = shard.find(hash, tree, key) {
+            let outcome = shard.slot_mut(no).request(self.owner.id, mode);
+            if matches!(outcome, Outcome::Granted | Outcome::Upgraded(_)) {
+                self.table.charge(HELD_BYTES, false);
+            }
+            return Look::Done(outcome, no);
+        }
+        let key_of_slot = SlotKey::of(key);
+        let bytes = SLOT_BYTES + HELD_BYTES + key_of_slot.heap_bytes();
+        if !self.table.charge(bytes, key.is_some()) {
+            return Look::Full;
+        }
+        let holding = Holding::One(self.owner.id, mode);
+        Look::Done(Outcome::Granted, shard.add(Slot { hash, tree, key: key_of_slot, holding }))
+    }
+
+    fn acquire(
+        &mut self,
+        tree: TreeId,
+        key: Option<&[u8]>,
+        mode: LockMode,
+        wait: Wait,
+        at: usize,
+    ) -> Result<Granted> {
+        let hash = LockTable::hash(tree, key);
+        let look = self.look(hash, tree, key, mode);
+        let shard = LockTable::shard_of(hash);
+        match (look, wait) {
+            (Look::Full, _) => Err(full(&self.table)),
+            (Look::Done(Outcome::Held, _), _) => Ok(Granted::AlreadyHeld),
+            (Look::Done(Outcome::Granted, no), _) => {
+                self.remember(shard, no, at, key.is_some(), None);
+                Ok(Granted::New)
+            }
+            (Look::Done(Outcome::Upgraded(before), no), _) => {
+                self.remember(shard, no, at, key.is_some(), Some(before));
+                Ok(Granted::Upgraded)
+            }
+            (Look::Done(Outcome::Conflict(..), _), Wait::NoWait) => {
+                Err(Error::new(ErrorKind::LockNoWait, "the lock is held by another transaction"))
+            }
+            (Look::Done(Outcome::Conflict(..), _), Wait::Block(timeout)) => {
+                self.acquire_slowly(hash, tree, key, mode, timeout, at)
+            }
+        }
+    }
+
+    /// Queues, looks for deadlocks, reports, sleeps.
+    fn acquire_slowly(
+        &mut self,
+        hash: u64,
+        tree: TreeId,
+        key: Option<&[u8]>,
+        mode: LockMode,
+        timeout: Duration,
+        at: usize,
+    ) -> Result<Granted> {
+        if self.owner.is_interrupted() {
+            return Err(self.interrupted());
+        }
+        let table = Arc::clone(&self.table);
+        let shard_no = LockTable::shard_of(hash);
+        let mut graph = table.graph.lock();
+        let mut shard = table.shards[shard_no].lock();
+        let (want, before, no) = match self.look_in(&mut shard, hash, tree, key, mode) {
+            Look::Full => return Err(full(&table)),
+            Look::Done(Outcome::Held, _) => return Ok(Granted::AlreadyHeld),
+            Look::Done(Outcome::Conflict(want, before), no) => (want, before, no),
+            Look::Done(outcome, no) => {
+                let before = match outcome {
+                    Outcome::Upgraded(before) => Some(before),
+                    _ => None,
+                };
+                self.remember(shard_no, no, at, key.is_some(), before);
+                return Ok(granted_over(before));
+            }
+        };
+        *self.owner.park.lock() = Park::Waiting;
+        shard.slot_mut(no).enqueue(Arc::clone(&self.owner), want, before.is_some());
+        drop(shard);
+        let owner = Arc::clone(&self.owner);
+        graph.waiting.insert(owner.id, WaitPlace { owner, shard: shard_no, slot: no, mode: want });
+        table.counters.waits.fetch_add(1, Relaxed);
+
+        let mut end = End::Told;
+        if table.break_cycles(&mut graph, &self.owner) {
+            end = End::GivesWay;
+            drop(graph);
+        } else {
+            let hook = table.hook();
+            let blockers = hook.as_ref().map(|_| {
+                let shard = table.shards[shard_no].lock();
+                shard.slot(no).blockers(self.owner.id)
+            });
+            drop(graph);
+            if let (Some(hook), Some(blockers)) = (hook, blockers.filter(|b| !b.is_empty())) {
+                hook(self.owner.id, &blockers);
+            }
+            end = self.sleep(timeout).unwrap_or(end);
+        }
+        self.wake_up(shard_no, no, end)?;
+        table.charge(HELD_BYTES, false);
+        self.remember(shard_no, no, at, key.is_some(), before);
+        Ok(granted_over(before))
+    }
+
+    /// Sleeps until told; `Some` when it ends otherwise.
+    fn sleep(&self, timeout: Duration) -> Option<End> {
+        let mut park = self.owner.park.lock();
+        let mut timed_out = false;
+        while *park == Park::Waiting {
+            if self.owner.is_interrupted() {
+                return Some(End::Interrupted);
+            }
+            if timed_out {
+                return Some(End::TimedOut);
+            }
+            // Wake-ups without cause would only lengthen the wait.
+            timed_out = self.owner.wake.wait_for(&mut park, timeout).timed_out();
+        }
+        None
+    }
+
+    /// Leaves the graph, and the queue unless granted. A grant that came first wins over any other
+    /// end of the wait.
+    fn wake_up(&mut self, shard_no: usize, no: u32, end: End) -> Result<()> {
+        let table = &self.table;
+        let mut graph = table.graph.lock();
+        graph.waiting.remove(&self.owner.id);
+        let mut shard = table.shards[shard_no].lock();
+        let told = std::mem::replace(&mut *self.owner.park.lock(), Park::Idle);
+        match told {
+            Park::Granted => return Ok(()),
+            Park::Victim => return Err(deadlock()),
+            Park::Waiting | Park::Idle => {}
+        }
+        if shard.slot_mut(no).leave_queue(self.owner.id) == Some(true) {
+            table.drop_slot(&mut shard, no);
+        }
+        drop(shard);
+        drop(graph);
+        match end {
+            End::GivesWay | End::Told => Err(deadlock()),
+            End::TimedOut => {
+                table.counters.timeouts.fetch_add(1, Relaxed);
+                Err(Error::new(
+                    ErrorKind::LockTimeout,
+                    "lock wait timeout exceeded; another transaction holds the lock",
+                ))
+            }
+            End::Interrupted => {
+                table.counters.interrupts.fetch_add(1, Relaxed);
+                Err(self.interrupted())
+            }
+        }
+    }
+
+    fn interrupted(&self) -> Error {
+        Error::new(ErrorKind::Interrupted, "waiting for a lock was interrupted")
+    }
+}
+
+/// How a wait ended.
+enum End {
+    /// The owner was told: granted, or chosen as victim.
+    Told,
+    /// It closed a cycle and is the victim.
+    GivesWay,
+    TimedOut,
+    Interrupted,
+}
+
+fn granted_over(before: Option<LockMode>) -> Granted {
+    match before {
+        Some(_) => Granted::Upgraded,
+        None => Granted::New,
+    }
+}
+
+fn deadlock() -> Error {
+    Error::new(
+        ErrorKind::Deadlock,
+        "deadlock found when waiting for a lock; roll back and try the transaction again",
+    )
+}
+
+fn full(table: &LockTable) -> Error {
+    Error::new(
+        ErrorKind::LockTableFull,
+        format!(
+            "row locks use all {} bytes set aside for them; commit more often or raise the limit",
+            table.options.memory_limit
+        ),
+    )
+}
+
+impl Drop for Locker {
+    fn drop(&mut self) {
+        self.release_all();
+        self.table.forget_owner(self.owner.id);
+    }
+}

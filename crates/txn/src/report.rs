@@ -1,0 +1,61 @@
+//! What the lock table tells people.
+
+use std::fmt;
+
+use frond_base::TreeId;
+
+use crate::{LockMode, TxnId};
+
+/// One lock held. A tree lock has no key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockInfo {
+    pub owner: TxnId,
+    pub tree: TreeId,
+    pub key: Option<Vec<u8>>,
+    pub mode: LockMode,
+}
+
+/// One owner waiting. `blockers` are the owners it waits for: holders, and those queued before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WaitInfo {
+    pub waiter: TxnId,
+    pub tree: TreeId,
+    pub key: Option<Vec<u8>>,
+    pub mode: LockMode,
+    pub blockers: Vec<TxnId>,
+}
+
+/// One transaction of a deadlock: it waited for `mode` on `tree`/`key`, which the next one (after the
+/// last, the first) held.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadlockMember {
+    pub owner: TxnId,
+    pub weight: u64,
+    pub tree: TreeId,
+    pub key: Option<Vec<u8>>,
+    pub mode: LockMode,
+}
+
+/// The last deadlock. Its text form is meant for an operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadlockReport {
+    pub victim: TxnId,
+    pub members: Vec<DeadlockMember>,
+}
+
+impl fmt::Display for DeadlockReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.members.len();
+        for (i, m) in self.members.iter().enumerate() {
+            let next = &self.members[(i + 1) % n];
+            write!(f, "transaction {} (weight {}) ", m.owner, m.weight)?;
+            write!(f, "waits for {:?} on tree {}", m.mode, m.tree)?;
+            if let Some(key) = &m.key {
+                f.write_str(" key 0x")?;
+                key.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
+            }
+            writeln!(f, ", blocked by transaction {}", next.owner)?;
+        }
+        writeln!(f, "transaction {} was rolled back", self.victim)
+    }
+}

@@ -1,0 +1,544 @@
+//! The lock table: order, upgrades, deadlocks, interrupts, savepoints, limits.
+
+// Helpers outside #[test] functions; no simulated time in tests with real threads.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use frond_base::{ErrorKind, TableId, TreeId};
+use frond_txn::{Granted, LockOptions, LockTable, Locker, RowMode, TreeMode, TxnId, Wait};
+use RowMode::{S, X};
+
+const TREE: TreeId = TreeId { table: TableId(1), index: 0 };
+const OTHER: TreeId = TreeId { table: TableId(1), index: 1 };
+const LONG: Wait = Wait::Block(Duration::from_secs(20));
+
+fn table() -> Arc<LockTable> {
+    LockTable::new(LockOptions::default())
+}
+
+fn lock(l: &mut Locker, key: &str, mode: RowMode, wait: Wait) -> Result<Granted, ErrorKind> {
+    l.lock(TREE, key.as_bytes(), mode, wait).map_err(|e| e.kind())
+}
+
+/// Waits until `n` owners queue.
+fn until_waiting(t: &LockTable, n: usize) {
+    let start = Instant::now();
+    while t.waits().len() != n {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", t.waits());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn modes_reentry_and_upgrade_without_contention() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    assert_eq!(lock(&mut a, "k", S, LONG), Ok(Granted::New));
+    assert_eq!(lock(&mut a, "k", S, LONG), Ok(Granted::AlreadyHeld));
+    assert_eq!(lock(&mut b, "k", S, Wait::NoWait), Ok(Granted::New));
+    assert_eq!(lock(&mut b, "k", X, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    a.release_all();
+    assert_eq!(lock(&mut b, "k", X, Wait::NoWait), Ok(Granted::Upgraded));
+    assert_eq!(lock(&mut b, "k", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
+    assert_eq!(lock(&mut a, "k", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    assert_eq!(lock(&mut a, "l", X, Wait::NoWait), Ok(Granted::New));
+    let other = a.lock(OTHER, b"k", X, Wait::NoWait).map_err(|e| e.kind());
+    assert_eq!(other, Ok(Granted::New));
+    drop((a, b));
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn long_keys_and_their_prefixes_are_different_locks() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    for n in [0, 1, 37, 38, 39, 3500] {
+        assert_eq!(lock(&mut a, &"k".repeat(n), X, LONG), Ok(Granted::New));
+        assert_eq!(lock(&mut b, &"k".repeat(n), X, Wait::NoWait), Err(ErrorKind::LockNoWait));
+        assert_eq!(lock(&mut b, &"k".repeat(n + 50), X, Wait::NoWait), Ok(Granted::New));
+    }
+    drop((a, b));
+    assert_eq!(t.memory_bytes(), 0);
+}
+
+#[test]
+fn release_wakes_waiters_in_order_of_arrival() {
+    let t = table();
+    let mut holder = t.locker(TxnId(1));
+    lock(&mut holder, "k", X, LONG).unwrap();
+    let order = Mutex::new(Vec::new());
+    std::thread::scope(|s| {
+        for i in 0..6 {
+            let (t2, order) = (Arc::clone(&t), &order);
+            s.spawn(move || {
+                let mut l = t2.locker(TxnId(10 + i));
+                lock(&mut l, "k", X, LONG).unwrap();
+                order.lock().unwrap().push(i);
+            });
+            until_waiting(&t, i as usize + 1);
+        }
+        holder.release_all();
+    });
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(t.memory_bytes(), 0);
+}
+
+#[test]
+fn writer_is_not_starved_by_a_stream_of_readers() {
+    let t = table();
+    let mut first = t.locker(TxnId(1));
+    lock(&mut first, "k", S, LONG).unwrap();
+    std::thread::scope(|s| {
+        let t2 = Arc::clone(&t);
+        let writer = s.spawn(move || {
+            let mut w = t2.locker(TxnId(2));
+            lock(&mut w, "k", X, LONG).unwrap();
+            w
+        });
+        until_waiting(&t, 1);
+        // A reader that comes later goes behind the writer, though S goes with S.
+        let mut late = t.locker(TxnId(3));
+        assert_eq!(lock(&mut late, "k", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+        // Who has it already does not queue.
+        assert_eq!(lock(&mut first, "k", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
+        first.release_all();
+        drop(writer.join().unwrap());
+        assert_eq!(lock(&mut late, "k", S, Wait::NoWait), Ok(Granted::New));
+    });
+}
+
+#[test]
+fn readers_behind_a_writer_are_granted_together() {
+    let t = table();
+    let mut holder = t.locker(TxnId(1));
+    lock(&mut holder, "k", X, LONG).unwrap();
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|s| {
+        for i in 0..4 {
+            let (t, barrier) = (Arc::clone(&t), &barrier);
+            s.spawn(move || {
+                let mut l = t.locker(TxnId(10 + i));
+                lock(&mut l, "k", S, LONG).unwrap();
+                barrier.wait(); // passes only when all hold it at once
+            });
+        }
+        until_waiting(&t, 4);
+        holder.release_all();
+    });
+}
+
+#[test]
+fn two_upgrades_are_a_deadlock_and_one_survives() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "k", S, LONG).unwrap();
+    lock(&mut b, "k", S, LONG).unwrap();
+    std::thread::scope(|s| {
+        let a = s.spawn(move || lock(&mut a, "k", X, LONG));
+        until_waiting(&t, 1);
+        assert_eq!(lock(&mut b, "k", X, LONG), Err(ErrorKind::Deadlock));
+        // The victim still holds S until it rolls back.
+        until_waiting(&t, 1);
+        drop(b);
+        assert_eq!(a.join().unwrap(), Ok(Granted::Upgraded));
+    });
+    let report = t.last_deadlock().unwrap();
+    assert_eq!((report.victim, report.members.len()), (TxnId(2), 2));
+    assert!(report.to_string().contains("transaction 2 was rolled back"), "{report}");
+    assert_eq!(t.memory_bytes(), 0);
+}
+
+#[test]
+fn upgrade_goes_before_waiters() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "k", S, LONG).unwrap();
+    lock(&mut b, "k", S, LONG).unwrap();
+    std::thread::scope(|s| {
+        let t2 = Arc::clone(&t);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (o1, o2) = (Arc::clone(&order), Arc::clone(&order));
+        s.spawn(move || {
+            let mut c = t2.locker(TxnId(3));
+            lock(&mut c, "k", X, LONG).unwrap();
+            o1.lock().unwrap().push("waiter");
+        });
+        until_waiting(&t, 1);
+        s.spawn(move || {
+            lock(&mut a, "k", X, LONG).unwrap();
+            o2.lock().unwrap().push("upgrade");
+            drop(a);
+        });
+        until_waiting(&t, 2);
+        b.release_all();
+        until_waiting(&t, 0);
+        while order.lock().unwrap().len() < 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(*order.lock().unwrap(), ["upgrade", "waiter"]);
+    });
+}
+
+/// Three transactions in a ring; the last to wait closes it. Returns who gave way.
+fn ring(weights: [u64; 3]) -> usize {
+    let t = table();
+    let mut lockers: Vec<_> = (0..3)
+        .map(|i| {
+            let mut l = t.locker(TxnId(i + 1));
+            l.set_weight(weights[i as usize]);
+            lock(&mut l, &format!("k{i}"), X, LONG).unwrap();
+            l
+        })
+        .collect();
+    let mut victims = Vec::new();
+    std::thread::scope(|s| {
+        let mut threads = Vec::new();
+        for (i, mut l) in lockers.drain(..).enumerate() {
+            threads.push(s.spawn(move || {
+                let got = lock(&mut l, &format!("k{}", (i + 1) % 3), X, LONG);
+                drop(l);
+                got
+            }));
+            if i < 2 {
+                until_waiting(&t, i + 1);
+            }
+        }
+        for (i, th) in threads.into_iter().enumerate() {
+            match th.join().unwrap() {
+                Ok(_) => {}
+                Err(e) => {
+                    assert_eq!(e, ErrorKind::Deadlock);
+                    victims.push(i);
+                }
+            }
+        }
+    });
+    assert_eq!((victims.len(), t.stats().deadlocks), (1, 1));
+    assert_eq!(t.last_deadlock().unwrap().members.len(), 3);
+    victims[0]
+}
+
+#[test]
+fn deadlock_victim_has_the_least_weight_and_among_equals_closes_the_ring() {
+    assert_eq!(ring([0, 0, 0]), 2);
+    assert_eq!(ring([5, 1, 9]), 1);
+    assert_eq!(ring([1, 5, 9]), 0);
+    assert_eq!(ring([5, 9, 1]), 2);
+}
+
+#[test]
+fn deadlock_through_a_queued_request_is_found() {
+    // 1 holds a (S), 2 waits for a (X), 3 wants a (S): it waits only because 2 is before it.
+    // 1 then waits for what 3 holds: 1 -> 3 -> 2 -> 1.
+    let t = table();
+    let (mut one, mut three) = (t.locker(TxnId(1)), t.locker(TxnId(3)));
+    lock(&mut one, "a", S, LONG).unwrap();
+    lock(&mut three, "b", X, LONG).unwrap();
+    std::thread::scope(|s| {
+        let t2 = Arc::clone(&t);
+        let two = s.spawn(move || {
+            let mut two = t2.locker(TxnId(2));
+            lock(&mut two, "a", X, LONG)
+        });
+        until_waiting(&t, 1);
+        let three = s.spawn(move || lock(&mut three, "a", S, LONG));
+        until_waiting(&t, 2);
+        assert_eq!(lock(&mut one, "b", X, LONG), Err(ErrorKind::Deadlock));
+        drop(one);
+        assert_eq!(two.join().unwrap(), Ok(Granted::New));
+        assert_eq!(three.join().unwrap(), Ok(Granted::New));
+    });
+}
+
+#[test]
+fn deadlock_between_row_and_tree_locks_is_found() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "k", X, LONG).unwrap();
+    b.lock(OTHER, b"x", X, LONG).unwrap();
+    std::thread::scope(|s| {
+        let b = s.spawn(move || b.lock_tree(TREE, TreeMode::S, LONG).map_err(|e| e.kind()));
+        until_waiting(&t, 1);
+        let got = a.lock(OTHER, b"x", X, LONG).map_err(|e| e.kind());
+        assert_eq!(got, Err(ErrorKind::Deadlock));
+        drop(a);
+        assert_eq!(b.join().unwrap(), Ok(Granted::New));
+    });
+}
+
+#[test]
+fn wait_times_out_and_leaves_no_trace() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "k", X, LONG).unwrap();
+    let start = Instant::now();
+    let short = Wait::Block(Duration::from_millis(30));
+    assert_eq!(lock(&mut b, "k", X, short), Err(ErrorKind::LockTimeout));
+    assert!(start.elapsed() >= Duration::from_millis(30));
+    assert_eq!((t.waits().len(), t.stats().timeouts), (0, 1));
+    a.release_all();
+    assert_eq!(lock(&mut a, "k", X, Wait::NoWait), Ok(Granted::New));
+}
+
+#[test]
+fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
+    let t = table();
+    let mut a = t.locker(TxnId(1));
+    lock(&mut a, "k", S, LONG).unwrap();
+    std::thread::scope(|s| {
+        let (t2, t3) = (Arc::clone(&t), Arc::clone(&t));
+        let writer = s.spawn(move || {
+            let mut w = t2.locker(TxnId(2));
+            lock(&mut w, "k", X, LONG)
+        });
+        until_waiting(&t, 1);
+        let reader = s.spawn(move || {
+            let mut r = t3.locker(TxnId(3));
+            lock(&mut r, "k", S, LONG)
+        });
+        until_waiting(&t, 2);
+        assert!(t.interrupt(TxnId(2)));
+        assert_eq!(writer.join().unwrap(), Err(ErrorKind::Interrupted));
+        assert_eq!(reader.join().unwrap(), Ok(Granted::New));
+    });
+}
+
+#[test]
+fn interrupt_before_the_wait_counts_until_cleared() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "k", X, LONG).unwrap();
+    let h = b.handle();
+    h.interrupt();
+    assert_eq!(lock(&mut b, "k", X, LONG), Err(ErrorKind::Interrupted));
+    assert_eq!(lock(&mut b, "free", X, LONG), Ok(Granted::New), "nothing to wait for");
+    h.clear_interrupt();
+    let short = Wait::Block(Duration::from_millis(5));
+    assert_eq!(lock(&mut b, "k", X, short), Err(ErrorKind::LockTimeout));
+    assert!(!t.interrupt(TxnId(77)));
+}
+
+#[test]
+fn wait_hook_names_holders_and_may_interrupt() {
+    let t = table();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (t2, seen2) = (Arc::downgrade(&t), Arc::clone(&seen));
+    t.set_wait_hook(Some(Arc::new(move |waiter, holders: &[TxnId]| {
+        seen2.lock().unwrap().push((waiter, holders.to_vec()));
+        t2.upgrade().unwrap().interrupt(waiter);
+    })));
+    let (mut a, mut b, mut c) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(3)));
+    lock(&mut a, "k", S, LONG).unwrap();
+    lock(&mut b, "k", S, LONG).unwrap();
+    assert_eq!(lock(&mut c, "k", X, LONG), Err(ErrorKind::Interrupted));
+    assert_eq!(*seen.lock().unwrap(), [(TxnId(3), vec![TxnId(1), TxnId(2)])]);
+}
+
+#[test]
+fn release_since_frees_later_locks_and_takes_upgrades_back() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "one", S, LONG).unwrap();
+    let mark = a.mark();
+    lock(&mut a, "one", X, LONG).unwrap();
+    lock(&mut a, "two", X, LONG).unwrap();
+    a.lock(OTHER, b"z", X, LONG).unwrap();
+    assert_eq!(lock(&mut b, "one", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    a.release_since(mark);
+    assert_eq!(lock(&mut b, "one", S, Wait::NoWait), Ok(Granted::New));
+    assert_eq!(lock(&mut b, "one", X, Wait::NoWait), Err(ErrorKind::LockNoWait), "a has S");
+    assert_eq!(lock(&mut b, "two", X, Wait::NoWait), Ok(Granted::New));
+    b.release_all();
+    // The tree lock went back to IS, and the other tree's to nothing.
+    assert_eq!(b.lock_tree(TREE, TreeMode::S, Wait::NoWait).unwrap(), Granted::New);
+    assert_eq!(b.lock_tree(OTHER, TreeMode::X, Wait::NoWait).unwrap(), Granted::New);
+    drop((a, b));
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn memory_limit_refuses_rows_and_release_makes_room() {
+    let t = LockTable::new(LockOptions { memory_limit: 20_000, escalate_after: 10 });
+    let mut a = t.locker(TxnId(1));
+    let mut n = 0;
+    let refused = loop {
+        match lock(&mut a, &format!("key {n}"), X, LONG) {
+            Ok(_) => n += 1,
+            Err(e) => break e,
+        }
+        assert!(t.memory_bytes() <= 20_000);
+    };
+    assert_eq!(refused, ErrorKind::LockTableFull);
+    assert!(n > 50, "{n} locks in 20000 bytes");
+    assert!(a.should_escalate(TREE));
+    assert!(a.escalate(TREE, X));
+    assert_eq!(lock(&mut a, "one more", X, LONG), Ok(Granted::AlreadyHeld));
+    assert_eq!((t.lock_count(), a.held()), (1, 1));
+    a.release_all();
+    assert_eq!(t.memory_bytes(), 0);
+}
+
+#[test]
+fn escalation_needs_that_nobody_else_is_in_the_way() {
+    let t = LockTable::new(LockOptions { escalate_after: 3, ..LockOptions::default() });
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    for k in ["1", "2", "3"] {
+        lock(&mut a, k, X, LONG).unwrap();
+    }
+    lock(&mut b, "other row", S, LONG).unwrap();
+    assert!(a.should_escalate(TREE) && !a.escalate(TREE, X));
+    assert!(!a.should_escalate(TREE), "not again at once");
+    assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait), "rows stay locked");
+    let memory = t.memory_bytes();
+    b.release_all();
+    let mark = a.mark();
+    assert!(a.escalate(TREE, X));
+    assert!(t.memory_bytes() < memory);
+    assert_eq!(lock(&mut b, "other row", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    a.release_since(mark);
+    assert_eq!(
+        lock(&mut b, "1", S, Wait::NoWait),
+        Err(ErrorKind::LockNoWait),
+        "older than the mark"
+    );
+    // Readers and S escalation go together.
+    a.release_all();
+    lock(&mut a, "1", S, LONG).unwrap();
+    lock(&mut b, "1", S, LONG).unwrap();
+    assert!(a.escalate(TREE, S) && b.escalate(TREE, S));
+    drop((a, b));
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn status_lists_locks_and_waits() {
+    let t = table();
+    let mut a = t.locker(TxnId(1));
+    lock(&mut a, "k", X, LONG).unwrap();
+    assert_eq!(t.locks(100).len(), 2);
+    assert_eq!(t.locks(1).len(), 1);
+    std::thread::scope(|s| {
+        let t2 = Arc::clone(&t);
+        s.spawn(move || {
+            let mut b = t2.locker(TxnId(2));
+            lock(&mut b, "k", S, LONG).unwrap();
+        });
+        until_waiting(&t, 1);
+        let w = &t.waits()[0];
+        assert_eq!(
+            (w.waiter, &w.blockers[..], w.key.as_deref()),
+            (TxnId(2), &[TxnId(1)][..], Some(&b"k"[..]))
+        );
+        assert_eq!((w.tree, w.mode), (TREE, TreeMode::S));
+        a.release_all();
+    });
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// Threads lock few keys at random, in all modes, with upgrades, savepoints, tree locks and
+/// interrupts. The keys' owners are tracked outside: no conflicting holders (locks are real), nobody
+/// waits out the timeout (no deadlock is missed), and with sorted keys there is none at all (none is
+/// invented).
+fn stress(ordered: bool, seed: u64, run_for: Duration) -> (u64, u64) {
+    const KEYS: u64 = 8;
+    let t = table();
+    let holders: Vec<Mutex<BTreeMap<u64, RowMode>>> = (0..KEYS).map(|_| Mutex::default()).collect();
+    let commits = AtomicU64::new(0);
+    let until = Instant::now() + run_for;
+    std::thread::scope(|s| {
+        for thread in 0..8u64 {
+            let (t, holders, commits) = (Arc::clone(&t), &holders, &commits);
+            s.spawn(move || {
+                let mut rng = Rng(seed * 1000 + thread + 1);
+                let mut txn = thread;
+                while Instant::now() < until {
+                    txn += 8;
+                    let mut l = t.locker(TxnId(txn));
+                    l.set_weight(rng.below(3));
+                    let mut mine: BTreeMap<u64, RowMode> = BTreeMap::new();
+                    let mut at = 0;
+                    for _ in 0..2 + rng.below(4) {
+                        let k = if ordered { at + rng.below(3) } else { rng.below(KEYS) };
+                        if k >= KEYS {
+                            break;
+                        }
+                        at = k + 1;
+                        let mode = if ordered || rng.below(3) > 0 { X } else { S };
+                        if !ordered && rng.below(60) == 0 {
+                            let m = [TreeMode::S, TreeMode::X][rng.below(2) as usize];
+                            match l.lock_tree(TREE, m, LONG).map_err(|e| e.kind()) {
+                                Ok(_) => {}
+                                Err(ErrorKind::Interrupted) => l.handle().clear_interrupt(),
+                                Err(ErrorKind::Deadlock) => break,
+                                Err(e) => panic!("{e:?}: {:?}", t.waits()),
+                            }
+                        }
+                        if !ordered && rng.below(50) == 0 {
+                            t.interrupt(TxnId(txn ^ 1));
+                        }
+                        match lock(&mut l, &k.to_string(), mode, LONG) {
+                            Ok(_) => {}
+                            Err(ErrorKind::Deadlock) => break,
+                            Err(ErrorKind::Interrupted) => {
+                                l.handle().clear_interrupt();
+                                continue;
+                            }
+                            Err(e) => panic!("{e:?}: {:?}", t.waits()),
+                        }
+                        let mut h = holders[k as usize].lock().unwrap();
+                        for (other, m) in h.iter().filter(|(o, _)| **o != txn) {
+                            assert!(
+                                *m == S && mode == S,
+                                "{txn} got {mode:?} on {k} while {other} has {m:?}"
+                            );
+                        }
+                        if h.get(&txn) != Some(&X) {
+                            h.insert(txn, mode);
+                            mine.insert(k, mode);
+                        }
+                        drop(h);
+                        if rng.below(4) == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                    for k in mine.keys() {
+                        holders[*k as usize].lock().unwrap().remove(&txn);
+                    }
+                    commits.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!((t.lock_count(), t.memory_bytes(), t.waits().len()), (0, 0, 0));
+    assert_eq!(t.stats().timeouts, 0);
+    (commits.into_inner(), t.stats().deadlocks)
+}
+
+#[test]
+fn random_waits_resolve_every_deadlock_and_hang_nobody() {
+    for seed in 1..=4 {
+        let (commits, deadlocks) = stress(false, seed, Duration::from_millis(500));
+        assert!(commits > 100 && deadlocks > 0, "{commits} transactions, {deadlocks} deadlocks");
+    }
+}
+
+#[test]
+fn ordered_locking_never_reports_a_deadlock() {
+    let (commits, deadlocks) = stress(true, 9, Duration::from_millis(800));
+    assert_eq!(deadlocks, 0);
+    assert!(commits > 100);
+}
