@@ -1,0 +1,174 @@
+//! Inputs of jobs: the part of a source that lies in a list of key ranges.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use frond_base::{EntryRef, EntrySource, Result};
+use frond_buffer::{FrozenScan, WriteBuffer};
+use frond_run::{Access, MergeInput, RunScan};
+
+use crate::slice::{scale, Range, Slice};
+use crate::store::RunStore;
+
+/// A source that a job reads.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Buffer(Arc<WriteBuffer>),
+    Slice(Slice),
+}
+
+pub(crate) fn bounds(range: &Range) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    let lo = range.lo.as_deref().map_or(Bound::Unbounded, Bound::Included);
+    let hi = range.hi.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    (lo, hi)
+}
+
+impl Source {
+    /// Stored bytes of the source in `range`, about. `ratio`: see `TreeInner::ratio`.
+    pub fn weight(&self, range: &Range, ratio: u64) -> u64 {
+        match self {
+            Source::Buffer(buffer) => {
+                let (lo, hi) = bounds(range);
+                scale(buffer.weight(lo, hi).bytes, ratio, 1024)
+            }
+            Source::Slice(slice) => slice.counts_in(range).bytes,
+        }
+    }
+
+    /// The smallest key in `range`, or a smaller one; `None` when the source has nothing there.
+    pub fn first_key(&self, range: &Range) -> Option<Vec<u8>> {
+        match self {
+            Source::Buffer(buffer) => {
+                let (lo, hi) = bounds(range);
+                let scan = buffer.iter_range(lo, hi);
+                scan.valid().then(|| scan.entry().key.to_vec())
+            }
+            Source::Slice(slice) => slice.clip(range).map(|s| s.first().to_vec()),
+        }
+    }
+
+    /// The source within `ranges` (ascending, disjoint) as an input; `None` when nothing is there.
+    pub fn input(&self, store: &Arc<dyn RunStore>, ranges: &[Range]) -> Result<Option<MergeInput>> {
+        match self {
+            Source::Buffer(buffer) => {
+                let parts = BufferParts::new(buffer.clone(), ranges);
+                Ok(parts.valid().then(|| MergeInput::entries(parts)))
+            }
+            Source::Slice(slice) => {
+                let parts: Vec<Slice> = ranges.iter().filter_map(|r| slice.clip(r)).collect();
+                chain(store, parts)
+            }
+        }
+    }
+}
+
+/// Slices that do not overlap, ascending, as one input.
+pub(crate) fn chain(store: &Arc<dyn RunStore>, parts: Vec<Slice>) -> Result<Option<MergeInput>> {
+    let mut scan = SliceParts { store: store.clone(), parts: parts.into(), current: None };
+    scan.open_next()?;
+    if scan.parts.is_empty() {
+        return Ok(scan.current.map(MergeInput::run));
+    }
+    Ok(Some(MergeInput::entries(scan)))
+}
+
+/// The entries of a frozen buffer in some ranges, read in place.
+struct BufferParts {
+    buffer: Arc<WriteBuffer>,
+    ranges: VecDeque<Range>,
+    /// Valid, or there is nothing left.
+    current: Option<FrozenScan>,
+}
+
+impl BufferParts {
+    fn new(buffer: Arc<WriteBuffer>, ranges: &[Range]) -> BufferParts {
+        let ranges = ranges.iter().cloned().collect();
+        let mut parts = BufferParts { buffer, ranges, current: None };
+        parts.open_next();
+        parts
+    }
+
+    fn open_next(&mut self) {
+        self.current = None;
+        while let Some(range) = self.ranges.pop_front() {
+            let (lo, hi) = bounds(&range);
+            let scan = self.buffer.iter_range(lo, hi);
+            if scan.valid() {
+                self.current = Some(scan);
+                return;
+            }
+        }
+    }
+}
+
+impl EntrySource for BufferParts {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.current.is_some()
+    }
+
+    #[inline]
+    fn entry(&self) -> EntryRef<'_> {
+        match &self.current {
+            Some(scan) => scan.entry(),
+            None => panic!("entry() at the end of a buffer"),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let Some(scan) = &mut self.current else { panic!("advance() at the end of a buffer") };
+        scan.advance()?;
+        if !scan.valid() {
+            self.open_next();
+        }
+        Ok(())
+    }
+}
+
+struct SliceParts {
+    store: Arc<dyn RunStore>,
+    parts: VecDeque<Slice>,
+    /// Valid, or there is nothing left.
+    current: Option<RunScan<dyn RunStore>>,
+}
+
+impl SliceParts {
+    fn open_next(&mut self) -> Result<()> {
+        self.current = None;
+        while let Some(slice) = self.parts.pop_front() {
+            let lo = slice.lo.as_deref().unwrap_or(&[]);
+            let run = slice.run.run.clone();
+            let scan =
+                RunScan::new(self.store.clone(), run, lo, slice.hi.as_deref(), Access::Merge)?;
+            if scan.valid() {
+                self.current = Some(scan);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EntrySource for SliceParts {
+    fn valid(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn entry(&self) -> EntryRef<'_> {
+        match &self.current {
+            Some(scan) => scan.entry(),
+            None => panic!("entry() at the end of a chain"),
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let Some(scan) = &mut self.current else { panic!("advance() at the end of a chain") };
+        scan.advance()?;
+        if !scan.valid() {
+            self.open_next()?;
+        }
+        Ok(())
+    }
+}

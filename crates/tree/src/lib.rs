@@ -1,0 +1,51 @@
+//! The tree: a lazy B-epsilon-tree of immutable sorted runs.
+//!
+//! Committed entries go into a write buffer in memory. A full buffer is frozen and moves down the
+//! trunk as sorted runs: in pieces worth it straight to the leaves, the rest to wait on the edges
+//! of inner nodes. Leaves merge what arrives into their base when enough has arrived, or when
+//! reading makes it worth while. Everything stored is immutable; what changes is the trunk,
+//! metadata in memory that is copied on write, published by one pointer, and logged as edits.
+//!
+//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
+//! metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
+//! `push`, `merge`, `input` (background work), `read`, `cursor`, `source` (reading), `check`,
+//! `stats`, `store` (the doors to file and log), `testing`.
+//!
+//! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
+//!
+//! Tested in `tests/behaviour`, against a model of versioned keys.
+#![forbid(unsafe_code)]
+
+mod check;
+mod cursor;
+mod draft;
+mod edit;
+mod estimate;
+mod format;
+mod input;
+mod job;
+mod load;
+mod merge;
+mod need;
+mod node;
+mod options;
+mod push;
+mod read;
+mod shape;
+mod slice;
+mod source;
+mod stats;
+mod store;
+pub mod testing;
+mod tree;
+mod trunk;
+mod view;
+
+pub use cursor::{Bounds, Seek, TreeCursor};
+pub use edit::TrunkEdit;
+pub use job::{Debt, Job, JobKind, Plan, Step};
+pub use load::TreeLoader;
+pub use options::TreeOptions;
+pub use stats::{CheckReport, TreeStats};
+pub use store::{EditLog, Extent, RunStore};
+pub use tree::{Image, Tree};

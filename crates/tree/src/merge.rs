@@ -1,0 +1,240 @@
+//! Merging the runs of a leaf: all of them into new base runs, or some deltas among themselves.
+//!
+//! A full merge rewrites only where deltas meet the base: a base run of some size that no delta
+//! overlaps is kept by reference. What comes out is cut into leaves of about `leaf_bytes`. Deltas
+//! that arrive meanwhile (possible at a root leaf only) stay on top of the result.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use frond_base::{BlockId, NodeId, Result, Seq};
+use frond_run::{Retention, RunFormat};
+
+use crate::draft::Draft;
+use crate::input;
+use crate::job::{Plan, Rewrite, Step};
+use crate::need::{self, MergeMode};
+use crate::node::{Body, Leaf};
+use crate::options::TreeOptions;
+use crate::slice::{scale, sum, Key, Range, Slice};
+use crate::tree::TreeInner;
+
+pub(crate) struct LeafMerge {
+    id: NodeId,
+    key: Vec<u8>,
+    mode: MergeMode,
+    snapshots: Vec<Seq>,
+    /// Blocks of the leaf when the merge began, and how many deltas it had.
+    blocks: HashSet<BlockId>,
+    deltas: usize,
+    parts: VecDeque<Part>,
+    current: Option<Rewrite>,
+    /// The result, ascending.
+    done: Vec<Slice>,
+    /// Stored size at which runs, and leaves, are cut.
+    target_bytes: u64,
+    pub bytes_written: u64,
+    finished: bool,
+}
+
+/// A stretch of the leaf, in key order.
+enum Part {
+    Keep(Slice),
+    /// Inputs newest first; each a list of slices that do not overlap.
+    Rewrite(Vec<Vec<Slice>>),
+}
+
+impl LeafMerge {
+    pub fn begin(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<LeafMerge> {
+        tree.taking(|view, state| {
+            state.merges.remove(&plan.node);
+            let found = view.trunk.find(plan.lo.as_deref().unwrap_or(&[]), plan.node)?;
+            let Body::Leaf(leaf) = &found.node.body else { return None };
+            let mode = need::merge_mode(leaf, &found.node.heat, &tree.options)?;
+            if !state.busy.insert(plan.node) {
+                return None;
+            }
+            let parts = match mode {
+                MergeMode::Full => full_parts(leaf, &tree.options),
+                MergeMode::Deltas(n) => delta_parts(leaf, n),
+            };
+            Some(LeafMerge {
+                id: plan.node,
+                key: found.range.lo_bytes().to_vec(),
+                mode,
+                snapshots,
+                blocks: leaf.slices().map(|s| s.run.block()).collect(),
+                deltas: leaf.deltas.len(),
+                target_bytes: target_bytes(leaf, mode, &tree.options),
+                parts,
+                current: None,
+                done: Vec::new(),
+                bytes_written: 0,
+                finished: false,
+            })
+        })
+    }
+
+    pub fn step(&mut self, tree: &Arc<TreeInner>) -> Result<Step> {
+        if let Some(rewrite) = &mut self.current {
+            let known = self.done.len();
+            let done = rewrite.step(tree, &mut self.done)?;
+            let new = &self.done[known..];
+            self.bytes_written += new.iter().map(|s| s.counts.bytes).sum::<u64>();
+            if done {
+                self.current = None;
+            }
+            return Ok(Step::More);
+        }
+        match self.parts.pop_front() {
+            Some(Part::Keep(slice)) => self.done.push(slice),
+            Some(Part::Rewrite(sources)) => self.current = self.start(tree, sources)?,
+            None => {
+                self.install(tree)?;
+                return Ok(Step::Done);
+            }
+        }
+        Ok(Step::More)
+    }
+
+    fn start(&self, tree: &Arc<TreeInner>, sources: Vec<Vec<Slice>>) -> Result<Option<Rewrite>> {
+        let mut inputs = Vec::new();
+        for slices in sources {
+            inputs.extend(input::chain(&tree.store, slices)?);
+        }
+        if inputs.is_empty() {
+            return Ok(None);
+        }
+        let bottom = self.mode == MergeMode::Full;
+        let options = &tree.options;
+        let format = match self.mode {
+            MergeMode::Full => options.format_leaf,
+            MergeMode::Deltas(_) => {
+                RunFormat { filter: options.format_leaf.filter, ..options.format_upper }
+            }
+        };
+        let retention = Retention { snapshots: self.snapshots.clone(), bottom };
+        Rewrite::new(tree, inputs, retention, format, self.target_bytes).map(Some)
+    }
+
+    fn install(&mut self, tree: &Arc<TreeInner>) -> Result<()> {
+        if self.bytes_written > 0 {
+            tree.store.sync()?;
+        }
+        tree.install(&[self.id], None, |draft| match self.mode {
+            MergeMode::Full => self.replace(draft),
+            MergeMode::Deltas(n) => draft.edit_node(&self.key, self.id, |node, _| {
+                if let Body::Leaf(leaf) = &mut node.body {
+                    self.replace_deltas(leaf, n);
+                }
+            }),
+        })?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// The leaf becomes leaves of the merged runs, with deltas that came meanwhile on top.
+    fn replace(&self, draft: &mut Draft) {
+        let (newer, range) = draft.edit_node(&self.key, self.id, |node, range| {
+            let Body::Leaf(leaf) = &node.body else { panic!("a leaf stays a leaf while marked") };
+            let newer = |s: &&Slice| !self.blocks.contains(&s.run.block());
+            // What came meanwhile may have been adopted as base: it overlaps nothing older.
+            let came: Vec<Slice> = leaf.slices().filter(newer).cloned().collect();
+            (came, range.clone())
+        });
+        let mut pieces: Vec<(Option<Key>, Leaf)> = vec![(range.lo.clone(), Leaf::default())];
+        let mut held = 0;
+        for slice in &self.done {
+            if held > 0 && held + slice.counts.bytes > self.target_bytes + self.target_bytes / 8 {
+                pieces.push((Some(Key::from(slice.first())), Leaf::default()));
+                held = 0;
+            }
+            held += slice.counts.bytes;
+            if let Some((_, leaf)) = pieces.last_mut() {
+                leaf.base.push(slice.clone());
+            }
+        }
+        let los: Vec<Option<Key>> = pieces.iter().map(|(lo, _)| lo.clone()).collect();
+        for (i, (lo, leaf)) in pieces.iter_mut().enumerate() {
+            let hi = los.get(i + 1).cloned().flatten().or_else(|| range.hi.clone());
+            let own = Range { lo: lo.clone(), hi };
+            for slice in newer.iter().rev().filter_map(|s| s.clip(&own)) {
+                leaf.place(slice);
+            }
+        }
+        draft.replace_leaf(&self.key, self.id, pieces);
+    }
+
+    /// The merged deltas take the place of those that they were made of. New ones only ever come in
+    /// front, so places counted from the oldest have not moved.
+    fn replace_deltas(&self, leaf: &mut Leaf, merged: usize) {
+        let came = leaf.deltas.len() - self.deltas;
+        leaf.deltas.splice(came..came + merged, self.done.iter().cloned());
+    }
+
+    /// Gives the mark back.
+    pub fn let_go(&mut self, tree: &TreeInner) {
+        self.current = None;
+        self.done.clear();
+        tree.state.lock().busy.remove(&self.id);
+        if !self.finished {
+            tree.note_hot(self.id, &Some(Key::from(&self.key[..])));
+        }
+    }
+}
+
+/// Stored size of one output run: the leaf cut into equal parts of at most `leaf_bytes`.
+fn target_bytes(leaf: &Leaf, mode: MergeMode, options: &TreeOptions) -> u64 {
+    if mode != MergeMode::Full {
+        return u64::MAX;
+    }
+    let base = sum(&leaf.base).bytes;
+    let base_logical: u64 = leaf.base.iter().map(Slice::logical_bytes).sum();
+    let logical = leaf.deltas.iter().map(Slice::logical_bytes).sum::<u64>() + base_logical;
+    // What comes out is encoded as the base is; without a base, about as the deltas are.
+    let expected = match base {
+        0 => sum(&leaf.deltas).bytes,
+        _ => scale(base, logical, base_logical).max(base),
+    };
+    let pieces = expected.div_ceil(options.leaf_bytes).max(1);
+    // A little more, so that the last piece is not a sliver.
+    let even = expected / pieces;
+    (even + even / 8).clamp(options.leaf_bytes / 2, options.leaf_bytes + options.leaf_bytes / 8)
+}
+
+fn delta_parts(leaf: &Leaf, n: usize) -> VecDeque<Part> {
+    let sources = leaf.deltas[..n].iter().map(|s| vec![s.clone()]).collect();
+    VecDeque::from([Part::Rewrite(sources)])
+}
+
+/// All of the leaf, with the base runs that can stay as they are between stretches to rewrite.
+fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
+    let mut parts = VecDeque::new();
+    let mut lo: Option<Key> = None;
+    let mut base: Vec<Slice> = Vec::new();
+    for slice in &leaf.base {
+        let dirty = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
+        let touched = leaf.deltas.iter().any(|d| d.overlaps(slice));
+        if touched || dirty || need::is_small(slice, options) {
+            base.push(slice.clone());
+            continue;
+        }
+        let before = Range { lo: lo.take(), hi: Some(Key::from(slice.first())) };
+        parts.extend(stretch(leaf, &before, std::mem::take(&mut base)));
+        parts.push_back(Part::Keep(slice.clone()));
+        // No delta overlaps the slice, so a stretch that starts at its last key misses none.
+        lo = Some(Key::from(slice.last()));
+    }
+    parts.extend(stretch(leaf, &Range { lo, hi: None }, base));
+    parts
+}
+
+/// The deltas within `range` over `base`; `None` when there is nothing.
+fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>) -> Option<Part> {
+    let deltas = leaf.deltas.iter().filter_map(|d| d.clip(range));
+    let mut sources: Vec<Vec<Slice>> = deltas.map(|d| vec![d]).collect();
+    if !base.is_empty() {
+        sources.push(base);
+    }
+    (!sources.is_empty()).then_some(Part::Rewrite(sources))
+}

@@ -1,0 +1,132 @@
+//! What a tree needs done, and how badly. Pure functions of nodes and their heat.
+//!
+//! A leaf is merged when its deltas reach `alpha` of its base, when it is rich in tombstones, or
+//! when readers have wasted as much work on the deltas as the merge costs (then the merge pays for
+//! itself, however reading goes on). An edge is flushed when it holds `node_runs` slices, when what
+//! waits is large, or for the same reason of wasted work.
+
+use crate::node::{Body, Child, Heat, Leaf, Node};
+use crate::options::TreeOptions;
+use crate::slice::{sum, Counts, Key, Slice};
+
+/// Wasted work below this never starts a job.
+const MIN_HEAT: u64 = 4096;
+/// Dead entries skipped below this never start a job.
+const MIN_DEAD: u64 = 1000;
+
+/// Work waiting at a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    /// The node's smallest key, to find it again.
+    pub lo: Option<Key>,
+    /// Bytes of debt that the work takes away.
+    pub debt: u64,
+    /// Bytes that the work reads.
+    pub input: u64,
+}
+
+/// How a leaf is to be merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergeMode {
+    /// Everything into new base runs.
+    Full,
+    /// The newest `n` deltas into one.
+    Deltas(usize),
+}
+
+fn wasted(work: u64, cost: u64) -> bool {
+    work >= MIN_HEAT && work >= cost
+}
+
+/// The merge that the leaf needs most, if any.
+pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Option<MergeMode> {
+    let (base, deltas) = (sum(&leaf.base), sum(&leaf.deltas));
+    let cost = base.entries.saturating_add(deltas.entries);
+    let dead_cost = MIN_DEAD.max(cost / 4);
+    if leaf.deltas.is_empty() {
+        let small = leaf.base.iter().filter(|s| is_small(s, options)).count();
+        let reclaimable = base.tombstones > 0 || leaf.base.iter().any(has_versions);
+        let rotten = reclaimable && heat.dead() >= dead_cost;
+        let crowded = leaf.base.len() > options.base_runs && small > options.base_runs / 2;
+        return (rotten || crowded).then_some(MergeMode::Full);
+    }
+    let alpha = u64::from(options.alpha_percent);
+    let full = deltas.bytes.saturating_mul(100) >= alpha.saturating_mul(base.bytes)
+        || deltas.tombstones.saturating_mul(4) >= base.entries.max(1)
+        || wasted(heat.deltas(), cost)
+        || heat.dead() >= dead_cost;
+    if full {
+        return Some(MergeMode::Full);
+    }
+    if leaf.deltas.len() < options.leaf_runs {
+        return None;
+    }
+    // The newest deltas of similar size: each joins as long as the ones before weigh as much.
+    let mut count = 2;
+    let mut bytes = sum(&leaf.deltas[..2]).bytes;
+    while count < leaf.deltas.len() && leaf.deltas[count].counts.bytes <= bytes {
+        bytes += leaf.deltas[count].counts.bytes;
+        count += 1;
+    }
+    Some(MergeMode::Deltas(count))
+}
+
+/// A base run not worth keeping when its neighbours are rewritten.
+pub(crate) fn is_small(slice: &Slice, options: &TreeOptions) -> bool {
+    slice.counts.bytes < options.leaf_bytes / 16
+}
+
+/// The run may hold more than one version of a key, or versions that could lose their sequence.
+fn has_versions(slice: &Slice) -> bool {
+    slice.run.meta().max_seq > 0
+}
+
+/// The merge need of a leaf.
+pub(crate) fn of_leaf(
+    leaf: &Leaf,
+    heat: &Heat,
+    lo: &Option<Key>,
+    options: &TreeOptions,
+) -> Option<Need> {
+    let mode = merge_mode(leaf, heat, options)?;
+    let deltas = sum(&leaf.deltas);
+    let input = match mode {
+        MergeMode::Full => deltas.bytes.saturating_add(sum(&leaf.base).bytes),
+        MergeMode::Deltas(n) => sum(&leaf.deltas[..n]).bytes,
+    };
+    let debt = match mode {
+        MergeMode::Full => deltas.bytes,
+        MergeMode::Deltas(_) => input,
+    };
+    Some(Need { lo: lo.clone(), debt: debt.max(4096), input })
+}
+
+/// The flush need of an edge.
+pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) -> Option<Need> {
+    if child.pending.is_empty() {
+        return None;
+    }
+    let pending: Counts = sum(child.pending.iter());
+    let below = match &child.node.body {
+        Body::Leaf(leaf) => sum(leaf.slices()),
+        Body::Inner(_) => Counts::default(),
+    };
+    let large = options.min_slice.max(options.leaf_bytes / 4);
+    let heat = &child.node.heat;
+    let is_leaf = matches!(child.node.body, Body::Leaf(_));
+    let rotten = is_leaf && heat.dead() >= MIN_DEAD.max((below.entries + pending.entries) / 4);
+    let full = child.pending.len() >= options.node_runs
+        || pending.bytes >= large
+        || is_leaf && pending.tombstones > 0 && pending.tombstones * 4 >= below.entries
+        || wasted(heat.edge(), pending.entries)
+        || rotten;
+    let weight = child.pending.len().div_ceil(options.node_runs) as u64;
+    let debt = pending.bytes.saturating_mul(weight).max(4096);
+    full.then(|| Need { lo: lo.clone(), debt, input: pending.bytes })
+}
+
+/// Whether reading has made work at the node: cheap enough to ask whenever a cursor leaves a leaf.
+pub(crate) fn heated(node: &Node) -> bool {
+    let heat = &node.heat;
+    heat.deltas() >= MIN_HEAT || heat.edge() >= MIN_HEAT || heat.dead() >= MIN_DEAD
+}

@@ -1,0 +1,168 @@
+//! Nodes of the trunk: pure metadata, immutable once published, changed by copying the path to the
+//! root.
+//!
+//! Invariants
+//! 1. A node does not know its range; the pivots above it do. Child `i` of an inner node covers
+//!    `[pivots[i-1], pivots[i])` of the node's range; pivots ascend strictly and lie inside it.
+//! 2. Every slice at a place lies within the range of that place: the pending slices of a child
+//!    edge and all slices of a leaf are clipped to the child's / leaf's range.
+//! 3. Recency, for any key: pending of the edge into a node is newer than everything in the node's
+//!    subtree; in `pending` and `deltas` earlier slices are newer; `base` is oldest.
+//! 4. The base slices of a leaf do not overlap and ascend.
+//! 5. All leaves are at the same depth.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::NodeId;
+
+use crate::slice::{Key, Range, Slice};
+
+/// Read work wasted at a node since it was last put in order; charged by cursors without
+/// synchronisation, read by the planner. Survives copies of the node.
+#[derive(Default)]
+pub(crate) struct Heat {
+    /// Entries of pending slices of the edge to this node that readers looked at.
+    pub edge: AtomicU64,
+    /// Entries of this leaf's delta runs that readers looked at.
+    pub deltas: AtomicU64,
+    /// Entries that were examined in this leaf's range and yielded nothing.
+    pub dead: AtomicU64,
+}
+
+impl Heat {
+    pub fn edge(&self) -> u64 {
+        self.edge.load(Ordering::Relaxed)
+    }
+
+    pub fn deltas(&self) -> u64 {
+        self.deltas.load(Ordering::Relaxed)
+    }
+
+    pub fn dead(&self) -> u64 {
+        self.dead.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub id: NodeId,
+    pub body: Body,
+    pub heat: Arc<Heat>,
+}
+
+#[derive(Clone)]
+pub(crate) enum Body {
+    Leaf(Leaf),
+    Inner(Inner),
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Leaf {
+    /// Ascending, not overlapping.
+    pub base: Vec<Slice>,
+    /// Newest first.
+    pub deltas: Vec<Slice>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Inner {
+    /// One less than `children`.
+    pub pivots: Vec<Key>,
+    pub children: Vec<Child>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Child {
+    pub node: Arc<Node>,
+    /// Slices that wait to be flushed into the child, newest first.
+    pub pending: Arc<[Slice]>,
+}
+
+impl Node {
+    pub fn leaf(id: NodeId, leaf: Leaf) -> Node {
+        Node { id, body: Body::Leaf(leaf), heat: Arc::default() }
+    }
+
+    pub fn inner(id: NodeId, inner: Inner) -> Node {
+        Node { id, body: Body::Inner(inner), heat: Arc::default() }
+    }
+
+    /// Levels below, 0 for a leaf.
+    pub fn height(&self) -> usize {
+        match &self.body {
+            Body::Leaf(_) => 0,
+            Body::Inner(inner) => 1 + inner.children[0].node.height(),
+        }
+    }
+}
+
+impl Leaf {
+    pub fn is_empty(&self) -> bool {
+        self.base.is_empty() && self.deltas.is_empty()
+    }
+
+    pub fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.deltas.iter().chain(&self.base)
+    }
+
+    /// The base slice that may hold `key`.
+    #[inline]
+    pub fn base_for(&self, key: &[u8]) -> Option<&Slice> {
+        let after = self.base.partition_point(|s| s.first() <= key);
+        self.base[..after].last().filter(|s| s.contains(key))
+    }
+
+    /// Puts a slice newer than all others in place: it joins the base when it overlaps nothing
+    /// (rows that arrive in key order are written once), else it becomes the newest delta.
+    pub fn place(&mut self, slice: Slice) {
+        let at = self.base.partition_point(|s| s.first() <= slice.first());
+        let free = self.base[..at].last().is_none_or(|s| s.before(&slice))
+            && self.base.get(at).is_none_or(|s| slice.before(s))
+            && !self.deltas.iter().any(|d| d.overlaps(&slice));
+        if free {
+            self.base.insert(at, slice);
+        } else {
+            self.deltas.insert(0, slice);
+        }
+    }
+
+    /// The part of the leaf within `range`.
+    pub fn clip(&self, range: &Range) -> Leaf {
+        let clip = |slices: &[Slice]| slices.iter().filter_map(|s| s.clip(range)).collect();
+        Leaf { base: clip(&self.base), deltas: clip(&self.deltas) }
+    }
+}
+
+impl Inner {
+    /// Position of the child whose range holds `key`.
+    #[inline]
+    pub fn child_for(&self, key: &[u8]) -> usize {
+        self.pivots.partition_point(|p| &**p <= key)
+    }
+
+    /// Range of child `i` of a node with range `outer`.
+    pub fn range(&self, i: usize, outer: &Range) -> Range {
+        let lo = if i == 0 { outer.lo.clone() } else { Some(self.pivots[i - 1].clone()) };
+        let hi = self.pivots.get(i).cloned().or_else(|| outer.hi.clone());
+        Range { lo, hi }
+    }
+}
+
+impl Child {
+    pub fn new(node: Node) -> Child {
+        Child { node: Arc::new(node), pending: Arc::from([]) }
+    }
+
+    /// Adds slices newer than all that wait.
+    pub fn prepend(&mut self, newer: Vec<Slice>) {
+        if !newer.is_empty() {
+            self.pending = newer.into_iter().chain(self.pending.iter().cloned()).collect();
+        }
+    }
+
+    /// The edge's slices within `range`.
+    pub fn clip_pending(&self, range: &Range) -> Arc<[Slice]> {
+        self.pending.iter().filter_map(|s| s.clip(range)).collect()
+    }
+}

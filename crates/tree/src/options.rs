@@ -1,0 +1,61 @@
+//! What a tree may be told about its shape and pace.
+
+use frond_run::RunFormat;
+
+/// Sizes are stored (encoded) bytes unless said otherwise. The defaults suit a server; tests use
+/// tiny numbers so that every shape occurs.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Runs of inner nodes and delta runs of leaves: written soon to be rewritten.
+    pub format_upper: RunFormat,
+    /// Base runs of leaves, and runs that are adopted as such. Its `filter` holds for deltas as
+    /// well: runs of inner nodes never get one.
+    pub format_leaf: RunFormat,
+    /// A merged leaf is cut into pieces of at most about this many bytes.
+    pub leaf_bytes: u64,
+    /// Most children of an inner node.
+    pub fanout: usize,
+    /// A child edge with this many pending slices is flushed.
+    pub node_runs: usize,
+    /// A leaf with this many delta runs merges some of them among themselves.
+    pub leaf_runs: usize,
+    /// A leaf with more base runs than this merges the small ones.
+    pub base_runs: usize,
+    /// A leaf is merged when its deltas reach this part of its base, in percent.
+    pub alpha_percent: u32,
+    /// What goes to a child in one piece must be at least this large; less waits at the parent.
+    pub min_slice: u64,
+    /// Input after which a freeze installs what it has pushed so far.
+    pub group_bytes: u64,
+    /// Entries that one job step takes in.
+    pub step_entries: usize,
+    /// Batches after which a cursor reloads its view, so that it does not pin dead runs and
+    /// buffers.
+    pub cursor_refills: u32,
+}
+
+impl TreeOptions {
+    pub fn new(format_upper: RunFormat, format_leaf: RunFormat) -> TreeOptions {
+        TreeOptions {
+            format_upper,
+            format_leaf,
+            leaf_bytes: 8 << 20,
+            fanout: 64,
+            node_runs: 8,
+            leaf_runs: 8,
+            base_runs: 64,
+            alpha_percent: 50,
+            min_slice: 128 << 10,
+            group_bytes: 16 << 20,
+            step_entries: 32 << 10,
+            cursor_refills: 256,
+        }
+    }
+
+    /// Panics on numbers with which the tree could not hold its invariants.
+    pub(crate) fn assert_sound(&self) {
+        assert!(self.fanout >= 4, "an inner node splits into halves of at least two");
+        assert!(self.node_runs >= 1 && self.leaf_runs >= 2 && self.base_runs >= 2);
+        assert!(self.leaf_bytes >= 4096 && self.step_entries > 0 && self.cursor_refills > 0);
+    }
+}

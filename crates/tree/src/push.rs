@@ -1,0 +1,380 @@
+//! Moving entries down: a frozen item from the top of the tree, or what waits on an edge.
+//!
+//! Starting from the top (or from one child), the entries for a child go on down in one piece when
+//! they are at least `min_slice`; together with all that waits on the edges they pass, because that
+//! is older and must not end up above them. The rest stays: it becomes one run of the node, sliced
+//! over the edges of those children. A freeze works through the root's children in groups of
+//! `group_bytes` of input and installs each group with an edit of its own; the frozen item leaves
+//! the view, and the recovery position advances, with the last one. A crash in between replays the
+//! whole item from the log: the versions that are in runs already are then met twice, which readers
+//! and merges take as one.
+//!
+//! A node that another job holds is not entered: its part waits on the edge.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{BlockId, NodeId, Result, Seq};
+use frond_run::{Retention, RunFormat};
+
+use crate::draft::{add_to, Draft};
+use crate::input::Source;
+use crate::job::{Plan, Rewrite, Step};
+use crate::node::{Body, Child};
+use crate::slice::{Key, Range, Slice};
+use crate::tree::{State, TreeInner};
+use crate::view::{Content, Frozen, View};
+
+/// Entries that go to one place.
+struct Target {
+    /// The node that takes them, with its smallest key; `None`: the top of the tree.
+    node: Option<(NodeId, Vec<u8>)>,
+    leaf: bool,
+    ranges: Vec<Range>,
+    /// Newest first.
+    inputs: Vec<Source>,
+}
+
+/// Slices that a group takes off an edge.
+struct Consumed {
+    child: NodeId,
+    key: Vec<u8>,
+    blocks: HashSet<BlockId>,
+}
+
+struct Written {
+    node: Option<(NodeId, Vec<u8>)>,
+    ranges: Vec<Range>,
+    slices: Vec<Slice>,
+}
+
+#[derive(Default)]
+struct Group {
+    targets: VecDeque<Target>,
+    consumed: Vec<Consumed>,
+    written: Vec<Written>,
+    marks: Vec<NodeId>,
+    /// The group ends here; `None`: it is the last one.
+    upto: Option<Key>,
+}
+
+pub(crate) struct Push {
+    /// The item, when this is a freeze.
+    item: Option<Arc<Frozen>>,
+    snapshots: Vec<Seq>,
+    group: Option<Group>,
+    current: Option<(Target, Rewrite, Vec<Slice>)>,
+    pub bytes_written: u64,
+}
+
+/// Plans one group.
+struct Router<'a> {
+    tree: &'a TreeInner,
+    busy: &'a mut HashSet<NodeId>,
+    group: Group,
+    ratio: u64,
+    /// The newest keys lie beyond all others: they go down at the right edge whatever their size.
+    append: bool,
+    input: u64,
+}
+
+impl Push {
+    /// Takes the oldest frozen item.
+    pub fn freeze(tree: &Arc<TreeInner>, snapshots: Vec<Seq>) -> Option<Push> {
+        tree.taking(|view, state| {
+            let item = view.frozen.last().cloned()?;
+            if state.freezing {
+                return None;
+            }
+            state.freezing = true;
+            let group = next_group(tree, view, state, &item);
+            let item = Some(item);
+            Some(Push { item, snapshots, group: Some(group), current: None, bytes_written: 0 })
+        })
+    }
+
+    /// Takes what waits on the edge into the planned node.
+    pub fn flush(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
+        tree.taking(|view, state| {
+            state.flushes.remove(&plan.node);
+            let found = view.trunk.find(plan.lo.as_deref().unwrap_or(&[]), plan.node)?;
+            let child = found.edge?;
+            if child.pending.is_empty() || state.busy.contains(&plan.node) {
+                return None;
+            }
+            let mut router = Router::new(tree, state);
+            router.enter(child, &found.range, &[]);
+            let group = Some(router.group);
+            Some(Push { item: None, snapshots, group, current: None, bytes_written: 0 })
+        })
+    }
+
+    pub fn step(&mut self, tree: &Arc<TreeInner>) -> Result<Step> {
+        let Some(group) = &mut self.group else { panic!("a push has a group until it is done") };
+        if let Some((target, rewrite, slices)) = &mut self.current {
+            let known = slices.len();
+            let done = rewrite.step(tree, slices)?;
+            self.bytes_written += slices[known..].iter().map(|s| s.counts.bytes).sum::<u64>();
+            if done {
+                if self.item.is_some() {
+                    let entries = rewrite.entries_in();
+                    tree.counters.entries_flushed.fetch_add(entries, Ordering::Relaxed);
+                }
+                let written = Written {
+                    node: target.node.take(),
+                    ranges: std::mem::take(&mut target.ranges),
+                    slices: std::mem::take(slices),
+                };
+                group.written.push(written);
+                self.current = None;
+            }
+            return Ok(Step::More);
+        }
+        if let Some(target) = group.targets.pop_front() {
+            if let Some(rewrite) = start(tree, &target, &self.snapshots)? {
+                self.current = Some((target, rewrite, Vec::new()));
+            }
+            return Ok(Step::More);
+        }
+        self.install(tree)
+    }
+
+    /// Publishes the finished group and takes the next one.
+    fn install(&mut self, tree: &Arc<TreeInner>) -> Result<Step> {
+        let Some(group) = &self.group else { panic!("a push has a group until it is done") };
+        if group.written.iter().any(|w| !w.slices.is_empty()) {
+            tree.store.sync()?;
+        }
+        let last = group.upto.is_none();
+        let finished = self.item.as_ref().filter(|_| last);
+        tree.install(&group.marks, finished, |draft| {
+            if let Some(Content::Runs(runs)) = self.item.as_ref().map(|i| &i.content) {
+                let busy = tree.state.lock().busy.clone();
+                runs.iter().for_each(|slice| attach(draft, slice, &busy));
+            }
+            apply(draft, group);
+        })?;
+        let upto = group.upto.clone();
+        self.let_go(tree);
+        let Some(item) = self.item.as_ref().filter(|_| !last) else {
+            tree.state.lock().flushed_to = None;
+            return Ok(Step::Done);
+        };
+        self.group = tree.taking(|view, state| {
+            state.freezing = true;
+            state.flushed_to = upto;
+            Some(next_group(tree, view, state, item))
+        });
+        Ok(Step::More)
+    }
+
+    /// Gives the marks back. The runs that no edit named go with the group.
+    pub fn let_go(&mut self, tree: &TreeInner) {
+        self.current = None;
+        let group = self.group.take();
+        let mut state = tree.state.lock();
+        for edge in group.iter().flat_map(|g| &g.consumed) {
+            state.busy.remove(&edge.child);
+            // Look at the node again: its need was taken off the list when the job began.
+            tree.note_hot(edge.child, &Some(Key::from(&edge.key[..])));
+        }
+        if self.item.is_some() {
+            state.freezing = false;
+        }
+    }
+}
+
+/// The part of the frozen item that is installed next.
+fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: &Frozen) -> Group {
+    let Content::Buffer(buffer) = &item.content else { return Group::default() };
+    let from = Range { lo: state.flushed_to.clone(), hi: None };
+    let source = [Source::Buffer(buffer.clone())];
+    let mut router = Router::new(tree, state);
+    let rest = match &view.trunk.root.body {
+        Body::Leaf(_) => vec![from],
+        Body::Inner(root) => {
+            let first = source[0].first_key(&Range::all());
+            router.append = match (first, view.trunk.last_key()) {
+                (Some(first), Some(last)) => *first > *last,
+                _ => false,
+            };
+            let mut rest = Vec::new();
+            for (i, child) in root.children.iter().enumerate() {
+                let range = root.range(i, &Range::all()).intersect(&from);
+                if range.is_empty() {
+                    continue;
+                }
+                if router.input >= tree.options.group_bytes {
+                    router.group.upto = range.lo.clone();
+                    break;
+                }
+                if !router.route(child, &range, &source) {
+                    add_range(&mut rest, range);
+                }
+            }
+            rest
+        }
+    };
+    let mut group = router.group;
+    if !rest.is_empty() {
+        let leaf = matches!(view.trunk.root.body, Body::Leaf(_));
+        let inputs = source.to_vec();
+        group.targets.push_back(Target { node: None, leaf, ranges: rest, inputs });
+    }
+    group
+}
+
+/// Appends a range, joining it to the one before when they touch.
+fn add_range(ranges: &mut Vec<Range>, range: Range) {
+    match ranges.last_mut() {
+        Some(last) if last.hi.is_some() && last.hi == range.lo => last.hi = range.hi,
+        _ => ranges.push(range),
+    }
+}
+
+impl<'a> Router<'a> {
+    fn new(tree: &'a TreeInner, state: &'a mut State) -> Router<'a> {
+        let ratio = tree.ratio.load(Ordering::Relaxed);
+        let busy = &mut state.busy;
+        Router { tree, busy, group: Group::default(), ratio, append: false, input: 0 }
+    }
+
+    /// Sends what `upper` holds in `range` into `child` if it is worth it and the child is free.
+    /// False: it has to wait.
+    fn route(&mut self, child: &Child, range: &Range, upper: &[Source]) -> bool {
+        let from_above: u64 = upper.iter().map(|s| s.weight(range, self.ratio)).sum();
+        let waiting: u64 = child.pending.iter().map(|s| s.counts.bytes).sum();
+        self.input += from_above;
+        let at_edge = self.append && range.hi.is_none();
+        let enough = from_above + waiting >= self.tree.options.min_slice && from_above > 0;
+        if !(enough || at_edge) || self.busy.contains(&child.node.id) {
+            return false;
+        }
+        self.input += waiting;
+        self.enter(child, range, upper);
+        true
+    }
+
+    /// Marks the child and routes on below it.
+    fn enter(&mut self, child: &Child, range: &Range, upper: &[Source]) {
+        let id = child.node.id;
+        self.busy.insert(id);
+        self.group.marks.push(id);
+        let key = range.lo_bytes().to_vec();
+        let blocks = child.pending.iter().map(|s| s.run.block()).collect();
+        self.group.consumed.push(Consumed { child: id, key: key.clone(), blocks });
+        let mut inputs = upper.to_vec();
+        inputs.extend(child.pending.iter().cloned().map(Source::Slice));
+        let (leaf, ranges) = match &child.node.body {
+            Body::Leaf(_) => (true, vec![range.clone()]),
+            Body::Inner(inner) => {
+                let mut rest = Vec::new();
+                for (i, below) in inner.children.iter().enumerate() {
+                    let range = inner.range(i, range);
+                    if !self.route(below, &range, &inputs) {
+                        add_range(&mut rest, range);
+                    }
+                }
+                (false, rest)
+            }
+        };
+        if !ranges.is_empty() {
+            let node = Some((id, key));
+            self.group.targets.push_back(Target { node, leaf, ranges, inputs });
+        }
+    }
+}
+
+/// Opens the inputs of a target; `None` when there is nothing in its ranges.
+fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Option<Rewrite>> {
+    let mut inputs = Vec::new();
+    for source in &target.inputs {
+        inputs.extend(source.input(&tree.store, &target.ranges)?);
+    }
+    if inputs.is_empty() {
+        return Ok(None);
+    }
+    let bottom = target.leaf && nothing_below(tree, target);
+    let options = &tree.options;
+    let (format, bytes) = match target.leaf {
+        true if bottom => (options.format_leaf, options.leaf_bytes),
+        true => {
+            let filter = options.format_leaf.filter;
+            (RunFormat { filter, ..options.format_upper }, options.leaf_bytes)
+        }
+        false => (RunFormat { filter: false, ..options.format_upper }, options.group_bytes),
+    };
+    let retention = Retention { snapshots: snapshots.to_vec(), bottom };
+    Rewrite::new(tree, inputs, retention, format, bytes).map(Some)
+}
+
+/// Whether the target leaf has no key as large as the smallest that comes. Holds until the job
+/// installs: only this job adds to the leaf (it is marked; as root it is fed by freezes only, and
+/// this is one).
+fn nothing_below(tree: &TreeInner, target: &Target) -> bool {
+    let first = target
+        .ranges
+        .iter()
+        .find_map(|range| target.inputs.iter().filter_map(|s| s.first_key(range)).min());
+    let Some(first) = first else { return false };
+    let view = tree.view.load();
+    let node = match &target.node {
+        Some((id, key)) => view.trunk.find(key, *id).map(|f| f.node),
+        None => Some(&view.trunk.root),
+    };
+    match node.map(|n| &n.body) {
+        Some(Body::Leaf(leaf)) => leaf.slices().all(|s| s.ends_before(&first)),
+        _ => false,
+    }
+}
+
+fn apply(draft: &mut Draft, group: &Group) {
+    for edge in &group.consumed {
+        if edge.blocks.is_empty() {
+            continue;
+        }
+        draft.edit_parent(&edge.key, edge.child, |parent, i, _| {
+            let child = &mut parent.children[i];
+            let keep = child.pending.iter().filter(|s| !edge.blocks.contains(&s.run.block()));
+            child.pending = keep.cloned().collect();
+            child.node.heat.edge.store(0, Ordering::Relaxed);
+        });
+    }
+    for written in &group.written {
+        for slice in &written.slices {
+            match &written.node {
+                Some((id, key)) => draft.add(key, *id, slice, &written.ranges),
+                None => draft.add_top(slice, &written.ranges),
+            }
+        }
+    }
+}
+
+/// Takes over a run by reference: as deep as it fits into one child with nothing newer above it.
+fn attach(draft: &mut Draft, slice: &Slice, busy: &HashSet<NodeId>) {
+    let mut range = Range::all();
+    let mut at = &mut draft.root;
+    loop {
+        let node = Arc::make_mut(at);
+        let inside = match &node.body {
+            Body::Leaf(_) => None,
+            Body::Inner(inner) => {
+                let i = inner.child_for(slice.first());
+                let child = &inner.children[i];
+                let child_range = inner.range(i, &range);
+                let fits = child_range.hi.as_ref().is_none_or(|hi| slice.ends_before(hi));
+                let free = !busy.contains(&child.node.id)
+                    && !child.pending.iter().any(|p| p.overlaps(slice));
+                (fits && free).then_some((i, child_range))
+            }
+        };
+        let Some((i, child_range)) = inside else {
+            add_to(node, &range, slice, &[Range::all()]);
+            return;
+        };
+        let Body::Inner(inner) = &mut node.body else { panic!("only inner nodes have children") };
+        range = child_range;
+        at = &mut inner.children[i].node;
+    }
+}

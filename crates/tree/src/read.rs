@@ -1,0 +1,196 @@
+//! Point reads: no lock, no allocation beyond the caller's buffers.
+//!
+//! The view's sources are asked newest first; within the trunk that is the path of the key from the
+//! root, on each level the slices that wait on the edge, then the leaf's deltas, then its base. The
+//! first version that the snapshot sees decides.
+
+use std::cmp::Ordering;
+
+use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
+use frond_run::Access;
+
+use crate::node::Body;
+use crate::slice::Slice;
+use crate::tree::{Tree, TreeInner};
+use crate::view::{Content, View};
+
+impl Tree {
+    /// The value of `key` at snapshot `at` replaces the content of `value`; the result is the
+    /// version's sequence (0: older than all snapshots). `None`: there is no such row.
+    pub fn get(&self, key: &[u8], at: Seq, value: &mut Vec<u8>) -> Result<Option<Seq>> {
+        value.clear();
+        let found = self.inner.lookup(key, at, Some(value))?;
+        Ok(found.and_then(|(seq, kind)| (kind == EntryKind::Put).then_some(seq)))
+    }
+
+    /// The newest committed version of `key`, a tombstone included. `None`: there is none, or it
+    /// was a tombstone older than every snapshot and is gone.
+    pub fn newest(&self, key: &[u8]) -> Result<Option<(Seq, EntryKind)>> {
+        self.inner.lookup(key, SEQ_MAX, None)
+    }
+
+    /// The sequence of [`Self::newest`].
+    pub fn newest_seq(&self, key: &[u8]) -> Result<Option<Seq>> {
+        Ok(self.newest(key)?.map(|(seq, _)| seq))
+    }
+
+    /// Replaces `out` by a key that no key of the tree exceeds; false when the tree is empty. From
+    /// memory alone: a key beyond it surely is new. The key itself may have been deleted.
+    pub fn last_key(&self, out: &mut Vec<u8>) -> Result<bool> {
+        out.clear();
+        let view = self.inner.view.load();
+        let mut any = false;
+        let mut consider = |key: &[u8]| {
+            if !any || key > &out[..] {
+                out.clear();
+                out.extend_from_slice(key);
+            }
+            any = true;
+        };
+        if let Some(key) = view.trunk.last_key() {
+            consider(key);
+        }
+        let mut batch = frond_buffer::Batch::default();
+        let buffers = view.frozen.iter().filter_map(|f| match &f.content {
+            Content::Buffer(buffer) => Some(buffer),
+            Content::Runs(_) => None,
+        });
+        for buffer in buffers.chain([&view.active.buffer]) {
+            let scan = frond_buffer::Scan {
+                from: std::ops::Bound::Unbounded,
+                to: std::ops::Bound::Unbounded,
+                versions: frond_buffer::Versions::VisibleAt(SEQ_MAX),
+                max_entries: 1,
+                max_bytes: usize::MAX,
+            };
+            buffer.scan_backward(&scan, &mut batch);
+            if let Some(key) = batch.last_key() {
+                consider(key);
+            }
+        }
+        for item in &view.frozen {
+            if let Content::Runs(runs) = &item.content {
+                runs.iter().for_each(|s| consider(s.last()));
+            }
+        }
+        Ok(any)
+    }
+}
+
+impl TreeInner {
+    /// The newest version with `seq <= at`; its value is appended to `value`.
+    fn lookup(
+        &self,
+        key: &[u8],
+        at: Seq,
+        mut value: Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, EntryKind)>> {
+        let view = self.view.load();
+        if let Some(found) = buffered(&view.active.buffer, key, at, &mut value) {
+            return Ok(Some(found));
+        }
+        for item in &view.frozen {
+            let found = match &item.content {
+                Content::Buffer(buffer) => buffered(buffer, key, at, &mut value),
+                Content::Runs(runs) => {
+                    let after = runs.partition_point(|s| s.first() <= key);
+                    match runs[..after].last() {
+                        Some(slice) => self.probe(slice, key, at, &mut value)?,
+                        None => None,
+                    }
+                }
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.lookup_trunk(&view, key, at, value)
+    }
+
+    fn lookup_trunk(
+        &self,
+        view: &View,
+        key: &[u8],
+        at: Seq,
+        mut value: Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, EntryKind)>> {
+        let mut node = &view.trunk.root;
+        loop {
+            match &node.body {
+                Body::Inner(inner) => {
+                    let child = &inner.children[inner.child_for(key)];
+                    for slice in child.pending.iter() {
+                        let found = self.probe(slice, key, at, &mut value)?;
+                        if found.is_some() {
+                            return Ok(found);
+                        }
+                    }
+                    node = &child.node;
+                }
+                Body::Leaf(leaf) => {
+                    for slice in leaf.deltas.iter().chain(leaf.base_for(key)) {
+                        let found = self.probe(slice, key, at, &mut value)?;
+                        if found.is_some() {
+                            return Ok(found);
+                        }
+                    }
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn probe(
+        &self,
+        slice: &Slice,
+        key: &[u8],
+        at: Seq,
+        value: &mut Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, EntryKind)>> {
+        if !slice.contains(key) {
+            return Ok(None);
+        }
+        let index = slice.run.index()?;
+        if !index.may_contain(key) {
+            return Ok(None);
+        }
+        let mut number = index.page_for_seek(key);
+        let mut page = self.store.page(&slice.run.run, number, Access::Point)?;
+        let mut i = page.lower_bound(key);
+        loop {
+            if i == page.len() {
+                // Versions of the key, or its first one, may start the next page; its fence tells.
+                number += 1;
+                if number >= index.pages() || index.first_key(number) != key {
+                    return Ok(None);
+                }
+                page = self.store.page(&slice.run.run, number, Access::Point)?;
+                i = 0;
+            }
+            if page.compare_key(i, key) != Ordering::Equal {
+                return Ok(None);
+            }
+            let seq = page.seq(i);
+            if seq <= at {
+                if let Some(value) = value {
+                    value.extend_from_slice(page.value(i));
+                }
+                return Ok(Some((seq, page.kind(i))));
+            }
+            i += 1;
+        }
+    }
+}
+
+fn buffered(
+    buffer: &frond_buffer::WriteBuffer,
+    key: &[u8],
+    at: Seq,
+    value: &mut Option<&mut Vec<u8>>,
+) -> Option<(Seq, EntryKind)> {
+    match value {
+        Some(value) => buffer.get(key, at, value),
+        None => buffer.newest(key),
+    }
+}

@@ -1,0 +1,496 @@
+//! Sources of a cursor: each yields, key by key in the cursor's direction, the newest version that
+//! the snapshot sees. Which source wins a key is the cursor's business.
+//!
+//! Invariant: a key's versions are resolved inside its source, whichever page or batch they span;
+//! the cursor sees each key at most once per source.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use frond_base::{key_head, EntryKind, Error, ErrorKind, Result, Seq};
+use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
+use frond_run::{Access, Page, RunIndex};
+
+use crate::node::Heat;
+use crate::slice::Slice;
+use crate::store::RunStore;
+
+/// Entries examined between two looks at the interrupt.
+const POLL_EVERY: u64 = 1000;
+/// Entries that the first batch from a buffer holds; later ones grow up to `MAX_BATCH`.
+const FIRST_BATCH: usize = 16;
+const MAX_BATCH: usize = 512;
+const MAX_BATCH_BYTES: usize = 64 << 10;
+
+/// What sources share while the cursor moves.
+pub(crate) struct Walk {
+    pub store: Arc<dyn RunStore>,
+    pub at: Seq,
+    pub forward: bool,
+    /// The cursor's bounds, `[lo, hi)`.
+    pub lo: Vec<u8>,
+    pub hi: Option<Vec<u8>>,
+    pub examined: u64,
+    next_poll: u64,
+    /// Pages and batches loaded.
+    pub refills: u32,
+    pub interrupt: Option<Box<dyn FnMut() -> bool + Send>>,
+}
+
+impl Walk {
+    pub fn new(store: Arc<dyn RunStore>, at: Seq) -> Walk {
+        Walk {
+            store,
+            at,
+            forward: true,
+            lo: Vec::new(),
+            hi: None,
+            examined: 0,
+            next_poll: POLL_EVERY,
+            refills: 0,
+            interrupt: None,
+        }
+    }
+
+    #[inline]
+    fn examine(&mut self, n: u64) -> Result<()> {
+        self.examined += n;
+        if self.examined >= self.next_poll {
+            return self.poll();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn poll(&mut self) -> Result<()> {
+        self.next_poll = self.examined + POLL_EVERY;
+        match self.interrupt.as_mut().is_some_and(|raised| raised()) {
+            true => Err(Error::new(ErrorKind::Interrupted, "the scan was interrupted")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whose read work an open run source is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Charge {
+    None,
+    Edge,
+    Deltas,
+}
+
+pub(crate) struct Source {
+    pub valid: bool,
+    /// Of the current key; meaningful while `valid`.
+    pub head: u64,
+    pub key: Vec<u8>,
+    pub seq: Seq,
+    pub kind: EntryKind,
+    pub body: SourceBody,
+    pub heat: Option<Arc<Heat>>,
+    pub charge: Charge,
+    pub examined: u64,
+}
+
+pub(crate) enum SourceBody {
+    Buffer(BufferSource),
+    Run(RunSource),
+}
+
+impl Source {
+    pub fn new(body: SourceBody, heat: Option<Arc<Heat>>, charge: Charge, key: Vec<u8>) -> Source {
+        Source {
+            valid: false,
+            head: 0,
+            key,
+            seq: 0,
+            kind: EntryKind::Put,
+            body,
+            heat,
+            charge,
+            examined: 0,
+        }
+    }
+
+    pub fn value(&self) -> &[u8] {
+        match &self.body {
+            SourceBody::Buffer(b) => b.batch.entry(b.at).value,
+            SourceBody::Run(r) => match &r.hit {
+                Some(page) => page.value(r.hit_at),
+                None => &[],
+            },
+        }
+    }
+
+    /// Goes to the first key that is not before `from` in the direction: forward `key >= from`,
+    /// backward `key < from` (`None`: the very end).
+    pub fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>) -> Result<()> {
+        let before = walk.examined;
+        self.valid = match &mut self.body {
+            SourceBody::Buffer(b) => b.seek(walk, from)?,
+            SourceBody::Run(r) => r.seek(walk, from, &mut self.key)?,
+        };
+        self.examined += walk.examined - before;
+        self.load();
+        Ok(())
+    }
+
+    /// Goes to the next key in the direction.
+    pub fn advance(&mut self, walk: &mut Walk) -> Result<()> {
+        let before = walk.examined;
+        self.valid = match &mut self.body {
+            SourceBody::Buffer(b) => b.advance(walk)?,
+            SourceBody::Run(r) => r.advance(walk, &mut self.key)?,
+        };
+        self.examined += walk.examined - before;
+        self.load();
+        Ok(())
+    }
+
+    fn load(&mut self) {
+        if !self.valid {
+            return;
+        }
+        match &self.body {
+            SourceBody::Buffer(b) => {
+                let entry = b.batch.entry(b.at);
+                (self.seq, self.kind) = (entry.seq, entry.kind);
+                self.key.clear();
+                self.key.extend_from_slice(entry.key);
+            }
+            SourceBody::Run(r) => {
+                if let Some(page) = &r.hit {
+                    (self.seq, self.kind) = (page.seq(r.hit_at), page.kind(r.hit_at));
+                }
+            }
+        }
+        self.head = key_head(&self.key);
+    }
+
+    /// Orders the current keys of two valid sources.
+    #[inline]
+    pub fn compare(&self, other: &Source) -> Ordering {
+        self.head.cmp(&other.head).then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+/// A write buffer, read in batches, so that no latch is held between calls.
+pub(crate) struct BufferSource {
+    buffer: Arc<WriteBuffer>,
+    batch: Batch,
+    at: usize,
+    size: usize,
+}
+
+impl BufferSource {
+    pub fn new(buffer: Arc<WriteBuffer>) -> BufferSource {
+        BufferSource { buffer, batch: Batch::default(), at: 0, size: FIRST_BATCH }
+    }
+
+    fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>) -> Result<bool> {
+        self.size = FIRST_BATCH;
+        let from = match (walk.forward, from) {
+            (true, Some(key)) => Bound::Included(key),
+            (false, Some(key)) => Bound::Excluded(key),
+            (_, None) => Bound::Unbounded,
+        };
+        self.fill(walk, from)
+    }
+
+    fn fill(&mut self, walk: &mut Walk, from: Bound<&[u8]>) -> Result<bool> {
+        let to = match (walk.forward, &walk.hi) {
+            (true, Some(hi)) => Bound::Excluded(&hi[..]),
+            (true, None) => Bound::Unbounded,
+            (false, _) => Bound::Included(&walk.lo[..]),
+        };
+        let scan = Scan {
+            from,
+            to,
+            versions: Versions::VisibleAt(walk.at),
+            max_entries: self.size,
+            max_bytes: MAX_BATCH_BYTES,
+        };
+        if walk.forward {
+            self.buffer.scan_forward(&scan, &mut self.batch);
+        } else {
+            self.buffer.scan_backward(&scan, &mut self.batch);
+        }
+        self.size = (self.size * 2).min(MAX_BATCH);
+        self.at = 0;
+        walk.refills += 1;
+        walk.examine(self.batch.len() as u64)?;
+        Ok(!self.batch.is_empty())
+    }
+
+    fn advance(&mut self, walk: &mut Walk) -> Result<bool> {
+        if self.at + 1 < self.batch.len() {
+            self.at += 1;
+            return Ok(true);
+        }
+        if self.batch.exhausted() {
+            return Ok(false);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let last = batch.last_key().map(<[u8]>::to_vec);
+        batch.clear();
+        self.batch = batch;
+        match last {
+            Some(key) => self.fill(walk, Bound::Excluded(&key)),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Slices that do not overlap, ascending; one of them is open at a time.
+pub(crate) struct RunSource {
+    slices: Vec<Slice>,
+    open: Option<Open>,
+    /// The version that the current key resolves to.
+    hit: Option<Arc<Page>>,
+    hit_at: usize,
+}
+
+/// A position in a slice: an entry of a page. Forward it is the current version; backward it is the
+/// first version of the current key.
+struct Open {
+    slice: usize,
+    index: Arc<RunIndex>,
+    page: Arc<Page>,
+    number: u32,
+    at: usize,
+    /// Forward: entries of this page that belong to the slice.
+    end: usize,
+}
+
+impl RunSource {
+    pub fn new(slices: Vec<Slice>) -> RunSource {
+        RunSource { slices, open: None, hit: None, hit_at: 0 }
+    }
+
+    fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>, key: &mut Vec<u8>) -> Result<bool> {
+        self.open = None;
+        if walk.forward {
+            let from = from.unwrap_or(&[]);
+            let slice = self.slices.partition_point(|s| s.ends_before(from));
+            if !self.open_forward(walk, slice, from)? {
+                return Ok(false);
+            }
+            return self.settle_forward(walk, key);
+        }
+        let after = match from {
+            Some(key) => self.slices.partition_point(|s| s.first() < key),
+            None => self.slices.len(),
+        };
+        if !self.open_backward(walk, after, from)? {
+            return Ok(false);
+        }
+        self.settle_backward(walk, key)
+    }
+
+    fn load(&self, walk: &mut Walk, slice: usize, number: u32) -> Result<Arc<Page>> {
+        walk.refills += 1;
+        walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
+    }
+
+    /// Opens slice `slice` (if it exists) at its first entry `>= from`.
+    fn open_forward(&mut self, walk: &mut Walk, slice: usize, from: &[u8]) -> Result<bool> {
+        let Some(s) = self.slices.get(slice) else {
+            self.open = None;
+            return Ok(false);
+        };
+        let lo = s.lo.as_deref().unwrap_or(&[]);
+        let from = if from > lo { from } else { lo };
+        let index = s.run.index()?;
+        let number = index.page_for_seek(from).min(index.pages() - 1);
+        let page = self.load(walk, slice, number)?;
+        let at = page.lower_bound(from);
+        let end = self.page_end(slice, &index, &page, number);
+        self.open = Some(Open { slice, index, page, number, at, end });
+        Ok(true)
+    }
+
+    /// How many entries of the page lie below the slice's upper bound.
+    fn page_end(&self, slice: usize, index: &RunIndex, page: &Page, number: u32) -> usize {
+        match &self.slices[slice].hi {
+            Some(hi) if number + 1 >= index.pages() || index.first_key(number + 1) > &**hi => {
+                page.lower_bound(hi)
+            }
+            _ => page.len(),
+        }
+    }
+
+    /// From the open position on, the first visible version; its key goes to `key`.
+    fn settle_forward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        loop {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            if open.at < open.end {
+                walk.examine(1)?;
+                if open.page.seq(open.at) > walk.at {
+                    open.at += 1;
+                    continue;
+                }
+                open.page.key_into(open.at, key);
+                self.hit_at = open.at;
+                self.hit = Some(open.page.clone());
+                return Ok(true);
+            }
+            if !self.next_page(walk)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Opens what follows the current page: the next one of the slice, or the next slice.
+    fn next_page(&mut self, walk: &mut Walk) -> Result<bool> {
+        let Some(open) = &self.open else { return Ok(false) };
+        let (slice, number) = (open.slice, open.number + 1);
+        let hi = self.slices[slice].hi.as_deref();
+        let more = open.end == open.page.len()
+            && number < open.index.pages()
+            && hi.is_none_or(|hi| open.index.first_key(number) < hi);
+        if !more {
+            return self.open_forward(walk, slice + 1, &[]);
+        }
+        let page = self.load(walk, slice, number)?;
+        let Some(open) = &self.open else { return Ok(false) };
+        let end = self.page_end(slice, &open.index, &page, number);
+        if let Some(open) = &mut self.open {
+            (open.page, open.number, open.at, open.end) = (page, number, 0, end);
+        }
+        Ok(true)
+    }
+
+    fn advance(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        if !walk.forward {
+            if !self.before(walk)? {
+                return Ok(false);
+            }
+            return self.settle_backward(walk, key);
+        }
+        // Older versions of the current key; a version without sequence is the last of its key.
+        let mut more = true;
+        while more {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            if open.at < open.end {
+                let last = open.page.seq(open.at) == 0;
+                open.at += 1;
+                if last {
+                    break;
+                }
+            }
+            if open.at < open.end {
+                if open.page.compare_key(open.at, key) != Ordering::Equal {
+                    break;
+                }
+                walk.examine(1)?;
+            } else {
+                let same = open.number + 1 < open.index.pages()
+                    && open.index.first_key(open.number + 1) == &key[..];
+                if !same {
+                    break;
+                }
+                more = self.next_page(walk)?;
+                let Some(open) = &self.open else { return Ok(false) };
+                if open.end == 0 || open.page.compare_key(0, key) != Ordering::Equal {
+                    break;
+                }
+                walk.examine(1)?;
+            }
+        }
+        self.settle_forward(walk, key)
+    }
+
+    /// Opens the last slice before position `after` (if any) at its last entry `< from`.
+    fn open_backward(
+        &mut self,
+        walk: &mut Walk,
+        after: usize,
+        from: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.open = None;
+        let Some(slice) = after.checked_sub(1) else { return Ok(false) };
+        let s = &self.slices[slice];
+        let from = match (from, s.hi.as_deref()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let index = s.run.index()?;
+        let last = index.pages() - 1;
+        let number = from.map_or(last, |key| index.page_for_seek(key).min(last));
+        let page = self.load(walk, slice, number)?;
+        let at = from.map_or(page.len(), |key| page.lower_bound(key));
+        self.open = Some(Open { slice, index, page, number, at, end: 0 });
+        self.before(walk)
+    }
+
+    /// Moves to the entry before the position, over pages and slices; false at the start.
+    fn before(&mut self, walk: &mut Walk) -> Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        if open.at > 0 {
+            open.at -= 1;
+        } else if open.number > 0 {
+            let (slice, number) = (open.slice, open.number - 1);
+            let page = self.load(walk, slice, number)?;
+            if let Some(open) = &mut self.open {
+                (open.at, open.number, open.page) = (page.len() - 1, number, page);
+            }
+        } else {
+            let slice = open.slice;
+            return self.open_backward(walk, slice, None);
+        }
+        let Some(open) = &self.open else { return Ok(false) };
+        let slice = open.slice;
+        let below = match &self.slices[slice].lo {
+            Some(lo) => open.page.compare_key(open.at, lo) == Ordering::Less,
+            None => false,
+        };
+        if below {
+            return self.open_backward(walk, slice, None);
+        }
+        Ok(true)
+    }
+
+    /// The position is the last (oldest) version of a key: goes to its first version, resolving the
+    /// key; on to the key before if the snapshot sees none of it.
+    fn settle_backward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        loop {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            open.page.key_into(open.at, key);
+            self.hit = None;
+            loop {
+                walk.examine(1)?;
+                let Some(open) = &mut self.open else { return Ok(false) };
+                if open.page.seq(open.at) <= walk.at {
+                    self.hit_at = open.at;
+                    self.hit = Some(open.page.clone());
+                }
+                if open.at > 0 {
+                    if open.page.compare_key(open.at - 1, key) != Ordering::Equal {
+                        break;
+                    }
+                    open.at -= 1;
+                } else if open.number > 0 && open.index.first_key(open.number) == &key[..] {
+                    // The page before may end with newer versions of the same key.
+                    let (slice, number) = (open.slice, open.number - 1);
+                    let page = self.load(walk, slice, number)?;
+                    let last = page.len() - 1;
+                    if page.compare_key(last, key) != Ordering::Equal {
+                        break;
+                    }
+                    if let Some(open) = &mut self.open {
+                        (open.at, open.number, open.page) = (last, number, page);
+                    }
+                } else {
+                    break;
+                }
+            }
+            if self.hit.is_some() {
+                return Ok(true);
+            }
+            if !self.before(walk)? {
+                return Ok(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The two doors out of a tree: where runs are stored, and where trunk edits are logged.
+//!
+//! Invariants
+//! 1. A block is handed to exactly one of: `discard` (no edit ever named it), `retire` (an edit
+//!    removed it and the last reader has let go), or neither (the tree was closed while it held
+//!    it).
+//! 2. `sync` is called between the last `write_run` of the runs that an edit adds and that edit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{BlockId, Lsn, Result, TreeId};
+use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
+
+use crate::edit::TrunkEdit;
+
+/// Where a block is in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub offset: u64,
+    pub len: u64,
+}
+
+/// The table file, as its trees see it. One store serves all trees of a table.
+pub trait RunStore: PageSource + Send + Sync + 'static {
+    /// A block number that was never used in this file.
+    fn next_block(&self) -> BlockId;
+    /// Stores the bytes of a run under its block number; not yet durable.
+    fn write_run(&self, run: &BuiltRun) -> Result<Extent>;
+    /// Makes all runs written so far durable.
+    fn sync(&self) -> Result<()>;
+    /// The block was written but no edit names it: its space may be reused at once.
+    fn discard(&self, block: BlockId);
+    /// The edit logged at `lsn` removed the run and nobody reads it any more: its space may be
+    /// reused once that edit is durable. Called from whichever thread lets go last, readers
+    /// included: it must only note the block, never wait, never panic.
+    fn retire(&self, block: BlockId, lsn: Lsn);
+}
+
+/// The log, as a tree sees it.
+pub trait EditLog: Send + Sync + 'static {
+    /// Appends `edit` and then calls `publish` exactly once with the record's position, before
+    /// another edit of the same tree can be appended. On `Err` it must not have called it.
+    fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()>;
+}
+
+/// `TrunkRun::fate` of a run that no edit names yet.
+const FRESH: u64 = u64::MAX;
+/// `TrunkRun::fate` of a run that the trunk holds. Any smaller number is the edit that removed it.
+const LIVE: u64 = u64::MAX - 1;
+
+/// A stored run with the duty to tell the store when it is no longer needed (invariant 1).
+pub(crate) struct TrunkRun {
+    pub run: Arc<Run>,
+    pub extent: Extent,
+    store: Arc<dyn RunStore>,
+    fate: AtomicU64,
+}
+
+impl TrunkRun {
+    /// A run just written: dropped before [`Self::set_live`], it is discarded.
+    pub fn fresh(run: Run, extent: Extent, store: Arc<dyn RunStore>) -> TrunkRun {
+        TrunkRun { run: Arc::new(run), extent, store, fate: AtomicU64::new(FRESH) }
+    }
+
+    /// A run that an edit or image names already.
+    pub fn live(meta: RunMeta, extent: Extent, store: Arc<dyn RunStore>) -> TrunkRun {
+        TrunkRun { run: Arc::new(Run::new(meta)), extent, store, fate: AtomicU64::new(LIVE) }
+    }
+
+    pub fn set_live(&self) {
+        self.fate.store(LIVE, Ordering::Release);
+    }
+
+    pub fn set_retired(&self, lsn: Lsn) {
+        assert!(lsn < LIVE, "a log position");
+        self.fate.store(lsn, Ordering::Release);
+    }
+
+    pub fn meta(&self) -> &RunMeta {
+        &self.run.meta
+    }
+
+    pub fn block(&self) -> BlockId {
+        self.run.meta.block()
+    }
+
+    pub fn index(&self) -> Result<Arc<RunIndex>> {
+        match self.run.cached_index() {
+            Some(index) => Ok(index),
+            None => self.store.index(&self.run),
+        }
+    }
+}
+
+impl Drop for TrunkRun {
+    fn drop(&mut self) {
+        match self.fate.load(Ordering::Acquire) {
+            FRESH => self.store.discard(self.block()),
+            LIVE => {}
+            lsn => self.store.retire(self.block(), lsn),
+        }
+    }
+}

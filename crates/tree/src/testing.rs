@@ -1,0 +1,175 @@
+//! A store and a log in memory, for tests and simulations of this crate and the ones above it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, Seq, TreeId};
+use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
+use parking_lot::Mutex;
+
+use crate::edit::TrunkEdit;
+use crate::job::Step;
+use crate::store::{EditLog, Extent, RunStore};
+use crate::tree::Tree;
+
+/// Runs in memory. Pages are parsed once and kept.
+#[derive(Default)]
+pub struct MemStore {
+    next: AtomicU64,
+    blocks: Mutex<HashMap<BlockId, Vec<u8>>>,
+    pages: Mutex<HashMap<(BlockId, u32), Arc<Page>>>,
+    synced: Mutex<HashSet<BlockId>>,
+    retired: Mutex<Vec<(BlockId, Lsn)>>,
+    pub bytes_written: AtomicU64,
+    pub pages_read: AtomicU64,
+    /// Makes writes and syncs fail.
+    pub failing: AtomicBool,
+}
+
+impl MemStore {
+    pub fn new() -> Arc<MemStore> {
+        Arc::new(MemStore { next: AtomicU64::new(1), ..MemStore::default() })
+    }
+
+    /// Blocks held now.
+    pub fn blocks(&self) -> Vec<BlockId> {
+        let mut blocks: Vec<BlockId> = self.blocks.lock().keys().copied().collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    pub fn retired(&self) -> Vec<(BlockId, Lsn)> {
+        self.retired.lock().clone()
+    }
+
+    pub fn is_synced(&self, block: BlockId) -> bool {
+        self.synced.lock().contains(&block)
+    }
+
+    /// As if the page cache were empty.
+    pub fn forget_pages(&self) {
+        self.pages.lock().clear();
+    }
+
+    fn forget(&self, block: BlockId) {
+        assert!(self.blocks.lock().remove(&block).is_some(), "block {block} is given back once");
+        self.pages.lock().retain(|(b, _), _| *b != block);
+    }
+
+    fn range(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let blocks = self.blocks.lock();
+        let bytes = blocks.get(&block);
+        let range = offset as usize..(offset + len) as usize;
+        match bytes.and_then(|b| b.get(range)) {
+            Some(bytes) => Ok(bytes.to_vec()),
+            None => Err(Error::corruption("memory", format!("block {block} is not there"))),
+        }
+    }
+
+    fn may_write(&self) -> Result<()> {
+        match self.failing.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::Io, "told to fail")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl PageSource for MemStore {
+    fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
+        let at = (run.meta.block(), page);
+        if let Some(page) = self.pages.lock().get(&at) {
+            return Ok(page.clone());
+        }
+        self.pages_read.fetch_add(1, Ordering::Relaxed);
+        let (offset, len) = self.index(run)?.page_range(page);
+        let bytes = self.range(at.0, offset, u64::from(len))?;
+        let parsed = Arc::new(Page::parse(bytes, &run.meta, page, "memory")?);
+        self.pages.lock().insert(at, parsed.clone());
+        Ok(parsed)
+    }
+
+    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
+        run.index_or_load(|| {
+            let tail = &run.meta.index;
+            let bytes = self.range(run.meta.block(), tail.offset, u64::from(tail.len))?;
+            RunIndex::parse(&bytes, &run.meta, "memory")
+        })
+    }
+}
+
+impl RunStore for MemStore {
+    fn next_block(&self) -> BlockId {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn write_run(&self, run: &BuiltRun) -> Result<Extent> {
+        self.may_write()?;
+        let len = run.bytes.len() as u64;
+        let offset = self.bytes_written.fetch_add(len, Ordering::Relaxed);
+        self.blocks.lock().insert(run.meta.block(), run.bytes.clone());
+        Ok(Extent { offset, len })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.may_write()?;
+        self.synced.lock().extend(self.blocks.lock().keys());
+        Ok(())
+    }
+
+    fn discard(&self, block: BlockId) {
+        self.forget(block);
+    }
+
+    fn retire(&self, block: BlockId, lsn: Lsn) {
+        self.retired.lock().push((block, lsn));
+        self.forget(block);
+    }
+}
+
+/// Keeps the edits of all trees, encoded.
+#[derive(Default)]
+pub struct MemLog {
+    edits: Mutex<Vec<(TreeId, Vec<u8>)>>,
+    /// Makes logging fail.
+    pub failing: AtomicBool,
+}
+
+impl MemLog {
+    pub fn new() -> Arc<MemLog> {
+        Arc::default()
+    }
+
+    /// The edits of a tree with their positions.
+    pub fn edits(&self, tree: TreeId) -> Vec<(Lsn, Vec<u8>)> {
+        let edits = self.edits.lock();
+        let own = edits.iter().enumerate().filter(|(_, (id, _))| *id == tree);
+        own.map(|(i, (_, bytes))| (i as Lsn, bytes.clone())).collect()
+    }
+}
+
+impl EditLog for MemLog {
+    fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
+        if self.failing.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Io, "told to fail"));
+        }
+        let mut edits = self.edits.lock();
+        let mut bytes = Vec::new();
+        edit.encode(&mut bytes);
+        publish(edits.len() as Lsn);
+        edits.push((tree, bytes));
+        Ok(())
+    }
+}
+
+/// Does all work that the tree offers; returns the number of jobs.
+pub fn drain(tree: &Tree, snapshots: &[Seq]) -> Result<usize> {
+    let mut jobs = 0;
+    while let Some(plan) = tree.plan() {
+        if let Some(mut job) = tree.begin(&plan, snapshots.to_vec()) {
+            while job.step()? == Step::More {}
+            jobs += 1;
+        }
+    }
+    Ok(jobs)
+}

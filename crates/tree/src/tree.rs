@@ -1,0 +1,423 @@
+//! A tree: the write buffers, the trunk, and the doors to both.
+//!
+//! Invariants
+//! 1. Readers see one [`View`]; every publication swaps a whole view. The view lock orders swaps,
+//!    the install lock orders edits (and is taken first).
+//! 2. A node is marked busy only under the install lock, so a change in the making never splits,
+//!    joins or removes a node that a job has just taken.
+//! 3. At most one job flushes frozen items, oldest first. So what enters at the top is always newer
+//!    than what is in the trunk.
+//! 4. A job that passes entries to a child marks the child, takes along everything that waits on
+//!    the edges it passes, and adds to marked nodes only; what it cannot pass it adds to edges.
+//!    That keeps recency (invariant 3 of `node.rs`) whatever other jobs do meanwhile.
+//!
+//! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
+//! snapshots and locks. Tested in `tests/`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use frond_base::{EntryRef, Lsn, NodeId, Result, Seq, TreeId};
+use frond_run::RunMeta;
+use parking_lot::Mutex;
+
+use crate::draft::Draft;
+use crate::edit::{self, Refs};
+use crate::format;
+use crate::need::{self, Need};
+use crate::node::{Body, Node};
+use crate::options::TreeOptions;
+use crate::slice::{Key, Range, Slice};
+use crate::store::{EditLog, Extent, RunStore, TrunkRun};
+use crate::trunk::Trunk;
+use crate::view::{Active, Content, Frozen, View};
+
+/// Dead entries met in the active buffer after which a tree asks to be frozen.
+const DEAD_IN_BUFFER: u64 = 20_000;
+
+/// Handle of a tree; clones are the same tree.
+#[derive(Clone)]
+pub struct Tree {
+    pub(crate) inner: Arc<TreeInner>,
+}
+
+pub(crate) struct TreeInner {
+    pub id: TreeId,
+    pub options: TreeOptions,
+    pub store: Arc<dyn RunStore>,
+    log: Arc<dyn EditLog>,
+    pub view: ArcSwap<View>,
+    view_lock: Mutex<()>,
+    install: Mutex<Refs>,
+    pub state: Mutex<State>,
+    /// Nodes that readers have made work at.
+    hot: Mutex<Vec<(NodeId, Option<Key>)>>,
+    pub counters: Counters,
+    /// Stored bytes per 1024 logical bytes, as runs of this tree came out lately.
+    pub ratio: AtomicU64,
+    buffer_dead: AtomicU64,
+    wants_freeze: AtomicBool,
+}
+
+/// What jobs are about.
+#[derive(Default)]
+pub(crate) struct State {
+    pub busy: HashSet<NodeId>,
+    pub freezing: bool,
+    /// The oldest frozen item is in the trunk below this key.
+    pub flushed_to: Option<Key>,
+    pub merges: HashMap<NodeId, Need>,
+    pub flushes: HashMap<NodeId, Need>,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub bytes_written: AtomicU64,
+    pub entries_written: AtomicU64,
+    pub entries_flushed: AtomicU64,
+}
+
+/// A checkpoint image of a tree's metadata.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Edits logged at positions below this are part of the image.
+    pub lsn: Lsn,
+    pub bytes: Vec<u8>,
+}
+
+impl Tree {
+    /// An empty tree.
+    pub fn new(
+        id: TreeId,
+        options: TreeOptions,
+        store: Arc<dyn RunStore>,
+        log: Arc<dyn EditLog>,
+    ) -> Tree {
+        Tree::with_trunk(id, options, store, log, Trunk::empty())
+    }
+
+    pub(crate) fn with_trunk(
+        id: TreeId,
+        options: TreeOptions,
+        store: Arc<dyn RunStore>,
+        log: Arc<dyn EditLog>,
+        trunk: Trunk,
+    ) -> Tree {
+        options.assert_sound();
+        let refs = edit::count_refs(&trunk);
+        let view =
+            View { active: Arc::new(Active::new()), frozen: Vec::new(), trunk: Arc::new(trunk) };
+        let inner = TreeInner {
+            id,
+            options,
+            store,
+            log,
+            view: ArcSwap::from_pointee(view),
+            view_lock: Mutex::new(()),
+            install: Mutex::new(refs),
+            state: Mutex::default(),
+            hot: Mutex::default(),
+            counters: Counters::default(),
+            ratio: AtomicU64::new(512),
+            buffer_dead: AtomicU64::new(0),
+            wants_freeze: AtomicBool::new(false),
+        };
+        inner.find_all_needs();
+        Tree { inner: Arc::new(inner) }
+    }
+
+    pub fn id(&self) -> TreeId {
+        self.inner.id
+    }
+
+    pub fn options(&self) -> &TreeOptions {
+        &self.inner.options
+    }
+
+    /// The trunk as bytes for [`crate::TreeLoader::from_image`].
+    pub fn image(&self) -> Image {
+        let view = self.inner.view.load();
+        let bytes = format::encode_image(view.trunk.applied, &edit::whole(&view.trunk));
+        Image { lsn: view.trunk.applied, bytes }
+    }
+
+    /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where their log
+    /// record starts. Several threads may write at once (different keys); none while the tree is
+    /// being frozen.
+    pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
+        self.write_retaining(lsn, batch, &[]);
+    }
+
+    /// As [`Self::write`], and drops versions of the written keys that no snapshot in `keep` (as in
+    /// `Retention`) needs, so that hot rows do not pile up versions in memory. Empty: keeps all.
+    pub fn write_retaining<'a>(
+        &self,
+        lsn: Lsn,
+        batch: impl IntoIterator<Item = EntryRef<'a>>,
+        keep: &[Seq],
+    ) {
+        let view = self.inner.view.load();
+        view.active.note_lsn(lsn);
+        view.active.buffer.insert_batch_retaining(batch, keep);
+    }
+
+    /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The
+    /// caller sees to it that no write is under way, and that all records of earlier writes start
+    /// below `boundary`. False: nothing was buffered.
+    pub fn freeze(&self, boundary: Lsn) -> bool {
+        let inner = &self.inner;
+        let _order = inner.view_lock.lock();
+        inner.freeze_locked(boundary)
+    }
+
+    /// Adds runs built elsewhere (bulk load): durable, ascending, not overlapping, with sequences
+    /// above all that the tree holds for their keys, or 0. They are taken over by reference. `lsn`
+    /// is where the record that names them starts. As for `freeze`, no write is under way.
+    pub fn attach(&self, runs: Vec<(RunMeta, Extent)>, lsn: Lsn, boundary: Lsn) {
+        let inner = &self.inner;
+        let slices: Vec<Slice> = runs
+            .into_iter()
+            .map(|(meta, extent)| {
+                Slice::whole(Arc::new(TrunkRun::live(meta, extent, inner.store.clone())))
+            })
+            .collect();
+        assert!(slices.windows(2).all(|w| w[0].before(&w[1])), "attached runs ascend");
+        let _order = inner.view_lock.lock();
+        inner.freeze_locked(boundary);
+        let view = inner.view.load_full();
+        let item = Frozen { content: Content::Runs(slices), boundary, first_lsn: lsn };
+        let mut frozen = vec![Arc::new(item)];
+        frozen.extend(view.frozen.iter().cloned());
+        inner.view.store(Arc::new(View {
+            active: view.active.clone(),
+            frozen,
+            trunk: view.trunk.clone(),
+        }));
+    }
+
+    /// Memory of the active buffer.
+    pub fn active_bytes(&self) -> u64 {
+        self.inner.view.load().active.buffer.bytes() as u64
+    }
+
+    /// Memory of frozen items that wait to be flushed.
+    pub fn frozen_bytes(&self) -> u64 {
+        self.inner.view.load().frozen.iter().map(|f| f.bytes()).sum()
+    }
+
+    pub fn frozen_count(&self) -> usize {
+        self.inner.view.load().frozen.len()
+    }
+
+    pub fn buffered_bytes(&self) -> u64 {
+        self.active_bytes() + self.frozen_bytes()
+    }
+
+    /// The log must be kept from here for the sake of this tree; `None` when nothing is buffered.
+    /// Records appended but not yet written to the tree are the caller's to consider.
+    pub fn oldest_needed(&self) -> Option<Lsn> {
+        let view = self.inner.view.load();
+        let frozen = view.frozen.iter().map(|f| f.first_lsn).min();
+        let oldest = frozen.unwrap_or(Lsn::MAX).min(view.active.first_lsn());
+        (oldest != Lsn::MAX).then_some(oldest)
+    }
+
+    /// Records of this tree that start below are in its runs: recovery passes them by.
+    pub fn flushed_upto(&self) -> Lsn {
+        self.inner.view.load().trunk.flushed_upto
+    }
+
+    /// Readers waded through many dead entries in the active buffer: freezing it would help.
+    pub fn wants_freeze(&self) -> bool {
+        self.inner.wants_freeze.load(Ordering::Relaxed)
+    }
+}
+
+impl TreeInner {
+    fn freeze_locked(&self, boundary: Lsn) -> bool {
+        let view = self.view.load_full();
+        self.wants_freeze.store(false, Ordering::Relaxed);
+        self.buffer_dead.store(0, Ordering::Relaxed);
+        if view.active.buffer.is_empty() {
+            return false;
+        }
+        view.active.buffer.freeze();
+        let item = Frozen {
+            content: Content::Buffer(view.active.buffer.clone()),
+            boundary,
+            first_lsn: view.active.first_lsn(),
+        };
+        let mut frozen = vec![Arc::new(item)];
+        frozen.extend(view.frozen.iter().cloned());
+        let active = Arc::new(Active::new());
+        self.view.store(Arc::new(View { active, frozen, trunk: view.trunk.clone() }));
+        true
+    }
+
+    /// A cursor tells of dead entries that it met in write buffers.
+    pub fn note_buffer_dead(&self, count: u64) {
+        let before = self.buffer_dead.fetch_add(count, Ordering::Relaxed);
+        if before + count >= DEAD_IN_BUFFER {
+            self.wants_freeze.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A cursor tells of a node at which reading has made work.
+    pub fn note_hot(&self, id: NodeId, lo: &Option<Key>) {
+        if let Some(mut hot) = self.hot.try_lock() {
+            if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
+                hot.push((id, lo.clone()));
+            }
+        }
+    }
+
+    /// Brings the needs of nodes that readers reported up to date.
+    pub fn consider_hot(&self, state: &mut State) {
+        let hot = std::mem::take(&mut *self.hot.lock());
+        if hot.is_empty() {
+            return;
+        }
+        let view = self.view.load();
+        for (id, lo) in hot {
+            let Some(found) = view.trunk.find(lo.as_deref().unwrap_or(&[]), id) else { continue };
+            let lo = &found.range.lo;
+            if let Body::Leaf(leaf) = &found.node.body {
+                let need = need::of_leaf(leaf, &found.node.heat, lo, &self.options);
+                set_need(&mut state.merges, id, need);
+            }
+            let need = found.edge.and_then(|e| need::of_edge(e, lo, &self.options));
+            set_need(&mut state.flushes, id, need);
+        }
+    }
+
+    fn find_all_needs(&self) {
+        let view = self.view.load();
+        let mut state = self.state.lock();
+        view.trunk.walk(&mut |node, edge, range| {
+            let flush = edge.and_then(|e| need::of_edge(e, &range.lo, &self.options));
+            set_need(&mut state.flushes, node.id, flush);
+            if let Body::Leaf(leaf) = &node.body {
+                let merge = need::of_leaf(leaf, &node.heat, &range.lo, &self.options);
+                set_need(&mut state.merges, node.id, merge);
+            }
+        });
+    }
+
+    /// Runs `f` while no edit can be installed and no other job can take nodes (invariant 2).
+    pub fn taking<R>(&self, f: impl FnOnce(&View, &mut State) -> R) -> R {
+        let _installs = self.install.lock();
+        let view = self.view.load_full();
+        f(&view, &mut self.state.lock())
+    }
+
+    /// Changes the trunk: `change` edits a draft, the result is logged and published. `own` are the
+    /// nodes that the calling job has marked; `finished` leaves the view in the same publication.
+    /// Runs that the change adds are durable already. On `Err` nothing has changed.
+    pub fn install(
+        &self,
+        own: &[NodeId],
+        finished: Option<&Arc<Frozen>>,
+        change: impl FnOnce(&mut Draft),
+    ) -> Result<()> {
+        let mut refs = self.install.lock();
+        let trunk = self.view.load_full().trunk.clone();
+        let mut draft = Draft::of(&trunk);
+        change(&mut draft);
+        if let Some(item) = finished {
+            draft.flushed_upto = draft.flushed_upto.max(item.boundary);
+        }
+        let mut busy = self.state.lock().busy.clone();
+        own.iter().for_each(|id| {
+            busy.remove(id);
+        });
+        draft.settle(&busy, &self.options);
+        let change = edit::difference(&trunk, &draft, &refs);
+        let needs = changed_needs(&draft, &self.options);
+        let removed_nodes = change.edit.nodes_removed.clone();
+
+        let mut draft = Some(draft);
+        let mut published = false;
+        let mut publish = |lsn: Lsn| {
+            let draft = draft.take();
+            let Some(draft) = draft else { panic!("an edit is published once") };
+            change.added.iter().for_each(|run| run.set_live());
+            self.publish(draft.into_trunk(lsn + 1), finished);
+            change.removed.iter().for_each(|run| run.set_retired(lsn));
+            published = true;
+        };
+        self.log.log_edit(self.id, &change.edit, &mut publish)?;
+        assert!(published, "log_edit publishes when it succeeds");
+
+        for (block, count) in change.refs {
+            match count {
+                0 => refs.remove(&block),
+                n => refs.insert(block, n),
+            };
+        }
+        let mut state = self.state.lock();
+        for id in removed_nodes {
+            state.merges.remove(&id);
+            state.flushes.remove(&id);
+        }
+        for (id, merge) in needs.merges {
+            set_need(&mut state.merges, id, merge);
+        }
+        for (id, flush) in needs.flushes {
+            set_need(&mut state.flushes, id, flush);
+        }
+        Ok(())
+    }
+
+    fn publish(&self, trunk: Trunk, finished: Option<&Arc<Frozen>>) {
+        let _order = self.view_lock.lock();
+        let view = self.view.load_full();
+        let gone = |f: &Arc<Frozen>| finished.is_some_and(|item| Arc::ptr_eq(f, item));
+        self.view.store(Arc::new(View {
+            active: view.active.clone(),
+            frozen: view.frozen.iter().filter(|f| !gone(f)).cloned().collect(),
+            trunk: Arc::new(trunk),
+        }));
+    }
+}
+
+fn set_need(needs: &mut HashMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
+    match need {
+        Some(need) => needs.insert(id, need),
+        None => needs.remove(&id),
+    };
+}
+
+#[derive(Default)]
+struct ChangedNeeds {
+    merges: Vec<(NodeId, Option<Need>)>,
+    flushes: Vec<(NodeId, Option<Need>)>,
+}
+
+/// The needs of all nodes that the draft changed, and of their edges.
+fn changed_needs(draft: &Draft, options: &TreeOptions) -> ChangedNeeds {
+    fn visit(node: &Arc<Node>, range: &Range, options: &TreeOptions, out: &mut ChangedNeeds) {
+        if Arc::strong_count(node) > 1 {
+            return;
+        }
+        match &node.body {
+            Body::Leaf(leaf) => {
+                let need = need::of_leaf(leaf, &node.heat, &range.lo, options);
+                out.merges.push((node.id, need));
+            }
+            Body::Inner(inner) => {
+                for (i, child) in inner.children.iter().enumerate() {
+                    let range = inner.range(i, range);
+                    let need = need::of_edge(child, &range.lo, options);
+                    out.flushes.push((child.node.id, need));
+                    visit(&child.node, &range, options, out);
+                }
+            }
+        }
+    }
+    let mut out = ChangedNeeds::default();
+    out.flushes.push((draft.root.id, None));
+    visit(&draft.root, &Range::all(), options, &mut out);
+    out
+}

@@ -1,0 +1,104 @@
+//! The trunk: one immutable version of a tree's metadata, from the root down.
+//!
+//! All of it is in memory (about 1/10 000 of the data). A new version shares all nodes that did not
+//! change with the version before; readers hold a version for as long as they use its runs.
+
+use std::sync::Arc;
+
+use frond_base::{Lsn, NodeId};
+
+use crate::node::{Body, Child, Inner, Leaf, Node};
+use crate::slice::{Range, Slice};
+
+pub(crate) struct Trunk {
+    pub root: Arc<Node>,
+    /// Node numbers from here on are unused.
+    pub next_node: NodeId,
+    /// Every record of this tree that starts below is in runs.
+    pub flushed_upto: Lsn,
+    /// Edits logged at positions below are part of this version.
+    pub applied: Lsn,
+}
+
+/// A node on the path of a key.
+pub(crate) struct Found<'a> {
+    pub node: &'a Arc<Node>,
+    /// The edge into the node; `None` for the root.
+    pub edge: Option<&'a Child>,
+    pub range: Range,
+}
+
+impl Trunk {
+    pub fn empty() -> Trunk {
+        let root = Arc::new(Node::leaf(0, Leaf::default()));
+        Trunk { root, next_node: 1, flushed_upto: 0, applied: 0 }
+    }
+
+    /// The node `id`, if it is on the path of `key`. A node keeps its id and the smallest key of
+    /// its range for life (the range only ever widens to the left or gets cut on the right).
+    pub fn find(&self, key: &[u8], id: NodeId) -> Option<Found<'_>> {
+        let mut at = Found { node: &self.root, edge: None, range: Range::all() };
+        loop {
+            if at.node.id == id {
+                return Some(at);
+            }
+            let Body::Inner(inner) = &at.node.body else { return None };
+            let i = inner.child_for(key);
+            let child = &inner.children[i];
+            at = Found { node: &child.node, edge: Some(child), range: inner.range(i, &at.range) };
+        }
+    }
+
+    /// A key that no key in the runs exceeds; `None` when there are no runs.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        fn last_of<'a>(node: &'a Node) -> Option<&'a [u8]> {
+            match &node.body {
+                Body::Leaf(leaf) => leaf.slices().map(Slice::last).max(),
+                Body::Inner(inner) => {
+                    inner.children.iter().rev().find_map(|c| {
+                        c.pending.iter().map(Slice::last).chain(last_of(&c.node)).max()
+                    })
+                }
+            }
+        }
+        last_of(&self.root)
+    }
+
+    /// Calls `f` for every node, parents first, with the edge into it and its range.
+    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Arc<Node>, Option<&'a Child>, &Range)) {
+        fn down<'a>(
+            inner: &'a Inner,
+            range: &Range,
+            f: &mut dyn FnMut(&'a Arc<Node>, Option<&'a Child>, &Range),
+        ) {
+            for (i, child) in inner.children.iter().enumerate() {
+                let range = inner.range(i, range);
+                f(&child.node, Some(child), &range);
+                if let Body::Inner(inner) = &child.node.body {
+                    down(inner, &range, f);
+                }
+            }
+        }
+        f(&self.root, None, &Range::all());
+        if let Body::Inner(inner) = &self.root.body {
+            down(inner, &Range::all(), f);
+        }
+    }
+
+    /// Calls `f` for every slice of every place.
+    pub fn each_slice<'a>(&'a self, f: &mut dyn FnMut(&'a Slice)) {
+        self.walk(&mut |node, edge, _| node_slices(node, edge).for_each(&mut *f));
+    }
+}
+
+/// The slices at a node and on the edge into it.
+pub(crate) fn node_slices<'a>(
+    node: &'a Node,
+    edge: Option<&'a Child>,
+) -> impl Iterator<Item = &'a Slice> {
+    let own = match &node.body {
+        Body::Leaf(leaf) => Some(leaf.slices()),
+        Body::Inner(_) => None,
+    };
+    edge.into_iter().flat_map(|e| e.pending.iter()).chain(own.into_iter().flatten())
+}

@@ -1,0 +1,67 @@
+//! The view: all sources of a tree at one moment, newest first. Readers load it once per operation.
+//!
+//! Invariant: sources are ranked active buffer, frozen items newest first, trunk. A key's versions
+//! in a higher source are newer than, or the same as, its versions in a lower one. They are the
+//! same while a frozen item is being flushed: it stays in the view until its last part is in the
+//! trunk, so no reader can fall between the two, whichever view it loaded.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::Lsn;
+use frond_buffer::WriteBuffer;
+
+use crate::slice::Slice;
+use crate::trunk::Trunk;
+
+pub(crate) struct View {
+    pub active: Arc<Active>,
+    /// Newest first.
+    pub frozen: Vec<Arc<Frozen>>,
+    pub trunk: Arc<Trunk>,
+}
+
+/// The buffer that takes writes.
+pub(crate) struct Active {
+    pub buffer: Arc<WriteBuffer>,
+    first_lsn: AtomicU64,
+}
+
+impl Active {
+    pub fn new() -> Active {
+        Active { buffer: Arc::new(WriteBuffer::new()), first_lsn: AtomicU64::new(Lsn::MAX) }
+    }
+
+    pub fn note_lsn(&self, lsn: Lsn) {
+        self.first_lsn.fetch_min(lsn, Ordering::AcqRel);
+    }
+
+    /// Position of the oldest record in the buffer; `Lsn::MAX` when it is empty.
+    pub fn first_lsn(&self) -> Lsn {
+        self.first_lsn.load(Ordering::Acquire)
+    }
+}
+
+/// What waits to be flushed.
+pub(crate) struct Frozen {
+    pub content: Content,
+    /// All records of the tree that start below are in this item, older items or the trunk.
+    pub boundary: Lsn,
+    pub first_lsn: Lsn,
+}
+
+pub(crate) enum Content {
+    Buffer(Arc<WriteBuffer>),
+    /// Runs built elsewhere: ascending, not overlapping.
+    Runs(Vec<Slice>),
+}
+
+impl Frozen {
+    /// Bytes of memory that flushing it gives back.
+    pub fn bytes(&self) -> u64 {
+        match &self.content {
+            Content::Buffer(buffer) => buffer.bytes() as u64,
+            Content::Runs(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Threads: writers, readers, freezes and jobs at once. Money moves between accounts; every
+//! snapshot must see the same total, every account exactly once, in both directions.
+#![allow(clippy::disallowed_methods)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
+use frond_run::testing::TestRng;
+use frond_tree::testing::{MemLog, MemStore};
+use frond_tree::{Bounds, Step, Tree, TreeOptions};
+use parking_lot::{Mutex, RwLock};
+
+use crate::support::{below, tiny, TREE};
+
+const ACCOUNTS: u64 = 3000;
+const EACH: u64 = 1000;
+const WRITERS: u64 = 2;
+
+struct Bank {
+    tree: Tree,
+    /// Writers hold it shared, freezes alone.
+    gate: RwLock<()>,
+    commit: Mutex<Seq>,
+    published: AtomicU64,
+    live: Mutex<Vec<Seq>>,
+    stop: AtomicBool,
+    commits: AtomicU64,
+    scans: AtomicU64,
+    jobs: AtomicU64,
+}
+
+fn account(n: u64) -> Vec<u8> {
+    format!("account {n:06}").into_bytes()
+}
+
+impl Bank {
+    fn commit(&self, entries: &[(Vec<u8>, u64)]) {
+        let values: Vec<[u8; 8]> = entries.iter().map(|(_, v)| v.to_be_bytes()).collect();
+        let _gate = self.gate.read();
+        let seq = {
+            let mut last = self.commit.lock();
+            *last += 1;
+            *last
+        };
+        let batch = entries.iter().zip(&values).map(|((key, _), value)| EntryRef {
+            key,
+            seq,
+            kind: EntryKind::Put,
+            value,
+        });
+        self.tree.write(seq, batch);
+        while self.published.load(Ordering::Acquire) != seq - 1 {
+            std::thread::yield_now();
+        }
+        self.published.store(seq, Ordering::Release);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn snapshot(&self) -> Seq {
+        let mut live = self.live.lock();
+        let at = self.published.load(Ordering::Acquire);
+        live.push(at);
+        at
+    }
+
+    fn release(&self, at: Seq) {
+        let mut live = self.live.lock();
+        let i = live.iter().position(|s| *s == at).unwrap();
+        live.swap_remove(i);
+    }
+
+    fn retention(&self) -> Vec<Seq> {
+        let live = self.live.lock();
+        let mut all = live.clone();
+        all.push(self.published.load(Ordering::Acquire));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn running(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn write_loop(&self, writer: u64) {
+        let mut rng = TestRng::new(100 + writer);
+        let mut value = Vec::new();
+        let mut balance = |n: u64| {
+            self.tree.get(&account(n), SEQ_MAX, &mut value).unwrap().expect("an account");
+            u64::from_be_bytes(value[..].try_into().unwrap())
+        };
+        while self.running() {
+            // Each writer has its own accounts, as row locks would see to.
+            let pick = |rng: &mut TestRng| below(rng, ACCOUNTS / WRITERS) * WRITERS + writer;
+            let (a, b) = (pick(&mut rng), pick(&mut rng));
+            if a == b {
+                continue;
+            }
+            let (from, to) = (balance(a), balance(b));
+            let amount = below(&mut rng, from + 1);
+            let mut both = [(account(a), from - amount), (account(b), to + amount)];
+            both.sort();
+            self.commit(&both);
+        }
+    }
+
+    fn read_loop(&self, forward: bool) {
+        while self.running() {
+            let at = self.snapshot();
+            let mut cursor = self.tree.cursor(at, Bounds::all());
+            let (mut total, mut count) = (0, 0);
+            let mut more = if forward { cursor.first() } else { cursor.last() }.unwrap();
+            while more {
+                let n = if forward { count } else { ACCOUNTS - 1 - count };
+                assert_eq!(cursor.key(), account(n), "at {at}");
+                total += u64::from_be_bytes(cursor.value().try_into().unwrap());
+                count += 1;
+                more = if forward { cursor.next() } else { cursor.prev() }.unwrap();
+            }
+            assert_eq!((count, total), (ACCOUNTS, ACCOUNTS * EACH), "at {at}");
+            drop(cursor);
+            self.release(at);
+            self.scans.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn job_loop(&self) {
+        while self.running() {
+            let plan = self.tree.plan();
+            let Some(mut job) = plan.and_then(|p| self.tree.begin(&p, self.retention())) else {
+                std::thread::yield_now();
+                continue;
+            };
+            while job.step().unwrap() == Step::More {
+                if !self.running() {
+                    return;
+                }
+            }
+            self.jobs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn every_snapshot_sees_the_same_total_while_all_is_in_motion() {
+    let options = TreeOptions { cursor_refills: 40, ..tiny() };
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let bank = Bank {
+        tree,
+        gate: RwLock::new(()),
+        commit: Mutex::new(0),
+        published: AtomicU64::new(0),
+        live: Mutex::default(),
+        stop: AtomicBool::new(false),
+        commits: AtomicU64::new(0),
+        scans: AtomicU64::new(0),
+        jobs: AtomicU64::new(0),
+    };
+    bank.commit(&(0..ACCOUNTS).map(|n| (account(n), EACH)).collect::<Vec<_>>());
+    let end = Instant::now() + Duration::from_secs(3);
+    std::thread::scope(|threads| {
+        for writer in 0..WRITERS {
+            let bank = &bank;
+            threads.spawn(move || bank.write_loop(writer));
+        }
+        for forward in [true, false] {
+            let bank = &bank;
+            threads.spawn(move || bank.read_loop(forward));
+        }
+        threads.spawn(|| bank.job_loop());
+        threads.spawn(|| bank.job_loop());
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            if bank.tree.frozen_count() < 3 {
+                let _gate = bank.gate.write();
+                bank.tree.freeze(*bank.commit.lock() + 1);
+            }
+        }
+        bank.stop.store(true, Ordering::Relaxed);
+    });
+    bank.tree.check(true).unwrap();
+    let figures = [&bank.commits, &bank.scans, &bank.jobs].map(|n| n.load(Ordering::Relaxed));
+    println!("commits, scans, jobs: {figures:?}");
+    assert!(figures.iter().all(|n| *n > 3), "{figures:?}");
+}

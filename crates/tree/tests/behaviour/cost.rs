@@ -1,0 +1,104 @@
+//! What storing and reading costs, in entries rather than seconds. `cargo test -- --nocapture`
+//! shows the figures, times included.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::Instant;
+
+use frond_base::{EntryKind, EntryRef, SEQ_MAX};
+use frond_run::testing::TestRng;
+use frond_run::{Compression, KeyShape, RunFormat};
+use frond_tree::testing::{drain, MemLog, MemStore};
+use frond_tree::{Bounds, Seek, Tree, TreeOptions};
+
+use crate::support::TREE;
+
+/// A secondary index entry: null byte, price, null byte, customer, row id.
+fn index_key(rng: &mut TestRng, id: u64) -> Vec<u8> {
+    let mut key = vec![1];
+    key.extend((rng.next_u64() as u32 % 500_000).to_be_bytes());
+    key.push(1);
+    key.extend((rng.next_u64() as u32 % 100_000).to_be_bytes());
+    key.extend(id.to_be_bytes());
+    key
+}
+
+/// A tree of `n` random index entries, written in batches, frozen every `buffer` entries, all work
+/// done.
+fn loaded(n: u64, buffer: u64, options: TreeOptions) -> (Tree, Vec<Vec<u8>>) {
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let mut rng = TestRng::new(1);
+    let mut sample = Vec::new();
+    for batch in 0..n / 1000 {
+        let mut keys: Vec<Vec<u8>> =
+            (0..1000).map(|i| index_key(&mut rng, batch * 1000 + i)).collect();
+        sample.push(keys[0].clone());
+        keys.sort();
+        let entry = |key| EntryRef { key, seq: batch + 1, kind: EntryKind::Put, value: &[] };
+        tree.write(batch, keys.iter().map(|k| entry(k)));
+        if (batch + 1) * 1000 % buffer == 0 {
+            tree.freeze(batch + 1);
+            drain(&tree, &[batch + 1]).unwrap();
+        }
+    }
+    (tree, sample)
+}
+
+fn index_options() -> TreeOptions {
+    let format = RunFormat {
+        page_bytes: 16384,
+        compression: Compression::None,
+        key_shape: KeyShape::fixed(&[1, 4, 1, 4, 8]),
+        filter: false,
+    };
+    TreeOptions {
+        leaf_bytes: 128 << 10,
+        fanout: 64,
+        min_slice: 4 << 10,
+        group_bytes: 4 << 20,
+        ..TreeOptions::new(format, format)
+    }
+}
+
+#[test]
+fn random_inserts_are_rewritten_few_times() {
+    const N: u64 = 1_000_000;
+    // A buffer of 1/20 of the data, leaves of 1/75: as 5 GB in 256 MiB of buffers would be.
+    let start = Instant::now();
+    let (tree, sample) = loaded(N, 50_000, index_options());
+    let load = start.elapsed();
+    let stats = tree.stats();
+    let rewrites = stats.entries_written as f64 / N as f64;
+    println!("{N} random index entries in {load:?}: {rewrites:.2} writes per entry, {stats:?}");
+    println!("stored bytes per entry: {:.2}", stats.run_bytes as f64 / stats.entries as f64);
+    assert_eq!((stats.entries, stats.entries_flushed), (N, N));
+    assert!(stats.leaves > 30);
+    assert!(rewrites < 6.0, "{rewrites:.2} writes per entry");
+
+    let start = Instant::now();
+    let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
+    let (mut rows, mut more) = (0, cursor.first().unwrap());
+    while more {
+        rows += 1;
+        more = cursor.next().unwrap();
+    }
+    assert_eq!(rows, N);
+    println!("full scan: {:?} per row", start.elapsed() / N as u32);
+
+    let start = Instant::now();
+    let mut value = Vec::new();
+    for key in &sample {
+        assert!(tree.get(key, SEQ_MAX, &mut value).unwrap().is_some());
+    }
+    println!("cached point read: {:?}", start.elapsed() / sample.len() as u32);
+
+    let start = Instant::now();
+    for key in &sample {
+        cursor.seek(key, Seek::Ge).unwrap();
+        (0..9).for_each(|_| {
+            if cursor.valid() {
+                cursor.next().unwrap();
+            }
+        });
+    }
+    println!("cached range read of 10 rows: {:?}", start.elapsed() / sample.len() as u32);
+}

@@ -1,0 +1,8 @@
+//! Behaviour of trees, against a model of versioned keys and by figures. See each module.
+
+mod concurrent;
+mod cost;
+mod model;
+mod recovery;
+mod shape;
+mod support;

@@ -1,0 +1,112 @@
+//! Random histories: whatever jobs are under way, every read equals the model.
+
+use frond_run::testing::TestRng;
+
+use crate::support::{below, tiny, Bench};
+
+struct Workload {
+    keys: u64,
+    deletes: u64,
+    rounds: usize,
+    reopen: bool,
+    tall: bool,
+}
+
+fn random_value(rng: &mut TestRng) -> Vec<u8> {
+    let len = match below(rng, 200) {
+        0 => 9000,
+        n => n as usize % 40,
+    };
+    vec![b'a' + (below(rng, 26) as u8); len]
+}
+
+fn run(seed: u64, load: &Workload) {
+    let mut rng = TestRng::new(seed);
+    let mut bench = Bench::new(tiny());
+    let keys = load.keys;
+    let mut key = |rng: &mut TestRng| format!("key{:07}", below(rng, keys)).into_bytes();
+    let mut image = None;
+    let mut highest = 0;
+    for round in 0..load.rounds {
+        for _ in 0..1 + below(&mut rng, 60) {
+            bench.work(&mut rng);
+        }
+        match below(&mut rng, 20) {
+            0 => {
+                let at = bench.seq;
+                bench.snapshots.push(at);
+                bench.snapshots.sort_unstable();
+            }
+            1 if !bench.snapshots.is_empty() => {
+                let i = below(&mut rng, bench.snapshots.len() as u64) as usize;
+                bench.snapshots.remove(i);
+            }
+            2 | 3 => bench.freeze(),
+            4 if !bench.jobs.is_empty() => {
+                bench.jobs.pop();
+            }
+            5 if load.reopen && below(&mut rng, 4) == 0 => {
+                let from = if below(&mut rng, 2) == 0 { None } else { image.clone() };
+                bench.reopen(from);
+            }
+            6 => image = Some(bench.tree.image()),
+            7 if round % 3 == 0 => bench.settle(),
+            _ => {
+                let n = 1 + below(&mut rng, 120);
+                let dense = below(&mut rng, 4) == 0;
+                let start = below(&mut rng, keys);
+                let batch = (0..n)
+                    .map(|i| {
+                        let k = match dense {
+                            true => format!("key{:07}", (start + i) % keys).into_bytes(),
+                            false => key(&mut rng),
+                        };
+                        let dead = below(&mut rng, 100) < load.deletes;
+                        let value = (!dead).then(|| random_value(&mut rng));
+                        (k, value)
+                    })
+                    .collect();
+                bench.write(batch);
+            }
+        }
+        if round % 4 == 0 {
+            bench.verify_some(&mut rng, &mut key);
+        }
+        highest = highest.max(bench.tree.stats().height);
+    }
+    bench.verify_all(bench.seq);
+    for at in bench.snapshots.clone() {
+        bench.verify_all(at);
+    }
+    bench.freeze();
+    bench.settle();
+    bench.verify_all(bench.seq);
+    let stats = bench.tree.stats();
+    assert!(!load.tall || highest >= 3, "the workload grows a tree of several levels");
+    assert_eq!(stats.frozen, 0);
+    assert_eq!(bench.tree.oldest_needed(), None);
+}
+
+#[test]
+fn every_read_equals_the_model_under_random_work() {
+    let load = Workload { keys: 3000, deletes: 20, rounds: 900, reopen: false, tall: true };
+    (1..=4).for_each(|seed| run(seed, &load));
+}
+
+#[test]
+fn every_read_equals_the_model_after_reopening_at_random() {
+    let load = Workload { keys: 2000, deletes: 25, rounds: 700, reopen: true, tall: false };
+    (11..=14).for_each(|seed| run(seed, &load));
+}
+
+#[test]
+fn every_read_equals_the_model_when_most_writes_delete() {
+    let load = Workload { keys: 1500, deletes: 70, rounds: 700, reopen: true, tall: false };
+    (21..=23).for_each(|seed| run(seed, &load));
+}
+
+#[test]
+fn few_hot_keys_with_many_versions_read_right() {
+    let load = Workload { keys: 25, deletes: 60, rounds: 500, reopen: true, tall: false };
+    (31..=33).for_each(|seed| run(seed, &load));
+}
