@@ -1,0 +1,414 @@
+//! [`RowCodec`]: a schema and a record layout compiled for use, shared by all threads of a table.
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result};
+
+use crate::blobs::Blobs;
+use crate::entries::{Entries, Slot};
+use crate::field::{Field, Form};
+use crate::key::KeyPart;
+use crate::layout::RecordLayout;
+use crate::order::{BadKey, SortKeys};
+use crate::schema::{Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, MAX_KEY_BYTES};
+use crate::value::{extras_of, put_extras, source_of, Extra, ValuePlan};
+
+/// A row to encode.
+#[derive(Clone, Copy)]
+pub struct RowInput<'a> {
+    /// The record image, at least the layout's `record_bytes` long.
+    pub record: &'a [u8],
+    pub blobs: &'a dyn Blobs,
+    /// The hidden primary key; ignored by tables with a primary key of their own.
+    pub row_id: u64,
+}
+
+/// What [`RowCodec::tuple_key`] made of a tuple.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TupleKey {
+    /// Tuple parts that are in the key. Fewer than asked only when a primary key part is missing
+    /// from the tuple because the index holds a prefix of that column.
+    pub parts: usize,
+    /// One of them is NULL: the tuple cannot match a unique key.
+    pub has_null: bool,
+}
+
+/// One index, compiled. Parts: its own, then the primary key's.
+#[derive(Debug)]
+pub(crate) struct IndexPlan {
+    pub index: usize,
+    pub parts: Vec<KeyPart>,
+    pub user_parts: usize,
+    pub extras: Vec<Extra>,
+}
+
+/// Encodes and decodes the rows of one table. Immutable; `Send + Sync`.
+pub struct RowCodec {
+    pub(crate) name: String,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) layout: RecordLayout,
+    pub(crate) plans: Vec<Arc<IndexPlan>>,
+    pub(crate) history: Vec<Arc<Schema>>,
+    value: ValuePlan,
+    sort: Arc<dyn SortKeys>,
+}
+
+/// Compiles the parts of all indexes.
+pub(crate) fn index_plans(schema: &Schema, layout: &RecordLayout) -> Vec<IndexPlan> {
+    let parts_of = |n: usize| -> Vec<KeyPart> {
+        let parts = schema.indexes[n].parts.iter();
+        parts
+            .map(|part| {
+                let n = usize::from(part.column);
+                let column = &schema.columns[n];
+                KeyPart::new(Field::new(n, column, &layout.columns[n]), column, part)
+            })
+            .collect()
+    };
+    let primary = parts_of(0);
+    (0..schema.indexes.len())
+        .map(|index| {
+            let mut parts = parts_of(index);
+            let user_parts = parts.len();
+            if index > 0 {
+                parts.extend(primary.iter().cloned());
+            }
+            let extras = extras_of(schema, &parts, index == 0);
+            IndexPlan { index, parts, user_parts, extras }
+        })
+        .collect()
+}
+
+impl RowCodec {
+    /// Compiles `schema` for records of `layout`. `name` is the table's name in messages; `history`
+    /// are the older schemas that rows may still carry the versions of.
+    ///
+    /// Errors: `InvalidArgument` when the layout does not fit; `Unsupported` when an older schema
+    /// differs in more than columns added, dropped, moved, lengthened or made nullable, or in the
+    /// parts of an index that both have.
+    pub fn bind(
+        name: &str,
+        schema: Arc<Schema>,
+        layout: RecordLayout,
+        history: Vec<Arc<Schema>>,
+        sort: Arc<dyn SortKeys>,
+    ) -> Result<RowCodec> {
+        schema.validate()?;
+        layout.check(&schema)?;
+        for old in &history {
+            old.validate()?;
+            agree(old, &schema).map_err(|what| {
+                let what = format!("{name}: schema {} to {}: {what}", old.version, schema.version);
+                Error::new(ErrorKind::Unsupported, what)
+            })?;
+        }
+        let plans = index_plans(&schema, &layout);
+        let value = ValuePlan::new(&schema, &layout, &plans[0].parts);
+        let plans = plans.into_iter().map(Arc::new).collect();
+        Ok(RowCodec { name: name.to_string(), schema, layout, plans, history, value, sort })
+    }
+
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    pub fn layout(&self) -> &RecordLayout {
+        &self.layout
+    }
+
+    /// Compares the weight of a space that the schema keeps for each collation with the one
+    /// [`SortKeys`] gives now: a changed collation makes the keys in the trees wrong.
+    ///
+    /// Errors: `Unsupported`, naming the column.
+    pub fn check_collations(&self) -> Result<()> {
+        for c in &self.schema.columns {
+            let Sort::Weights(levels) = &c.sort else { continue };
+            // Wider characters have a space that is no single byte.
+            for l in levels.iter().filter(|l| !l.space.is_empty() && c.min_char_bytes == 1) {
+                let mut now = Vec::new();
+                self.sort.weights(c.charset, l.level, b" ", &mut now);
+                if now != l.space {
+                    let what = format!(
+                        "{}: collation {} of column '{}' sorts differently now; \
+                         restore the server that wrote the table, or rebuild it from a dump",
+                        self.name, c.charset, c.name
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes the entries of all indexes.
+    ///
+    /// Errors: `TooBig` for a key above [`MAX_KEY_BYTES`].
+    pub fn encode_row(&self, row: &RowInput<'_>, out: &mut Entries) -> Result<()> {
+        self.encode_indexes(row, u128::MAX, out)
+    }
+
+    /// Encodes the entries of the indexes whose bit is set in `wanted`; the other slots are not
+    /// [`Entries::present`], except that slot 0 has its key.
+    pub fn encode_indexes(
+        &self,
+        row: &RowInput<'_>,
+        wanted: u128,
+        out: &mut Entries,
+    ) -> Result<()> {
+        self.check_record(row.record.len());
+        out.bytes.clear();
+        out.slots.clear();
+        for (n, plan) in self.plans.iter().enumerate() {
+            if n > 0 && wanted >> n & 1 == 0 {
+                out.slots.push(Slot::default());
+                continue;
+            }
+            let start = out.bytes.len();
+            let has_null = self.put_user_parts(plan, row, &mut out.bytes, &mut out.scratch)?;
+            let user_end = out.bytes.len();
+            if n == 0 && self.schema.hidden_primary {
+                out.bytes.extend_from_slice(&row.row_id.to_be_bytes());
+            } else if n > 0 {
+                let primary = out.slots[0];
+                out.bytes.extend_from_within(primary.start..primary.key_end);
+            }
+            let key_end = out.bytes.len();
+            if key_end - start > MAX_KEY_BYTES {
+                return Err(self.key_too_big(n, key_end - start));
+            }
+            if n == 0 && wanted & 1 == 1 {
+                self.value.put(row, &mut out.bytes)?;
+            }
+            if n > 0 || wanted & 1 == 1 {
+                put_extras(&plan.extras, row, &mut out.bytes)?;
+            }
+            let value_end = out.bytes.len();
+            let present = wanted >> n & 1 == 1;
+            out.slots.push(Slot { start, user_end, key_end, value_end, has_null, present });
+        }
+        Ok(())
+    }
+
+    /// Appends the key of one index alone, with the primary key at its end.
+    pub fn encode_key(&self, index: usize, row: &RowInput<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.check_record(row.record.len());
+        let start = out.len();
+        let mut scratch = Vec::new();
+        self.put_user_parts(&self.plans[index], row, out, &mut scratch)?;
+        if index > 0 {
+            self.put_user_parts(&self.plans[0], row, out, &mut scratch)?;
+        }
+        if self.schema.hidden_primary {
+            out.extend_from_slice(&row.row_id.to_be_bytes());
+        }
+        match out.len() - start {
+            n if n > MAX_KEY_BYTES => Err(self.key_too_big(index, n)),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn put_user_parts(
+        &self,
+        plan: &IndexPlan,
+        row: &RowInput<'_>,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut has_null = false;
+        for part in &plan.parts[..plan.user_parts] {
+            has_null |= part.put_row(row, &*self.sort, out, scratch)?;
+        }
+        Ok(has_null)
+    }
+
+    /// Appends to `out` the key prefix that stands for the first `parts` parts of a key tuple: per
+    /// part [NULL byte if nullable] and the value, fixed-width as in the record, VARCHAR and BLOB
+    /// as a two-byte little-endian length and the part's full length of bytes. Parts beyond the
+    /// index's own are the primary key's columns that it does not have, in order.
+    ///
+    /// Every key whose row matches the tuple starts with the result. Errors: `InvalidArgument` for
+    /// a tuple that ends early, or more parts than there are.
+    pub fn tuple_key(
+        &self,
+        index: usize,
+        mut tuple: &[u8],
+        parts: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<TupleKey> {
+        let plan = &self.plans[index];
+        let mut scratch = Vec::new();
+        let mut has_null = false;
+        let own = parts.min(plan.user_parts);
+        let mut values = Vec::new();
+        for part in &plan.parts[..own] {
+            let value = part.take_tuple(&mut tuple)?;
+            has_null |= value.is_none();
+            part.put_tuple(value, &*self.sort, out, &mut scratch);
+            if parts > own {
+                values.push(value);
+            }
+        }
+        let mut left = parts - own;
+        let mut encoded = own;
+        let mut primary = plan.parts[plan.user_parts..].iter();
+        while left > 0 {
+            let Some(part) = primary.next() else {
+                let what = format!("{}: a key tuple of {parts} parts is too long", self.name);
+                return Err(Error::new(ErrorKind::InvalidArgument, what));
+            };
+            let column = part.field.column;
+            match plan.parts[..own].iter().position(|p| p.field.column == column) {
+                None => {
+                    let value = part.take_tuple(&mut tuple)?;
+                    has_null |= value.is_none();
+                    part.put_tuple(value, &*self.sort, out, &mut scratch);
+                    encoded += 1;
+                    left -= 1;
+                }
+                Some(n) if plan.parts[n].whole && part.whole => {
+                    part.put_tuple(values[n], &*self.sort, out, &mut scratch);
+                }
+                Some(_) => break,
+            }
+        }
+        Ok(TupleKey { parts: encoded, has_null })
+    }
+
+    /// Bytes of `key` that its first `parts` parts take; the primary key's parts follow the index's
+    /// own.
+    pub fn prefix_len(&self, index: usize, key: &[u8], parts: usize) -> Result<usize> {
+        let plan = &self.plans[index];
+        let mut at = 0;
+        for part in plan.parts.iter().take(parts) {
+            part.skip(key, &mut at).map_err(|BadKey| self.bad(index, "key", at))?;
+        }
+        Ok(at)
+    }
+
+    /// The primary index key inside an entry's key.
+    pub fn primary_key<'k>(&self, index: usize, key: &'k [u8]) -> Result<&'k [u8]> {
+        match index {
+            0 => Ok(key),
+            _ => Ok(&key[self.prefix_len(index, key, self.plans[index].user_parts)?..]),
+        }
+    }
+
+    /// The hidden row id inside an entry's key. The table must have one.
+    pub fn row_id(&self, index: usize, key: &[u8]) -> Result<u64> {
+        assert!(self.schema.hidden_primary, "row ids are for tables without a primary key");
+        match key.last_chunk::<8>() {
+            Some(id) => Ok(u64::from_be_bytes(*id)),
+            None => Err(self.bad(index, "key", 0)),
+        }
+    }
+
+    /// Whether entries of `index` give back the whole of `column`.
+    pub fn covers(&self, index: usize, column: usize) -> bool {
+        let in_key = source_of(&self.plans[index].parts, column).is_some();
+        in_key || (index == 0 && self.schema.columns[column].stored)
+    }
+
+    /// Bits of the indexes whose entries may differ when a row differs in `changed` columns; all of
+    /// them when the primary key is among these.
+    pub fn touched(&self, changed: impl Fn(usize) -> bool) -> u128 {
+        let mut mask = 1;
+        for plan in &self.plans {
+            if plan.parts.iter().any(|p| changed(p.field.column)) {
+                mask |= 1 << plan.index;
+            }
+        }
+        mask
+    }
+
+    /// Widths of the key's fields when they are all fixed (rows without NULL), for the run codec;
+    /// empty otherwise.
+    pub fn key_shape(&self, index: usize) -> Vec<u8> {
+        shape_of(&self.plans[index], self.schema.hidden_primary)
+    }
+
+    pub(crate) fn check_record(&self, len: usize) {
+        assert!(len >= self.layout.record_bytes as usize, "record image shorter than its layout");
+    }
+
+    fn key_too_big(&self, index: usize, bytes: usize) -> Error {
+        let index = &self.schema.indexes[index].name;
+        let what = format!(
+            "{}: a key of {bytes} bytes in index '{index}'; the limit is {MAX_KEY_BYTES}",
+            self.name
+        );
+        Error::new(ErrorKind::TooBig, what)
+    }
+
+    /// Corruption in an entry of `index`.
+    #[cold]
+    pub(crate) fn bad(&self, index: usize, what: &str, at: usize) -> Error {
+        let index = &self.schema.indexes[index];
+        Error::corruption(
+            &self.name,
+            format_args!("index '{}' (tree {}): bad {what} at byte {at}", index.name, index.tree),
+        )
+    }
+}
+
+pub(crate) fn shape_of(plan: &IndexPlan, hidden_primary: bool) -> Vec<u8> {
+    let mut widths = Vec::new();
+    if !plan.parts.iter().all(|p| p.shape(&mut widths)) {
+        return Vec::new();
+    }
+    if hidden_primary {
+        widths.push(8);
+    }
+    widths
+}
+
+impl Schema {
+    /// [`RowCodec::key_shape`] without a codec. The schema must be valid.
+    pub fn index_key_shape(&self, index: usize) -> Vec<u8> {
+        let plans = index_plans(self, &RecordLayout::compact(self));
+        shape_of(&plans[index], self.hidden_primary)
+    }
+}
+
+/// Rows of `old` can be read as rows of `new`.
+fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
+    for o in &old.columns {
+        let Some(n) = new.columns.iter().find(|n| n.id == o.id) else { continue };
+        let text = o.is_text() && n.is_text();
+        let same = if text && Form::of(n) != Form::Fixed {
+            true
+        } else {
+            o.ty == n.ty && o.bytes == n.bytes
+        };
+        if !same {
+            return Err(format!("column '{}' changed its type", n.name));
+        }
+    }
+    for o in &old.indexes {
+        let Some(n) = new.indexes.iter().find(|n| n.tree == o.tree) else { continue };
+        if key_columns(old, o) != key_columns(new, n) {
+            return Err(format!("the parts of index '{}' changed", n.name));
+        }
+    }
+    if old.indexes[0].tree != new.indexes[0].tree || old.hidden_primary != new.hidden_primary {
+        return Err("the primary key changed".into());
+    }
+    Ok(())
+}
+
+/// What an index's keys depend on.
+fn key_columns(schema: &Schema, index: &Index) -> Vec<(Column, Part)> {
+    let parts = index.parts.iter();
+    parts
+        .map(|p| {
+            let mut c = schema.columns[usize::from(p.column)].clone();
+            c.name.clear();
+            c.default = DefaultValue::Empty;
+            if let ColumnType::VarChar { .. } = c.ty {
+                // Longer than it was: the same keys.
+                (c.ty, c.bytes) = (ColumnType::VarChar { length_bytes: 0 }, 0);
+            }
+            (c, Part { column: 0, ..*p })
+        })
+        .collect()
+}

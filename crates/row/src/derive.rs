@@ -1,0 +1,54 @@
+//! Index entries from stored rows: for building an index and for checking one.
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result};
+
+use crate::blobs::OwnedBlobs;
+use crate::codec::{RowCodec, RowInput};
+use crate::entries::Entries;
+use crate::project::Projection;
+
+/// Turns entries of the primary index into entries of other indexes. One per thread.
+pub struct Deriver {
+    codec: Arc<RowCodec>,
+    wanted: u128,
+    projection: Projection,
+    record: Vec<u8>,
+    blobs: OwnedBlobs,
+}
+
+impl Deriver {
+    /// For the indexes whose bit is set in `wanted`.
+    ///
+    /// Errors: `Unsupported` when one of them has a computed column, which only the server can
+    /// compute.
+    pub fn new(codec: Arc<RowCodec>, wanted: u128) -> Result<Deriver> {
+        let wanted = wanted & !1;
+        let plans = codec.plans.iter().filter(|p| wanted >> p.index & 1 == 1);
+        let needed: Vec<usize> =
+            plans.flat_map(|p| p.parts.iter().map(|part| part.field.column)).collect();
+        let primary = &codec.plans[0].parts;
+        let projection = codec
+            .project(0, |c| needed.contains(&c) || primary.iter().any(|p| p.field.column == c));
+        if let Some(n) = projection.missing().first() {
+            let column = &codec.schema.columns[usize::from(*n)].name;
+            let what = format!("{}: column '{column}' is computed by the server", codec.name);
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+        let record = vec![0; codec.layout.record_bytes as usize];
+        Ok(Deriver { codec, wanted, projection, record, blobs: OwnedBlobs::default() })
+    }
+
+    /// The entries for one entry of the primary index. Slots as in [`RowCodec::encode_indexes`].
+    pub fn derive(&mut self, key: &[u8], value: &[u8], out: &mut Entries) -> Result<()> {
+        self.blobs.clear();
+        self.codec.decode(&self.projection, key, value, &mut self.record, &mut self.blobs)?;
+        let row_id = match self.codec.schema.hidden_primary {
+            true => self.codec.row_id(0, key)?,
+            false => 0,
+        };
+        let row = RowInput { record: &self.record, blobs: &self.blobs, row_id };
+        self.codec.encode_indexes(&row, self.wanted, out)
+    }
+}

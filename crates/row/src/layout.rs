@@ -1,0 +1,66 @@
+//! Where columns sit in a record image. Known only while a table is open: a server may place
+//! columns differently after an upgrade, so nothing of this is stored.
+
+use frond_base::{Error, ErrorKind, Result};
+
+use crate::schema::Schema;
+
+/// One column's place in the record image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnPlace {
+    pub offset: u32,
+    /// Byte and bit that are set when the column is NULL. `None` for NOT NULL columns.
+    pub null: Option<(u32, u8)>,
+}
+
+/// The record image: its length and a place per column, in schema order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordLayout {
+    pub record_bytes: u32,
+    pub columns: Vec<ColumnPlace>,
+}
+
+impl RecordLayout {
+    /// A layout of our own: null bits first, then the columns back to back. For callers without a
+    /// server's record: tools, index builds, embedding programs.
+    pub fn compact(schema: &Schema) -> RecordLayout {
+        let nullable = schema.columns.iter().filter(|c| c.nullable).count() as u32;
+        let mut offset = nullable.div_ceil(8);
+        let mut bit = 0u32;
+        let mut columns = Vec::with_capacity(schema.columns.len());
+        for c in &schema.columns {
+            let null = c.nullable.then(|| {
+                bit += 1;
+                ((bit - 1) / 8, 1u8 << ((bit - 1) % 8))
+            });
+            columns.push(ColumnPlace { offset, null });
+            offset += c.bytes;
+        }
+        RecordLayout { record_bytes: offset, columns }
+    }
+
+    /// Every column and null bit lies inside the record, and NULL bits match the schema.
+    pub(crate) fn check(&self, schema: &Schema) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));
+        if self.columns.len() != schema.columns.len() {
+            return wrong(format!(
+                "record layout has {} columns, the schema {}",
+                self.columns.len(),
+                schema.columns.len()
+            ));
+        }
+        for (place, c) in self.columns.iter().zip(&schema.columns) {
+            let end = u64::from(place.offset) + u64::from(c.bytes);
+            let null_inside = place
+                .null
+                .is_none_or(|(byte, mask)| byte < self.record_bytes && mask.count_ones() == 1);
+            if end > u64::from(self.record_bytes) || !null_inside {
+                return wrong(format!("column '{}' lies outside the record", c.name));
+            }
+            if c.nullable != place.null.is_some() {
+                return wrong(format!("column '{}': layout and schema differ on NULL", c.name));
+            }
+        }
+        Ok(())
+    }
+}

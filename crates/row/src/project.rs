@@ -1,0 +1,284 @@
+//! Reading entries back: which columns of which index, compiled once, applied to many entries.
+
+use std::sync::Arc;
+
+use frond_base::{ByteReader, Result};
+
+use crate::blobs::BlobSink;
+use crate::codec::{index_plans, IndexPlan, RowCodec};
+use crate::field::{Field, Form};
+use crate::layout::RecordLayout;
+use crate::order::BadKey;
+use crate::schema::{DefaultValue, Schema};
+use crate::value::{source_of, stored_columns, ExtraKind};
+
+/// What to take from the entries of one index. Made by [`RowCodec::project`], for that codec only.
+pub struct Projection {
+    plan: Arc<IndexPlan>,
+    /// Per key part up to the last wanted one: put it into the record?
+    key: Vec<bool>,
+    /// Per extra: put it into the record? Empty when none is wanted.
+    extras: Vec<bool>,
+    /// Primary index only: per schema version, the current one first.
+    rows: Vec<RowSteps>,
+    missing: Vec<u16>,
+}
+
+impl Projection {
+    /// Wanted columns that this index does not hold (nor compute): decoding leaves them alone.
+    pub fn missing(&self) -> &[u16] {
+        &self.missing
+    }
+
+    pub fn index(&self) -> usize {
+        self.plan.index
+    }
+}
+
+/// How to read row values of one schema version.
+struct RowSteps {
+    version: u32,
+    bitmap_bytes: usize,
+    steps: Vec<Step>,
+    /// Wanted columns that version did not have.
+    fills: Vec<(Field, DefaultValue)>,
+}
+
+enum Step {
+    Skip {
+        bytes: usize,
+    },
+    /// Columns that are NOT NULL then and now and adjacent in value and record.
+    Copy {
+        to: usize,
+        bytes: usize,
+    },
+    /// `target` `None`: step over.
+    Fixed {
+        bit: Option<usize>,
+        bytes: usize,
+        target: Option<Field>,
+    },
+    Variable {
+        bit: Option<usize>,
+        target: Option<Field>,
+    },
+}
+
+impl Step {
+    fn wanted(&self) -> bool {
+        match self {
+            Step::Skip { .. } => false,
+            Step::Copy { .. } => true,
+            Step::Fixed { target, .. } | Step::Variable { target, .. } => target.is_some(),
+        }
+    }
+}
+
+impl RowCodec {
+    /// Compiles reading the columns for which `wanted` holds from entries of `index`.
+    pub fn project(&self, index: usize, wanted: impl Fn(usize) -> bool) -> Projection {
+        let plan = Arc::clone(&self.plans[index]);
+        let source = |column| source_of(&plan.parts, column);
+        let from_key = |column| source(column).filter(|p| index > 0 || p.reversible);
+        let mut key: Vec<bool> = plan
+            .parts
+            .iter()
+            .map(|p| {
+                let column = p.field.column;
+                wanted(column) && from_key(column).is_some_and(|s| std::ptr::eq(s, p))
+            })
+            .collect();
+        key.truncate(key.iter().rposition(|w| *w).map_or(0, |n| n + 1));
+        let mut extras: Vec<bool> = plan.extras.iter().map(|e| wanted(e.field.column)).collect();
+        if !extras.contains(&true) {
+            extras.clear();
+        }
+        let mut rows = Vec::new();
+        if index == 0 {
+            let value_wanted = |n: usize| wanted(n) && from_key(n).is_none();
+            let versions = std::iter::once(&self.schema).chain(&self.history);
+            rows = versions.map(|s| self.row_steps(s, &value_wanted, !extras.is_empty())).collect();
+        }
+        let missing = (0..self.schema.columns.len())
+            .filter(|n| wanted(*n) && !self.covers(index, *n))
+            .map(|n| n as u16)
+            .collect();
+        Projection { plan, key, extras, rows, missing }
+    }
+
+    /// Steps through row values that `writer` described, to the end if extras are wanted.
+    fn row_steps(&self, writer: &Schema, wanted: &dyn Fn(usize) -> bool, to_end: bool) -> RowSteps {
+        let plans = index_plans(writer, &RecordLayout::compact(writer));
+        let (columns, bits) = stored_columns(writer, &plans[0].parts);
+        let place = |n: usize| Field::new(n, &self.schema.columns[n], &self.layout.columns[n]);
+        let mut steps: Vec<Step> = Vec::new();
+        for s in &columns {
+            let id = writer.columns[s.column].id;
+            let now = self.schema.columns.iter().position(|c| c.id == id);
+            let target = now.filter(|n| wanted(*n)).map(place);
+            let step = match (s.fixed, s.bit, target) {
+                (Some(bytes), None, None) => Step::Skip { bytes },
+                (Some(bytes), None, Some(t)) if t.null.is_none() && t.form == Form::Fixed => {
+                    Step::Copy { to: t.offset, bytes }
+                }
+                (Some(bytes), bit, target) => Step::Fixed { bit, bytes, target },
+                (None, bit, target) => Step::Variable { bit, target },
+            };
+            match (steps.last_mut(), step) {
+                (Some(Step::Skip { bytes }), Step::Skip { bytes: more }) => *bytes += more,
+                (Some(Step::Copy { to, bytes }), Step::Copy { to: next, bytes: more })
+                    if *to + *bytes == next =>
+                {
+                    *bytes += more;
+                }
+                (_, step) => steps.push(step),
+            }
+        }
+        if !to_end {
+            steps.truncate(steps.iter().rposition(Step::wanted).map_or(0, |n| n + 1));
+        }
+        let absent = |id: u32| writer.columns.iter().all(|c| c.id != id || !c.stored);
+        let fills = (0..self.schema.columns.len())
+            .filter(|n| {
+                let c = &self.schema.columns[*n];
+                wanted(*n) && c.stored && absent(c.id)
+            })
+            .map(|n| (place(n), self.schema.columns[n].default.clone()))
+            .collect();
+        RowSteps { version: writer.version, bitmap_bytes: bits.div_ceil(8), steps, fills }
+    }
+
+    /// Puts the projection's columns of an entry into `record`; everything else in it stays as it
+    /// is. Blobs go through `sink`.
+    ///
+    /// Errors: `Corruption`; `record` may then be partly written.
+    pub fn decode(
+        &self,
+        projection: &Projection,
+        key: &[u8],
+        value: &[u8],
+        record: &mut [u8],
+        sink: &mut dyn BlobSink,
+    ) -> Result<()> {
+        self.check_record(record.len());
+        let plan = &projection.plan;
+        let mut at = 0;
+        for (part, wanted) in plan.parts.iter().zip(&projection.key) {
+            let done = match wanted {
+                true => part.read(key, &mut at, record),
+                false => part.skip(key, &mut at),
+            };
+            done.map_err(|BadKey| self.bad(plan.index, "key", at))?;
+        }
+        let mut r = ByteReader::new(value);
+        if plan.index == 0 {
+            let version = r.varint().map_err(|e| self.bad(0, "value", e.at))?;
+            let steps = projection.rows.iter().find(|s| u64::from(s.version) == version);
+            let Some(steps) = steps else {
+                return Err(self.bad(0, &format!("value: unknown schema version {version}"), 0));
+            };
+            self.decode_row(steps, &mut r, record, sink)?;
+        }
+        if !projection.extras.is_empty() {
+            self.decode_extras(projection, &mut r, record, sink)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn decode_row(
+        &self,
+        steps: &RowSteps,
+        r: &mut ByteReader<'_>,
+        record: &mut [u8],
+        sink: &mut dyn BlobSink,
+    ) -> Result<()> {
+        let bad = |at: usize| self.bad(0, "value", at);
+        let bitmap = r.take(steps.bitmap_bytes).map_err(|e| bad(e.at))?;
+        let null = |bit: &Option<usize>| bit.is_some_and(|b| bitmap[b / 8] >> (b % 8) & 1 == 1);
+        for step in &steps.steps {
+            let (content, target) = match step {
+                Step::Skip { bytes } => {
+                    r.take(*bytes).map_err(|e| bad(e.at))?;
+                    continue;
+                }
+                Step::Copy { to, bytes } => {
+                    let image = r.take(*bytes).map_err(|e| bad(e.at))?;
+                    record[*to..to + bytes].copy_from_slice(image);
+                    continue;
+                }
+                Step::Fixed { bit, bytes, target } => match null(bit) {
+                    true => (None, target),
+                    false => (Some(r.take(*bytes).map_err(|e| bad(e.at))?), target),
+                },
+                Step::Variable { bit, target } => match null(bit) {
+                    true => (None, target),
+                    false => (Some(r.bytes().map_err(|e| bad(e.at))?), target),
+                },
+            };
+            let Some(field) = target else { continue };
+            match content {
+                None => field.put_null(record),
+                Some(content) => {
+                    field.set_null(record, false);
+                    field.put(record, content, sink).map_err(|_| bad(r.position()))?;
+                }
+            }
+        }
+        for (field, default) in &steps.fills {
+            match default {
+                DefaultValue::Empty => field.put_null(record),
+                DefaultValue::Bytes(content) => {
+                    field.set_null(record, false);
+                    field.put(record, content, sink).map_err(|_| {
+                        self.bad(0, "default value of an added column", field.column)
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_extras(
+        &self,
+        projection: &Projection,
+        r: &mut ByteReader<'_>,
+        record: &mut [u8],
+        sink: &mut dyn BlobSink,
+    ) -> Result<()> {
+        let index = projection.plan.index;
+        for (extra, wanted) in projection.plan.extras.iter().zip(&projection.extras) {
+            let at = r.position();
+            let bad = || self.bad(index, "value", at);
+            let mut n = 0;
+            let mut content: &[u8] = &[];
+            if r.remaining() > 0 {
+                if extra.kind == ExtraKind::Original {
+                    content = r.bytes().map_err(|_| bad())?;
+                } else {
+                    n = usize::try_from(r.varint().map_err(|_| bad())?).map_err(|_| bad())?;
+                }
+            }
+            let field = &extra.field;
+            if !wanted || field.is_null(record) {
+                continue;
+            }
+            match extra.kind {
+                ExtraKind::Original => field.put(record, content, sink).map_err(|_| bad())?,
+                ExtraKind::ZeroSign if n == 0 => {}
+                ExtraKind::ZeroSign => record[field.offset + field.bytes - 1] |= 0x80,
+                ExtraKind::Spaces if n == 0 => {}
+                ExtraKind::Spaces => {
+                    let Form::VarChar { length } = field.form else { return Err(bad()) };
+                    let image = &mut record[field.offset..field.offset + field.bytes];
+                    let old = crate::field::read_le(&image[..length]) as usize;
+                    let end = old.checked_add(n).ok_or_else(bad)?;
+                    image[length..].get_mut(old..end).ok_or_else(bad)?.fill(b' ');
+                    field.put_length(record, end);
+                }
+            }
+        }
+        Ok(())
+    }
+}
