@@ -1,0 +1,244 @@
+//! The engine's centre: the commit path, and what every part of it shares.
+//!
+//! Commit, in order:
+//!
+//! 1. the write set is encoded, packed and hashed into one log record (no latch held);
+//! 2. `gate` shared: no buffer is frozen until 4 is done;
+//! 3. `commit` mutex: the record is appended; its end LSN is the commit sequence. Log order is commit order;
+//! 4. the entries go into the trees' write buffers (transactions in parallel; their keys are disjoint, X2);
+//! 5. the sequence is published, in order: snapshots taken from now on see the transaction;
+//! 6. locks are released and, by durability mode, the log is written or synced.
+//!
+//! Invariants:
+//!
+//! - C1. A record that starts below a freeze boundary is in the buffer that was frozen, or an older one;
+//!   one that starts at or above it is in a newer one. Freezing takes the gate exclusively.
+//! - C2. A sequence is published only when all smaller ones are applied.
+//! - C3. After a failed log write or sync nothing is acknowledged any more.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::Arc;
+
+use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
+use frond_txn::{CommitClock, LockTable, Snapshot, SnapshotRegistry, TxnId, WriteSet};
+use parking_lot::{Mutex, RwLock};
+
+use crate::engine::Log;
+use crate::names::Names;
+use crate::options::{Durability, Options};
+use crate::record::{self, KIND_COUNTERS, KIND_TRANSACTION};
+use crate::shared::Shared;
+use crate::table::Table;
+use crate::work::Work;
+
+/// The largest log record, and so the largest transaction, in bytes.
+pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;
+
+/// Everything behind an [`crate::Engine`].
+pub struct Core {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: Options,
+    durability: AtomicU8,
+    pub(crate) gate: RwLock<()>,
+    pub(crate) commit: Mutex<()>,
+    pub(crate) clock: CommitClock,
+    pub(crate) snapshots: Arc<SnapshotRegistry>,
+    pub(crate) locks: Arc<LockTable>,
+    pub(crate) tables: RwLock<HashMap<TableId, Arc<Table>>>,
+    pub(crate) names: RwLock<Names>,
+    /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
+    pub(crate) ddl: Mutex<()>,
+    pub(crate) work: Work,
+    next_txn: AtomicU64,
+    pub(crate) counters: CoreCounters,
+    log: Log,
+}
+
+/// Event counters, for status reports.
+#[derive(Default)]
+pub struct CoreCounters {
+    pub commits: AtomicU64,
+    pub entries_committed: AtomicU64,
+    pub freezes: AtomicU64,
+    pub jobs: AtomicU64,
+    pub job_failures: AtomicU64,
+    pub images: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        options: Options,
+        clock: CommitClock,
+        locks: Arc<LockTable>,
+        names: Names,
+        log: Log,
+    ) -> Core {
+        let durability = AtomicU8::new(options.durability as u8);
+        let work = Work::new(&options);
+        Core {
+            shared,
+            options,
+            durability,
+            gate: RwLock::new(()),
+            commit: Mutex::new(()),
+            clock,
+            snapshots: SnapshotRegistry::new(),
+            locks,
+            tables: RwLock::new(HashMap::new()),
+            names: RwLock::new(names),
+            ddl: Mutex::new(()),
+            work,
+            next_txn: AtomicU64::new(1),
+            counters: CoreCounters::default(),
+            log,
+        }
+    }
+
+    /// Tells the operator.
+    pub(crate) fn log_message(&self, level: u8, message: &str) {
+        (self.log)(level, message);
+    }
+
+    pub fn durability(&self) -> Durability {
+        Durability::from_u8(self.durability.load(Ordering::Relaxed)).unwrap_or(Durability::Sync)
+    }
+
+    pub fn set_durability(&self, mode: Durability) {
+        self.durability.store(mode as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_txn_id(&self) -> TxnId {
+        TxnId(self.next_txn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn new_snapshot(&self) -> Snapshot {
+        self.snapshots.register(&self.clock)
+    }
+
+    /// Refuses new writes when the database is read-only, poisoned or out of disk space.
+    pub(crate) fn may_write(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the database was opened for reading only",
+            ));
+        }
+        self.shared.check_poison()?;
+        self.work.check_space()
+    }
+
+    /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        writes: &mut WriteSet,
+        tables: &[Arc<Table>],
+    ) -> Result<Option<Lsn>> {
+        if writes.is_empty() {
+            return Ok(None);
+        }
+        self.may_write()?;
+        let payload = encode_entries(writes)?;
+        let bytes = payload.len() as u64;
+        self.work.pace(self, bytes)?;
+        let end = self.append_and_apply(payload, writes, tables)?;
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
+        self.work.wrote(self, bytes, tables);
+        Ok(Some(end))
+    }
+
+    fn append_and_apply(
+        &self,
+        mut payload: Vec<u8>,
+        writes: &WriteSet,
+        tables: &[Arc<Table>],
+    ) -> Result<Lsn> {
+        let wal = &self.shared.wal;
+        let counters: Vec<_> =
+            tables.iter().map(|t| t.counter_record(row_delta(writes, t.id()))).collect();
+        record::put_counters(&mut payload, &counters);
+        let prepared = wal.prepare(KIND_TRANSACTION, &payload)?;
+        // Rejected: one gate per tree. A commit would take several in order, and freezing is so rare that
+        // a shared increment per transaction (not per row) is all this one costs.
+        let gate = self.gate.read();
+        let at = {
+            let _ordered = self.commit.lock();
+            let from = wal.end();
+            for (table, counters) in tables.iter().zip(&counters) {
+                table.store().touched(from);
+                table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
+            }
+            let at = wal.append_prepared(&prepared)?;
+            self.clock.begin_commit_at(at.end);
+            at
+        };
+        for tree in writes.trees() {
+            let table = tables.iter().find(|t| t.id() == tree.table);
+            let table = table.expect("every tree written to belongs to a noted table");
+            let entries = writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
+            table.tree(tree.index).write(at.start, entries);
+        }
+        self.clock.finish(at.end);
+        drop(gate);
+        Ok(at.end)
+    }
+
+    /// Step 6: the commit whose record ends at `end` is acknowledged when this returns `Ok`.
+    pub(crate) fn acknowledge(&self, end: Lsn) -> Result<()> {
+        let wal = &self.shared.wal;
+        let done = match self.durability() {
+            Durability::Sync => wal.sync_to(end),
+            Durability::Write => wal.write_to(end),
+            Durability::EachSecond => return Ok(()),
+        };
+        done.map_err(|e| self.shared.poison(e))
+    }
+
+    /// A transaction ends without a commit record, but handed out counter values: log them, so that a
+    /// restart does not hand them out again. Not synced: the next commit's sync covers it.
+    pub(crate) fn log_unlogged_counters(&self, tables: &[Arc<Table>]) {
+        for table in tables {
+            if !table.counters().unlogged.load(Ordering::Relaxed) || table.is_dropped() {
+                continue;
+            }
+            let _ordered = self.commit.lock();
+            table.store().touched(self.shared.wal.end());
+            let mut payload = Vec::new();
+            record::put_counters(&mut payload, &[table.counter_record(0)]);
+            // A poisoned log refuses every commit anyway; the counters then matter to nobody.
+            let _ = self.shared.wal.append(KIND_COUNTERS, &payload);
+        }
+    }
+}
+
+/// Rows inserted minus rows deleted in `table`.
+fn row_delta(writes: &WriteSet, table: TableId) -> i64 {
+    writes.row_deltas().iter().filter(|(id, _)| *id == table).map(|(_, n)| n).sum()
+}
+
+/// The tree sections of a transaction record: newest version of each key, in key order.
+fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
+    let mut payload = Vec::with_capacity(writes.bytes() / 2 + 64);
+    let trees: Vec<_> = writes.trees().collect();
+    frond_base::put_varint(&mut payload, trees.len() as u64);
+    for tree in trees {
+        // The count is known only after the walk: versions of one key are counted once.
+        let entries = writes.iter_newest(tree).count();
+        record::put_tree_section(&mut payload, tree, entries);
+        for EntryRef { key, kind, value, .. } in writes.iter_newest(tree) {
+            debug_assert!(kind == EntryKind::Put || value.is_empty());
+            record::put_entry(&mut payload, key, kind, value);
+        }
+        if payload.len() > TRANSACTION_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::TooBig,
+                format!(
+                    "a transaction of more than {TRANSACTION_BYTES_MAX} bytes: commit in smaller parts"
+                ),
+            ));
+        }
+    }
+    Ok(payload)
+}

@@ -1,0 +1,238 @@
+//! Definitions: create, drop, rename, truncate. Each is one transaction on the system table, durable when
+//! it returns, so that a crash leaves it done or not begun.
+//!
+//! A dropped or truncated table's file is removed after the transaction is durable, in the background; a
+//! crash in between leaves an orphan that the next start removes (it is in no definition).
+//!
+//! The caller makes sure that nobody uses the table (a server's metadata locks do).
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result, TableId};
+use frond_tree::Tree;
+use frond_txn::WriteSet;
+
+use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
+use crate::core::Core;
+use crate::record::CounterRecord;
+use crate::store::TableStore;
+use crate::table::{tree_id, tree_options, Table};
+
+/// What a new table looks like; its number is chosen at creation.
+#[derive(Clone, Debug)]
+pub struct TableSpec {
+    pub name: String,
+    pub indexes: Vec<IndexDef>,
+    pub schema: Vec<u8>,
+    pub meta: Vec<u8>,
+    /// First AUTO_INCREMENT value; 0 and 1 mean 1.
+    pub auto_increment: u64,
+}
+
+impl Core {
+    pub(crate) fn system_table(&self) -> Arc<Table> {
+        let tables = self.tables.read();
+        tables.get(&SYSTEM_TABLE).expect("the system table is opened first").clone()
+    }
+
+    /// Commits rows of the system table and waits until they are durable.
+    fn commit_definitions(
+        self: &Arc<Self>,
+        puts: &[(Vec<u8>, Vec<u8>)],
+        deletes: &[Vec<u8>],
+    ) -> Result<()> {
+        let system = self.system_table();
+        let tree = system.tree(0).id();
+        let mut writes = WriteSet::new();
+        for key in deletes {
+            writes.delete(tree, key);
+        }
+        for (key, value) in puts {
+            writes.put(tree, key, value);
+        }
+        if let Some(end) = self.commit(&mut writes, &[system])? {
+            self.shared.wal.sync_to(end).map_err(|e| self.shared.poison(e))?;
+        }
+        Ok(())
+    }
+
+    /// The open table of that name.
+    pub fn open_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
+        let def = self.names.read().require(name)?;
+        self.open_table_by_def(&def)
+    }
+
+    /// The open table of that number, opening its file when it is not open yet.
+    pub(crate) fn open_table_by_def(self: &Arc<Self>, def: &TableDef) -> Result<Arc<Table>> {
+        if let Some(table) = self.tables.read().get(&def.id) {
+            return Ok(table.clone());
+        }
+        let mut tables = self.tables.write();
+        if let Some(table) = tables.get(&def.id) {
+            return Ok(table.clone());
+        }
+        let table = Arc::new(self.load_clean_table(def)?);
+        tables.insert(def.id, table.clone());
+        Ok(table)
+    }
+
+    /// An empty table in memory; its file comes with its first run.
+    fn new_table(&self, def: TableDef, auto_increment: u64) -> Table {
+        let store = Arc::new(TableStore::new(self.shared.clone(), def.id));
+        let trees = def
+            .indexes
+            .iter()
+            .enumerate()
+            .map(|(i, index)| {
+                let options = tree_options(index, self.options.leaf_bytes);
+                Tree::new(tree_id(def.id, i), options, store.clone(), store.clone())
+            })
+            .collect();
+        let counters = CounterRecord {
+            table: def.id,
+            rows_delta: 0,
+            auto_increment: auto_increment.max(1),
+            row_id: 1,
+        };
+        Table::new(def, trees, store, &counters)
+    }
+
+    pub(crate) fn new_system_table(&self) -> Table {
+        let def = TableDef {
+            id: SYSTEM_TABLE,
+            name: String::new(),
+            indexes: vec![IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+        };
+        self.new_table(def, 1)
+    }
+
+    pub fn create_table(self: &Arc<Self>, spec: TableSpec) -> Result<Arc<Table>> {
+        let _one = self.ddl.lock();
+        self.may_write()?;
+        let id = {
+            let names = self.names.read();
+            if names.get(&spec.name).is_some() {
+                return Err(Error::new(
+                    ErrorKind::Exists,
+                    format!("table '{}' exists already", spec.name),
+                ));
+            }
+            TableId(names.next())
+        };
+        let next = id.0.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
+        })?;
+        let def =
+            TableDef {
+                id,
+                name: spec.name,
+                indexes: spec.indexes,
+                schema: spec.schema,
+                meta: spec.meta,
+            };
+        def.validate()?;
+        let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
+        if spec.auto_increment > 1 {
+            table.counters().unlogged.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        // In the map before the record is logged: trimming must see that the table needs it.
+        self.tables.write().insert(id, table.clone());
+        let puts = [next_table_row(next), (table_key(&def.name), def.encode())];
+        if let Err(e) = self.commit_definitions(&puts, &[]) {
+            self.tables.write().remove(&id);
+            return Err(e);
+        }
+        let mut names = self.names.write();
+        names.apply(CatalogRow::NextTable(next))?;
+        names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) })?;
+        drop(names);
+        self.log_unlogged_counters(&[table.clone()]);
+        Ok(table)
+    }
+
+    pub fn drop_table(self: &Arc<Self>, name: &str) -> Result<()> {
+        let _one = self.ddl.lock();
+        let def = self.names.read().require(name)?;
+        self.commit_definitions(&[], &[table_key(name)])?;
+        self.names
+            .write()
+            .apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
+        self.retire_table(def.id);
+        Ok(())
+    }
+
+    /// The table is in no definition any more: forget it and remove its file in the background.
+    fn retire_table(&self, id: TableId) {
+        let table = self.tables.write().remove(&id);
+        if let Some(table) = table {
+            table.mark_dropped();
+        }
+        self.work.forget(id);
+        self.shared.cache.forget_table(id);
+        self.work.doomed.lock().push(crate::store::file_name(id));
+        self.work.wake();
+    }
+
+    /// Renames; an existing table of the new name is an error.
+    pub fn rename_table(self: &Arc<Self>, from: &str, to: &str) -> Result<()> {
+        let _one = self.ddl.lock();
+        let old = self.names.read().require(from)?;
+        if self.names.read().get(to).is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("table '{to}' exists already")));
+        }
+        let new = TableDef { name: to.to_owned(), ..(*old).clone() };
+        new.validate()?;
+        self.commit_definitions(&[(table_key(to), new.encode())], &[table_key(from)])?;
+        let mut names = self.names.write();
+        names.apply(CatalogRow::Table { name: from.to_owned(), definition: None })?;
+        names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) })?;
+        drop(names);
+        if let Some(table) = self.tables.read().get(&new.id) {
+            table.set_def(new);
+        }
+        Ok(())
+    }
+
+    /// Replaces the table by an empty one of the same definition, in constant time. Handles to the old one
+    /// say that it was dropped: open the table again.
+    pub fn truncate_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
+        let _one = self.ddl.lock();
+        let old = self.names.read().require(name)?;
+        let id = TableId(self.names.read().next());
+        let next = id.0.checked_add(1).ok_or_else(|| {
+            Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
+        })?;
+        let new = TableDef { id, ..(*old).clone() };
+        let table = Arc::new(self.new_table(new.clone(), 1));
+        self.tables.write().insert(id, table.clone());
+        let puts = [next_table_row(next), (table_key(name), new.encode())];
+        if let Err(e) = self.commit_definitions(&puts, &[]) {
+            self.tables.write().remove(&id);
+            return Err(e);
+        }
+        let mut names = self.names.write();
+        names.apply(CatalogRow::NextTable(next))?;
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new) })?;
+        drop(names);
+        self.retire_table(old.id);
+        Ok(table)
+    }
+
+    /// Replaces the stored schema bytes (a server keeps its own notes there).
+    pub fn set_schema(self: &Arc<Self>, name: &str, schema: Vec<u8>) -> Result<()> {
+        let _one = self.ddl.lock();
+        let old = self.names.read().require(name)?;
+        let new = TableDef { schema, ..(*old).clone() };
+        self.commit_definitions(&[(table_key(name), new.encode())], &[])?;
+        self.names.write().apply(CatalogRow::Table {
+            name: name.to_owned(),
+            definition: Some(new.clone()),
+        })?;
+        if let Some(table) = self.tables.read().get(&new.id) {
+            table.set_def(new);
+        }
+        Ok(())
+    }
+}

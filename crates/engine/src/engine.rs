@@ -1,0 +1,245 @@
+//! An open database: the public face of the engine.
+
+use std::sync::Arc;
+
+use frond_base::{ErrorKind, Error, Result};
+use frond_txn::{CommitClock, LockOptions, LockTable};
+use frond_vfs::{DirLock, JoinThread, Vfs};
+use frond_wal::{Wal, WalOptions};
+use parking_lot::Mutex;
+
+use crate::catalog::{TableDef, SYSTEM_TABLE};
+use crate::core::Core;
+use crate::cursor::Cursor;
+use crate::ddl::TableSpec;
+use crate::identity;
+use crate::names::Names;
+use crate::options::{Durability, Options, CACHE_BYTES_MIN};
+use crate::recovery::remove_orphans;
+use crate::shared::Shared;
+use crate::table::Table;
+use crate::transaction::{Transaction, TxnOptions};
+
+/// Takes messages for the operator: level 0 error, 1 warning, 2 note. Called from any thread.
+pub type Log = Arc<dyn Fn(u8, &str) + Send + Sync>;
+
+/// An open database. Dropping it closes it: everything committed is synced and the threads end.
+pub struct Engine {
+    core: Arc<Core>,
+    threads: Mutex<Vec<Box<dyn JoinThread>>>,
+    _lock: Box<dyn DirLock>,
+}
+
+impl Engine {
+    /// Opens the database in the directory of `vfs`, creating it in an empty one, and recovers it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when another process has it, [`ErrorKind::InvalidArgument`] for options out of
+    /// range or a directory that is not ours, [`ErrorKind::UnsupportedFormat`] for a newer format,
+    /// [`ErrorKind::Corruption`] naming file and place.
+    pub fn open(vfs: Arc<dyn Vfs>, options: Options) -> Result<Engine> {
+        Engine::open_with_log(vfs, options, Arc::new(|_, _| {}))
+    }
+
+    /// As [`Engine::open`], with a receiver for messages.
+    pub fn open_with_log(vfs: Arc<dyn Vfs>, options: Options, log: Log) -> Result<Engine> {
+        options.validate()?;
+        let vfs: Arc<dyn Vfs> = if options.read_only {
+            // Recovery writes; for a reader it writes to memory.
+            Arc::new(frond_vfs::OverlayVfs::new(vfs))
+        } else {
+            vfs
+        };
+        let lock = vfs.lock_dir().map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => Error::new(
+                ErrorKind::Busy,
+                "another process has this database open; stop it first",
+            ),
+            _ => Error::io("lock", "the database directory", e),
+        })?;
+        let database = identity::open_or_create(&*vfs, options.read_only)?;
+        let wal_options =
+            WalOptions { segment_bytes: options.log_segment_bytes, ..WalOptions::new(database) };
+        let (wal, recovered) = match Wal::open(vfs.clone(), wal_options.clone()) {
+            Ok((wal, recovered)) => (wal, Some(recovered)),
+            // The log is made right after the identity; a crash between the two leaves none, and no table
+            // file either.
+            Err(e) if e.kind() == ErrorKind::NotFound && !has_tables(&*vfs)? => {
+                (Wal::create(vfs.clone(), wal_options)?, None)
+            }
+            Err(e) => return Err(e),
+        };
+        let shared = Arc::new(Shared::new(vfs, wal, database, &options));
+        let clock = CommitClock::new(shared.wal.end());
+        let locks = LockTable::new(LockOptions {
+            memory_limit: usize::try_from(options.lock_bytes).unwrap_or(usize::MAX),
+            ..LockOptions::default()
+        });
+        let core =
+            Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
+        match recovered {
+            Some(mut recovered) => core.recover(&mut recovered)?,
+            None => {
+                let system = Arc::new(core.new_system_table());
+                core.tables.write().insert(SYSTEM_TABLE, system);
+            }
+        }
+        remove_orphans(&core)?;
+        core.work.measure(&core);
+        let threads = Mutex::new(core.start_background());
+        Ok(Engine { core, threads, _lock: lock })
+    }
+
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    // ---- definitions ----
+
+    /// Creates a table; durable when it returns.
+    pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>> {
+        self.core.create_table(spec)
+    }
+
+    /// The open table of that name.
+    pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
+        self.core.open_table(name)
+    }
+
+    /// Drops a table in milliseconds, whatever its size; its space comes back in the background.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.core.drop_table(name)
+    }
+
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        self.core.rename_table(from, to)
+    }
+
+    /// Empties a table in constant time; returns the handle of the new, empty one.
+    pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
+        self.core.truncate_table(name)
+    }
+
+    pub fn set_schema(&self, name: &str, schema: Vec<u8>) -> Result<()> {
+        self.core.set_schema(name, schema)
+    }
+
+    pub fn table_exists(&self, name: &str) -> bool {
+        self.core.names.read().get(name).is_some()
+    }
+
+    /// Definitions of all tables, by name.
+    pub fn tables(&self) -> Vec<Arc<TableDef>> {
+        self.core.names.read().iter().cloned().collect()
+    }
+
+    // ---- transactions ----
+
+    pub fn begin(&self, options: TxnOptions) -> Transaction {
+        Transaction::new(self.core.clone(), self.core.next_txn_id(), options)
+    }
+
+    /// A cursor of `txn` over an index, reading at the transaction's snapshot.
+    pub fn cursor(&self, txn: &mut Transaction, table: &Arc<Table>, index: u16) -> Cursor {
+        let at = txn.snapshot();
+        Cursor::new(table.clone(), index, at)
+    }
+
+    /// Interrupts the lock wait of the transaction with that id, if it is in one.
+    pub fn interrupt(&self, txn: u64) -> bool {
+        self.core.locks.interrupt(frond_txn::TxnId(txn))
+    }
+
+    // ---- durability ----
+
+    pub fn durability(&self) -> Durability {
+        self.core.durability()
+    }
+
+    pub fn set_durability(&self, mode: Durability) {
+        self.core.set_durability(mode);
+    }
+
+    /// Makes everything committed so far durable, whatever the mode.
+    pub fn sync(&self) -> Result<()> {
+        let wal = &self.core.shared.wal;
+        wal.sync_to(wal.end()).map_err(|e| self.core.shared.poison(e))
+    }
+
+    /// Changes the budget while running.
+    pub fn set_cache_bytes(&self, bytes: u64) -> Result<()> {
+        if bytes < CACHE_BYTES_MIN {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("cache size {bytes} is below the minimum of {CACHE_BYTES_MIN} bytes"),
+            ));
+        }
+        self.core.shared.budget.set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.core.work.set_cache_bytes(bytes);
+        self.core.work.measure(&self.core);
+        Ok(())
+    }
+
+    pub fn set_log_capacity(&self, bytes: u64) {
+        self.core.work.set_log_capacity(bytes.max(2 * self.core.options.log_segment_bytes));
+    }
+
+    // ---- background work, for owners without threads and for tests ----
+
+    /// Runs one round of background work on this thread. False when there was nothing to do.
+    pub fn background_step(&self) -> bool {
+        self.core.background_step()
+    }
+
+    /// Freezes every buffer, works off all jobs, and writes an image of every table: afterwards recovery
+    /// needs no log. For tests, and before copying a directory.
+    pub fn flush_all(&self) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.core.tables.read().values().cloned().collect();
+        for table in &tables {
+            for tree in table.trees() {
+                self.core.freeze(tree);
+            }
+            self.core.work.add(table);
+        }
+        loop {
+            self.core.shared.check_poison()?;
+            self.core.work.check_space()?;
+            let busy = tables.iter().flat_map(|t| t.trees()).any(|t| t.frozen_count() > 0);
+            if !busy {
+                break;
+            }
+            if !self.core.job_step() {
+                self.core.work.pause();
+            }
+        }
+        for table in &tables {
+            if table.needed_from().is_some() {
+                self.core.checkpoint_table(table)?;
+            }
+        }
+        self.core.trim_log()
+    }
+
+    /// Stops background work and makes the log durable. Called by drop, which cannot report the error.
+    pub fn close(&self) -> Result<()> {
+        self.core.work.stop();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            thread.join();
+        }
+        self.core.remove_doomed_files();
+        self.core.shared.wal.settle()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Err(e) = self.close() {
+            self.core.log_message(0, &format!("closing: {e}"));
+        }
+    }
+}
+
+fn has_tables(vfs: &dyn Vfs) -> Result<bool> {
+    let names = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    Ok(names.iter().any(|n| n.ends_with(".frd")))
+}

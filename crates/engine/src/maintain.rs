@@ -1,0 +1,52 @@
+//! Maintenance of one table on request.
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result};
+
+use crate::engine::Engine;
+use crate::record::{put_counters, CounterRecord, KIND_SET_COUNTERS};
+use crate::table::Table;
+
+impl Engine {
+    /// Sets the next AUTO_INCREMENT value, up or down. Durable with the next sync of the log.
+    pub fn set_auto_increment(&self, table: &Arc<Table>, next: u64) -> Result<()> {
+        let core = self.core();
+        core.may_write()?;
+        let _ordered = core.commit.lock();
+        let set = CounterRecord { auto_increment: next.max(1), ..table.counter_record(0) };
+        let mut payload = Vec::new();
+        put_counters(&mut payload, &[set]);
+        table.store().touched(core.shared.wal.end());
+        core.shared.wal.append(KIND_SET_COUNTERS, &payload)?;
+        let counter = &table.counters().auto_increment;
+        counter.store(set.auto_increment, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Moves everything buffered into runs and works off the table's debt; `killed` is polled.
+    pub fn optimize_table(
+        &self,
+        table: &Arc<Table>,
+        killed: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        let core = self.core();
+        for tree in table.trees() {
+            core.freeze(tree);
+        }
+        core.work.add(table);
+        loop {
+            core.shared.check_poison()?;
+            core.work.check_space()?;
+            if table.is_dropped() || table.trees().iter().all(|t| t.plan().is_none()) {
+                return Ok(());
+            }
+            if killed() {
+                return Err(Error::new(ErrorKind::Interrupted, "OPTIMIZE was interrupted"));
+            }
+            if !core.job_step() {
+                core.work.pause();
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The catalog in memory: names to definitions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result, TableId};
+
+use crate::catalog::{CatalogRow, TableDef, FIRST_TABLE};
+
+/// All tables by name, and the next unused table number.
+pub struct Names {
+    by_name: BTreeMap<String, Arc<TableDef>>,
+    by_id: HashMap<TableId, String>,
+    next: u32,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names { by_name: BTreeMap::new(), by_id: HashMap::new(), next: FIRST_TABLE }
+    }
+}
+
+impl Names {
+    pub fn get(&self, name: &str) -> Option<&Arc<TableDef>> {
+        self.by_name.get(name)
+    }
+
+    pub fn by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
+        self.by_name.get(self.by_id.get(&id)?)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.by_name.values()
+    }
+
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The number that the next created table gets.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Whether a table of this number was ever created.
+    pub fn was_given(&self, id: TableId) -> bool {
+        id.0 < self.next
+    }
+
+    /// Takes over one row of the system table.
+    pub fn apply(&mut self, row: CatalogRow) -> Result<()> {
+        match row {
+            CatalogRow::NextTable(next) => self.next = self.next.max(next),
+            CatalogRow::Table { name, definition: None } => {
+                if let Some(old) = self.by_name.remove(&name) {
+                    if self.by_id.get(&old.id) == Some(&name) {
+                        self.by_id.remove(&old.id);
+                    }
+                }
+            }
+            CatalogRow::Table { name, definition: Some(def) } => {
+                if def.id.0 == 0 {
+                    return Err(Error::corruption("catalog (0.frd)", "a table with number 0"));
+                }
+                self.next = self.next.max(def.id.0.saturating_add(1));
+                self.by_id.insert(def.id, name.clone());
+                if let Some(old) = self.by_name.insert(name.clone(), Arc::new(def)) {
+                    // TRUNCATE: the same name got a new number.
+                    let now = self.by_name.get(&name).map(|d| d.id);
+                    if Some(old.id) != now {
+                        self.by_id.remove(&old.id);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn require(&self, name: &str) -> Result<Arc<TableDef>> {
+        self.get(name).cloned().ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"))
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Settings of one open database, their ranges and defaults.
+
+use frond_base::{Error, ErrorKind, Result};
+
+/// When a commit is acknowledged. The numbers are those of `innodb_flush_log_at_trx_commit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Durability {
+    /// Written and synced each second: a crash of the process may lose the last second.
+    EachSecond = 0,
+    /// Synced at every commit: nothing acknowledged is ever lost.
+    Sync = 1,
+    /// Written at commit, synced each second: only a crash of the machine may lose the last second.
+    Write = 2,
+}
+
+impl Durability {
+    pub fn from_u8(n: u8) -> Option<Durability> {
+        match n {
+            0 => Some(Durability::EachSecond),
+            1 => Some(Durability::Sync),
+            2 => Some(Durability::Write),
+            _ => None,
+        }
+    }
+}
+
+/// The smallest budget an engine opens with: below it merges have no room to work in.
+pub const CACHE_BYTES_MIN: u64 = 8 << 20;
+/// The longest key, in bytes, that a tree takes.
+pub const KEY_BYTES_MAX: usize = 3500;
+/// The longest value (an encoded row), in bytes.
+pub const VALUE_BYTES_MAX: usize = 64 << 20;
+
+/// Settings given at open. See the field docs for units; [`Options::validate`] for the ranges.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// One budget, in bytes, for write buffers, page cache, run indexes and merge scratch.
+    pub cache_bytes: u64,
+    pub durability: Durability,
+    /// Bytes per log segment file.
+    pub log_segment_bytes: u64,
+    /// Log kept for recovery, in bytes: above it the oldest unwritten changes are flushed first.
+    pub log_capacity_bytes: u64,
+    /// Threads that flush and merge. With 0 the owner calls `Engine::background_step`.
+    pub background_threads: usize,
+    /// Bypass the operating system's cache for table files.
+    pub direct_io: bool,
+    /// Recover in memory and write nothing: for checking and dumping.
+    pub read_only: bool,
+    /// Uncompressed bytes of a leaf before it splits.
+    pub leaf_bytes: u64,
+    /// Memory for row locks, in bytes.
+    pub lock_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            cache_bytes: 128 << 20,
+            durability: Durability::Sync,
+            log_segment_bytes: 64 << 20,
+            log_capacity_bytes: 1 << 30,
+            background_threads: 2,
+            direct_io: true,
+            read_only: false,
+            leaf_bytes: 8 << 20,
+            lock_bytes: 32 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses values outside their ranges, naming the option and the range.
+    pub fn validate(&self) -> Result<()> {
+        let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));
+        if self.cache_bytes < CACHE_BYTES_MIN {
+            return refuse(format!(
+                "cache size {} is below the minimum of {CACHE_BYTES_MIN} bytes",
+                self.cache_bytes
+            ));
+        }
+        if !(1 << 16..=4 << 30).contains(&self.log_segment_bytes) {
+            return refuse(format!(
+                "log segment size {} is outside 64 KiB to 4 GiB",
+                self.log_segment_bytes
+            ));
+        }
+        if self.log_capacity_bytes < 2 * self.log_segment_bytes {
+            return refuse(format!(
+                "log capacity {} is below two segments of {} bytes",
+                self.log_capacity_bytes, self.log_segment_bytes
+            ));
+        }
+        if self.background_threads > 64 {
+            return refuse(format!("{} background threads: 64 at most", self.background_threads));
+        }
+        if !(4096..=1 << 30).contains(&self.leaf_bytes) {
+            return refuse(format!("leaf size {} is outside 4 KiB to 1 GiB", self.leaf_bytes));
+        }
+        if self.lock_bytes < 64 << 10 {
+            return refuse(format!("lock memory {} is below 64 KiB", self.lock_bytes));
+        }
+        Ok(())
+    }
+}

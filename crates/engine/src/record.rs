@@ -1,0 +1,238 @@
+//! Log records of the engine: what a payload means, by record kind. The only place that encodes and
+//! decodes them. Framing, checksums and LSNs are `frond-wal`'s.
+//!
+//! Kind 1, a transaction (one record is one transaction: it is recovered whole or not at all; its
+//! commit sequence is the LSN at which the record ends, so it is not stored):
+//!
+//! ```text
+//! varint number of tree sections, each:    varint table, varint index, varint number of entries,
+//!   entries in key order, each:            varint key length, key,
+//!                                          varint 0 = delete | value length + 1, value
+//! varint number of counter sections, each: varint table, varint row-count delta (zigzag),
+//!                                          varint auto-increment, varint row id (both: next unused)
+//! ```
+//!
+//! Counters only grow: replay takes the largest seen.
+//!
+//! Kind 2, a trunk edit: varint table, varint index, then the edit as `frond-tree` encodes it.
+//!
+//! Kind 3, counters only (a rolled-back transaction keeps the auto-increment values it used): the
+//! counter sections of kind 1 (with their number).
+//!
+//! Kind 4, counters set: as kind 3, but the values replace what was (ALTER TABLE ... AUTO_INCREMENT).
+
+use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Result, ShortInput};
+use frond_base::{Error, TableId, TreeId};
+
+pub const KIND_TRANSACTION: u8 = 1;
+pub const KIND_EDIT: u8 = 2;
+pub const KIND_COUNTERS: u8 = 3;
+pub const KIND_SET_COUNTERS: u8 = 4;
+
+/// Counters of a table as a record carries them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CounterRecord {
+    pub table: TableId,
+    /// Rows inserted minus rows deleted by this transaction.
+    pub rows_delta: i64,
+    /// Next unused AUTO_INCREMENT value at the time of logging.
+    pub auto_increment: u64,
+    /// Next unused hidden row id at the time of logging.
+    pub row_id: u64,
+}
+
+fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)) as u64
+}
+
+fn unzigzag(n: u64) -> i64 {
+    ((n >> 1) as i64) ^ -((n & 1) as i64)
+}
+
+/// Appends the counter sections: the end of kind 1, the whole of kind 3.
+pub fn put_counters(out: &mut Vec<u8>, counters: &[CounterRecord]) {
+    put_varint(out, counters.len() as u64);
+    for c in counters {
+        put_varint(out, u64::from(c.table.0));
+        put_varint(out, zigzag(c.rows_delta));
+        put_varint(out, c.auto_increment);
+        put_varint(out, c.row_id);
+    }
+}
+
+/// Starts a tree section of `entries` entries.
+pub fn put_tree_section(out: &mut Vec<u8>, tree: TreeId, entries: usize) {
+    put_varint(out, u64::from(tree.table.0));
+    put_varint(out, u64::from(tree.index));
+    put_varint(out, entries as u64);
+}
+
+/// Appends one entry of the current tree section.
+#[inline]
+pub fn put_entry(out: &mut Vec<u8>, key: &[u8], kind: EntryKind, value: &[u8]) {
+    put_bytes(out, key);
+    match kind {
+        EntryKind::Delete => out.push(0),
+        EntryKind::Put => {
+            put_varint(out, value.len() as u64 + 1);
+            out.extend_from_slice(value);
+        }
+    }
+}
+
+/// Reads the sections of a record; every error names the record's place in the log.
+pub struct RecordReader<'a> {
+    reader: ByteReader<'a>,
+    place: String,
+}
+
+impl<'a> RecordReader<'a> {
+    /// `lsn` is for messages only.
+    pub fn new(payload: &'a [u8], lsn: u64) -> Self {
+        RecordReader { reader: ByteReader::new(payload), place: format!("log record at {lsn}") }
+    }
+
+    fn bad(&self, e: ShortInput) -> Error {
+        e.in_file("log", &self.place)
+    }
+
+    fn id(&mut self) -> Result<TreeId> {
+        let table = self.reader.varint().map_err(|e| self.bad(e))?;
+        let index = self.reader.varint().map_err(|e| self.bad(e))?;
+        match (u32::try_from(table), IndexNo::try_from(index)) {
+            (Ok(table), Ok(index)) => Ok(TreeId { table: TableId(table), index }),
+            _ => Err(Error::corruption(
+                "log",
+                format_args!("{}: tree {table}.{index} is impossible", self.place),
+            )),
+        }
+    }
+
+    pub fn counters(&mut self) -> Result<Vec<CounterRecord>> {
+        let n = self.reader.bounded_len().map_err(|e| self.bad(e))?;
+        let mut counters = Vec::with_capacity(n.min(1024));
+        for _ in 0..n {
+            let mut four = [0u64; 4];
+            for f in &mut four {
+                *f = self.reader.varint().map_err(|e| self.bad(e))?;
+            }
+            let table = u32::try_from(four[0]).map_err(|_| {
+                Error::corruption(
+                    "log",
+                    format_args!("{}: table {} is impossible", self.place, four[0]),
+                )
+            })?;
+            counters.push(CounterRecord {
+                table: TableId(table),
+                rows_delta: unzigzag(four[1]),
+                auto_increment: four[2],
+                row_id: four[3],
+            });
+        }
+        Ok(counters)
+    }
+
+    /// Number of tree sections that follow.
+    pub fn section_count(&mut self) -> Result<usize> {
+        self.reader.bounded_len().map_err(|e| self.bad(e))
+    }
+
+    /// The header of the next tree section: its tree and number of entries.
+    pub fn section(&mut self) -> Result<(TreeId, usize)> {
+        let tree = self.id()?;
+        let entries = self.reader.bounded_len().map_err(|e| self.bad(e))?;
+        Ok((tree, entries))
+    }
+
+    /// The next entry of the section.
+    pub fn entry(&mut self) -> Result<(&'a [u8], EntryKind, &'a [u8])> {
+        let key = self.reader.bytes().map_err(|e| self.bad(e))?;
+        let tag = self.reader.varint().map_err(|e| self.bad(e))?;
+        if tag == 0 {
+            return Ok((key, EntryKind::Delete, &[]));
+        }
+        let len = usize::try_from(tag - 1).unwrap_or(usize::MAX);
+        let value = self.reader.take(len).map_err(|e| self.bad(e))?;
+        Ok((key, EntryKind::Put, value))
+    }
+
+    /// The tree of an edit record and the edit's bytes.
+    pub fn edit(mut self) -> Result<(TreeId, &'a [u8])> {
+        let tree = self.id()?;
+        let rest = self.reader.remaining();
+        let bytes = self.reader.take(rest).map_err(|e| self.bad(e))?;
+        Ok((tree, bytes))
+    }
+
+    /// Nothing may be left when a record was read to its end.
+    pub fn finish(self) -> Result<()> {
+        match self.reader.remaining() {
+            0 => Ok(()),
+            n => Err(Error::corruption("log", format_args!("{}: {n} stray bytes", self.place))),
+        }
+    }
+}
+
+/// An edit record's front; the caller appends the edit.
+pub fn edit_record(tree: TreeId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    put_varint(&mut out, u64::from(tree.table.0));
+    put_varint(&mut out, u64::from(tree.index));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transaction_record_round_trips() {
+        let counters = [CounterRecord {
+            table: TableId(7),
+            rows_delta: -3,
+            auto_increment: 900,
+            row_id: u64::MAX,
+        }];
+        let tree = TreeId { table: TableId(7), index: 2 };
+        let mut out = Vec::new();
+        put_varint(&mut out, 1);
+        put_tree_section(&mut out, tree, 2);
+        put_entry(&mut out, b"a", EntryKind::Put, b"");
+        put_entry(&mut out, b"b", EntryKind::Delete, b"");
+        put_counters(&mut out, &counters);
+
+        let mut r = RecordReader::new(&out, 0);
+        assert_eq!(r.section_count().unwrap(), 1);
+        assert_eq!(r.section().unwrap(), (tree, 2));
+        assert_eq!(r.entry().unwrap(), (&b"a"[..], EntryKind::Put, &b""[..]));
+        assert_eq!(r.entry().unwrap(), (&b"b"[..], EntryKind::Delete, &b""[..]));
+        assert_eq!(r.counters().unwrap(), counters);
+        r.finish().unwrap();
+    }
+
+    #[test]
+    fn cut_or_padded_records_are_refused() {
+        let mut out = Vec::new();
+        put_varint(&mut out, 1);
+        put_tree_section(&mut out, TreeId { table: TableId(1), index: 0 }, 1);
+        put_entry(&mut out, b"key", EntryKind::Put, b"value");
+        put_counters(&mut out, &[]);
+        fn walk(bytes: &[u8]) -> Result<()> {
+            let mut r = RecordReader::new(bytes, 9);
+            for _ in 0..r.section_count()? {
+                let (_, n) = r.section()?;
+                for _ in 0..n {
+                    r.entry()?;
+                }
+            }
+            r.counters()?;
+            r.finish()
+        }
+        walk(&out).unwrap();
+        for cut in 0..out.len() {
+            assert!(walk(&out[..cut]).is_err(), "cut at {cut}");
+        }
+        out.push(0);
+        assert!(walk(&out).unwrap_err().to_string().contains("stray"));
+    }
+}

@@ -1,0 +1,390 @@
+//! Recovery: images, then the log.
+//!
+//! The log is read twice. The first reading takes the trunk edits: they say what is in runs, and which
+//! parts of a file are in use. The second takes transactions and counters, in order: entries go into the
+//! write buffers of trees that do not have them in runs yet (`flushed_upto`), and rows of the system table
+//! also update the catalog as they come, so that each record meets the catalog of its own time.
+//!
+//! - R1. The files of tables that the log later drops may be gone already. Such a table is *lost*: its
+//!   records are skipped. A table that is lost and still defined at the end is corruption.
+//! - R2. All edits of a table are applied before its free space is computed and before anything can be
+//!   flushed.
+//! - R3. Nothing is written to table files during recovery; a crash in recovery leaves what it found.
+//! - R4. Replay is idempotent: entries carry the commit sequence of their record.
+//!
+//! Tested by the simulator, which crashes at every step here too.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use frond_base::{EntryKind, EntryRef, Error, Lsn, Result, TableId, SEQ_MAX};
+use frond_space::TableFile;
+use frond_tree::{Bounds, Tree, TreeLoader, TrunkEdit};
+use frond_wal::{Record, Recovered};
+
+use crate::catalog::{self, TableDef, SYSTEM_TABLE};
+use crate::core::Core;
+use crate::image::TableImage;
+use crate::names::Names;
+use crate::options::KEY_BYTES_MAX;
+use crate::record::{
+    CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS, KIND_TRANSACTION,
+};
+use crate::store::{file_name, TableStore};
+use crate::table::{tree_id, tree_options, Table};
+
+/// One table while its image and edits are being put together.
+struct Loading {
+    store: Arc<TableStore>,
+    loaders: Vec<TreeLoader>,
+    counters: CounterRecord,
+    image_lsn: Lsn,
+}
+
+impl Loading {
+    /// The newest image of the table's file; an empty table where there is no file.
+    fn open(core: &Core, id: TableId) -> Result<Loading> {
+        let shared = &core.shared;
+        let name = file_name(id);
+        let store = Arc::new(TableStore::new(shared.clone(), id));
+        let counters =
+            CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
+        let mut loading =
+            Loading { store, loaders: Vec::new(), counters, image_lsn: 0 };
+        if !shared.vfs.exists(&name).map_err(|e| Error::io("look for", &name, e))? {
+            return Ok(loading);
+        }
+        let (file, checkpoint) = TableFile::open(&*shared.vfs, &name, &shared.file_options(id))?;
+        if let Some(found) = file.fallback() {
+            core.log_message(1, &format!("{name}: using the older checkpoint: {}", found.reason));
+        }
+        if let Some(checkpoint) = checkpoint {
+            if checkpoint.lsn > shared.wal.end() {
+                return Err(Error::corruption(
+                    &name,
+                    format_args!(
+                        "its checkpoint is at {}, but the log ends at {}: newer log segments are \
+                         missing",
+                        checkpoint.lsn,
+                        shared.wal.end()
+                    ),
+                ));
+            }
+            let image = TableImage::decode(&checkpoint.image, &name)?;
+            loading.image_lsn = checkpoint.lsn;
+            loading.counters.rows_delta = image.rows;
+            loading.counters.auto_increment = image.auto_increment;
+            loading.counters.row_id = image.row_id;
+            for (i, bytes) in image.trees.iter().enumerate() {
+                loading.loaders.push(TreeLoader::from_image(tree_id(id, i), bytes, &name)?);
+            }
+        }
+        loading.store.set_file(file);
+        Ok(loading)
+    }
+
+    fn loader(&mut self, index: usize) -> &mut TreeLoader {
+        let id = self.counters.table;
+        while self.loaders.len() <= index {
+            let next = self.loaders.len();
+            self.loaders.push(TreeLoader::empty(tree_id(id, next)));
+        }
+        &mut self.loaders[index]
+    }
+
+    /// All edits are in: the table as it was when the log ended, without what is in the log alone.
+    fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
+        let name = self.store.file_name().to_owned();
+        if self.loaders.len() > def.indexes.len() {
+            return Err(Error::corruption(
+                &name,
+                format_args!(
+                    "has {} trees, the definition of '{}' has {} indexes",
+                    self.loaders.len(),
+                    def.name,
+                    def.indexes.len()
+                ),
+            ));
+        }
+        self.loader(def.indexes.len() - 1);
+        if let Some(file) = self.store.existing_file() {
+            file.finish_recovery(log_from)?;
+        }
+        let mut trees: Vec<Tree> = Vec::new();
+        for (loader, index) in self.loaders.into_iter().zip(&def.indexes) {
+            let options = tree_options(index, core.options.leaf_bytes);
+            let store = self.store.clone();
+            trees.push(loader.finish(options, store.clone(), store, &name)?);
+        }
+        Ok(Table::new(def.clone(), trees, self.store, &self.counters))
+    }
+}
+
+/// Tables that are being recovered.
+#[derive(Default)]
+struct Found {
+    /// Image and edits are in, transactions not yet.
+    loading: HashMap<TableId, Loading>,
+    /// Tables that need a file that is not there (R1).
+    lost: HashSet<TableId>,
+    /// Image LSNs of the tables already finished.
+    images: HashMap<TableId, Lsn>,
+}
+
+impl Core {
+    /// A table that no log record concerns: image only.
+    pub(crate) fn load_clean_table(&self, def: &TableDef) -> Result<Table> {
+        Loading::open(self, def.id)?.finish(self, def, self.shared.wal.kept_from())
+    }
+
+    /// Brings everything back from images and log.
+    pub(crate) fn recover(self: &Arc<Self>, log: &mut Recovered) -> Result<()> {
+        let log_from = log.start();
+        let mut found = Found::default();
+        found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
+        while let Some(record) = log.next()? {
+            if record.kind == KIND_EDIT {
+                self.recover_edit(&record, &mut found)?;
+            }
+        }
+        log.rewind();
+
+        let def = self.new_system_table().def();
+        self.finish_table(&def, &mut found, log_from)?;
+        let mut names = Names::default();
+        read_catalog(&self.system_table(), &mut names)?;
+        while let Some(record) = log.next()? {
+            match record.kind {
+                KIND_TRANSACTION => {
+                    self.recover_transaction(&record, &mut names, &mut found, log_from)?;
+                }
+                KIND_COUNTERS | KIND_SET_COUNTERS => {
+                    let mut reader = RecordReader::new(record.payload, record.lsn);
+                    let counters = reader.counters()?;
+                    reader.finish()?;
+                    let set = record.kind == KIND_SET_COUNTERS;
+                    for c in &counters {
+                        self.recover_counters(&record, c, set, &names, &mut found, log_from)?;
+                    }
+                }
+                KIND_EDIT => {}
+                kind => {
+                    return Err(Error::corruption(
+                        "log",
+                        format_args!("record at {}: kind {kind} is unknown", record.lsn),
+                    ))
+                }
+            }
+        }
+        // Tables with edits but no transaction left to replay.
+        let rest: Vec<TableId> = found.loading.keys().copied().collect();
+        for id in rest {
+            match names.by_id(id).cloned() {
+                Some(def) => self.finish_table(&def, &mut found, log_from)?,
+                None => drop(found.loading.remove(&id)),
+            }
+        }
+        if let Some(def) = found.lost.iter().find_map(|id| names.by_id(*id)) {
+            return Err(Error::corruption(
+                &file_name(def.id),
+                format_args!("the file of table '{}' is missing", def.name),
+            ));
+        }
+        self.tables.write().retain(|id, _| *id == SYSTEM_TABLE || names.by_id(*id).is_some());
+        *self.names.write() = names;
+        Ok(())
+    }
+
+    fn recover_edit(&self, record: &Record<'_>, found: &mut Found) -> Result<()> {
+        let (tree, bytes) = RecordReader::new(record.payload, record.lsn).edit()?;
+        let id = tree.table;
+        if found.lost.contains(&id) {
+            return Ok(());
+        }
+        let edit = TrunkEdit::decode(bytes, "log")?;
+        let loading = match found.loading.entry(id) {
+            Entry::Occupied(e) => e.into_mut(),
+            Entry::Vacant(e) => e.insert(Loading::open(self, id)?),
+        };
+        let store = loading.store.clone();
+        let Some(file) = store.existing_file() else {
+            // Every edit follows the creation of the file, so the file was removed: R1.
+            found.loading.remove(&id);
+            found.lost.insert(id);
+            return Ok(());
+        };
+        let loader = loading.loader(usize::from(tree.index));
+        if !loader.apply_edit(record.end, &edit, store.file_name())? {
+            return Ok(());
+        }
+        store.touched(record.lsn);
+        for (meta, extent) in &edit.runs_added {
+            let extent = frond_space::Extent { offset: extent.offset, len: extent.len };
+            file.replay_add(meta.block(), extent)?;
+        }
+        for &block in &edit.runs_removed {
+            file.replay_free(block)?;
+        }
+        Ok(())
+    }
+
+    fn finish_table(
+        self: &Arc<Self>,
+        def: &TableDef,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let loading = match found.loading.remove(&def.id) {
+            Some(loading) => loading,
+            None => Loading::open(self, def.id)?,
+        };
+        found.images.insert(def.id, loading.image_lsn);
+        let table = Arc::new(loading.finish(self, def, log_from)?);
+        self.tables.write().insert(def.id, table);
+        Ok(())
+    }
+
+    /// The table that a record names; `None` when it was dropped or truncated later.
+    fn recovered_table(
+        self: &Arc<Self>,
+        id: TableId,
+        record: &Record<'_>,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<Option<Arc<Table>>> {
+        if let Some(table) = self.tables.read().get(&id) {
+            return Ok(Some(table.clone()));
+        }
+        if found.lost.contains(&id) {
+            return Ok(None);
+        }
+        let Some(def) = names.by_id(id).cloned() else {
+            if names.was_given(id) {
+                return Ok(None);
+            }
+            return Err(Error::corruption(
+                "log",
+                format_args!("record at {}: table {id} was never created", record.lsn),
+            ));
+        };
+        self.finish_table(&def, found, log_from)?;
+        Ok(self.tables.read().get(&id).cloned())
+    }
+
+    fn recover_transaction(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        names: &mut Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let mut reader = RecordReader::new(record.payload, record.lsn);
+        for _ in 0..reader.section_count()? {
+            let (id, count) = reader.section()?;
+            let mut entries = Vec::with_capacity(count.min(1 << 16));
+            for _ in 0..count {
+                entries.push(reader.entry()?);
+            }
+            check_sorted(&entries, record.lsn)?;
+            let Some(table) = self.recovered_table(id.table, record, names, found, log_from)?
+            else {
+                continue;
+            };
+            let Some(tree) = table.trees().get(usize::from(id.index)) else {
+                return Err(Error::corruption(
+                    "log",
+                    format_args!("record at {}: tree {id} does not exist", record.lsn),
+                ));
+            };
+            if record.lsn < tree.flushed_upto() {
+                continue;
+            }
+            tree.write(
+                record.lsn,
+                entries.iter().map(|&(key, kind, value)| EntryRef {
+                    key,
+                    seq: record.end,
+                    kind,
+                    value,
+                }),
+            );
+            self.work.add(&table);
+            table.set_listed(true);
+            if id.table == SYSTEM_TABLE {
+                for &(key, kind, value) in &entries {
+                    let value = (kind == EntryKind::Put).then_some(value);
+                    names.apply(catalog::decode_row(key, value)?)?;
+                }
+            }
+        }
+        for counters in reader.counters()? {
+            self.recover_counters(record, &counters, false, names, found, log_from)?;
+        }
+        reader.finish()
+    }
+
+    fn recover_counters(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        counters: &CounterRecord,
+        set: bool,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let Some(table) =
+            self.recovered_table(counters.table, record, names, found, log_from)?
+        else {
+            return Ok(());
+        };
+        let image = found.images.get(&counters.table).copied().unwrap_or(0);
+        if record.lsn < image {
+            return Ok(());
+        }
+        table.store().touched(record.lsn);
+        table.recover_counters(counters, set);
+        Ok(())
+    }
+}
+
+fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
+    if entries.iter().any(|(key, ..)| key.is_empty() || key.len() > KEY_BYTES_MAX)
+        || entries.windows(2).any(|w| w[0].0 >= w[1].0)
+    {
+        return Err(Error::corruption(
+            "log",
+            format_args!("record at {lsn}: keys are impossible or out of order"),
+        ));
+    }
+    Ok(())
+}
+
+/// Reads all rows of the system table.
+fn read_catalog(system: &Table, names: &mut Names) -> Result<()> {
+    let mut cursor = system.tree(0).cursor(SEQ_MAX, Bounds::all());
+    let mut valid = cursor.first()?;
+    while valid {
+        names.apply(catalog::decode_row(cursor.key(), Some(cursor.value()))?)?;
+        valid = cursor.next()?;
+    }
+    Ok(())
+}
+
+/// Removes files that belong to no table: left by a crash after a drop or during a creation.
+pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
+    let vfs = &core.shared.vfs;
+    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    for name in all {
+        let Some(stem) = name.strip_suffix(".frd") else { continue };
+        let Ok(id) = stem.parse::<u32>() else { continue };
+        let id = TableId(id);
+        let known = id == SYSTEM_TABLE || core.names.read().by_id(id).is_some();
+        if !known && file_name(id) == name {
+            core.log_message(2, &format!("removing {name}: its table was dropped"));
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Typed rows: every index of a table kept in step with its rows.
+//!
+//! [`Rows`] is one user's binding of an open table to a record layout. It encodes record images into
+//! entries, checks uniqueness, locks, and reads them back through [`Scan`]s.
+//!
+//! Invariants:
+//!
+//! - RW1. A secondary entry is written only by a transaction that holds the exclusive lock on its row's
+//!   primary key. So secondary entries need no locks of their own.
+//! - RW2. Whoever adds or removes a value of a unique index holds an exclusive lock on the unique part of
+//!   its key. So a uniqueness check that finds nothing stays true until the transaction ends.
+//! - RW3. A statement that fails changes nothing: all checks of a row come before its first write.
+
+mod estimate;
+mod scan;
+mod write;
+
+use std::sync::Arc;
+
+use frond_base::{Error, IndexNo, Result};
+use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
+
+use crate::table::Table;
+
+pub use scan::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
+pub use write::WriteFlags;
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    Done,
+    /// A row with the same key in this index exists; nothing was changed.
+    Duplicate(usize),
+}
+
+/// A table bound to a record layout. One thread at a time.
+pub struct Rows {
+    table: Arc<Table>,
+    codec: Arc<RowCodec>,
+    /// Entries of the row being written, and of the row it replaces.
+    new: Entries,
+    old: Entries,
+    scratch: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+impl Rows {
+    /// Binds `table`, whose schema must describe the columns of `layout`.
+    pub fn bind(
+        table: Arc<Table>,
+        layout: RecordLayout,
+        sort_keys: Arc<dyn SortKeys>,
+    ) -> Result<Rows> {
+        let def = table.def();
+        let schema = Arc::new(Schema::decode(&def.schema, &def.name)?);
+        if schema.indexes.len() != table.trees().len() {
+            return Err(Error::corruption(
+                "catalog (0.frd)",
+                format_args!("table '{}': schema and trees disagree", def.name),
+            ));
+        }
+        let codec = RowCodec::bind(&def.name, schema, layout, Vec::new(), sort_keys)?;
+        Ok(Rows {
+            table,
+            codec: Arc::new(codec),
+            new: Entries::new(),
+            old: Entries::new(),
+            scratch: Vec::new(),
+            last_key: Vec::new(),
+        })
+    }
+
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub fn codec(&self) -> &Arc<RowCodec> {
+        &self.codec
+    }
+
+    /// The tree of schema index `index`.
+    pub(crate) fn tree_no(&self, index: usize) -> IndexNo {
+        self.codec.schema().indexes[index].tree
+    }
+}

@@ -1,0 +1,464 @@
+//! A scan over one index of typed rows: positions by search tuples, locks, decodes into record images.
+//!
+//! A locking scan looks for candidates without locks, locks the candidate's primary key, and then reads
+//! row and index entry again at their newest: what another transaction changed in between counts.
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, IndexNo, Result, SEQ_MAX};
+use frond_row::{prefix_end, BlobSink, Projection, RowCodec};
+use frond_tree::Seek;
+use frond_txn::{Granted, LockMark, RowMode};
+
+use super::Rows;
+use crate::cursor::Cursor;
+use crate::table::Table;
+use crate::transaction::{Isolation, OnLocked, Transaction};
+
+/// How rows are locked as they are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScanLock {
+    pub mode: RowMode,
+    pub wait: OnLocked,
+    /// Pass over rows that others hold.
+    pub skip_locked: bool,
+}
+
+/// Verdict of the caller's condition on an index entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    Skip,
+    Accept,
+    /// Past the end of what the caller wants.
+    End,
+    Aborted,
+}
+
+/// What a scan asks its caller for.
+pub trait ScanHooks: BlobSink {
+    /// The columns of the current index entry are in the record: does it qualify?
+    fn condition(&mut self) -> Condition;
+    /// Polled in long reads.
+    fn killed(&mut self) -> bool;
+    /// The scan as a blob sink (a supertrait cast).
+    fn blobs(&mut self) -> &mut dyn BlobSink;
+}
+
+/// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TupleSeek {
+    /// First entry that matches, or none.
+    Exact,
+    /// First entry at or after the tuple.
+    OrNext,
+    /// Last entry at or before; entries that match the tuple count as equal.
+    OrPrev,
+    /// First entry after all that match.
+    After,
+    /// Last entry before all that match.
+    Before,
+    /// Last entry that matches, or none.
+    PrefixLast,
+    /// Last entry that matches, or the one before.
+    PrefixLastOrPrev,
+}
+
+/// What positioning found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fetched {
+    Row,
+    End,
+    NotFound,
+}
+
+/// A scan. It belongs to one transaction, which every call names.
+pub struct Scan {
+    table: Arc<Table>,
+    codec: Arc<RowCodec>,
+    cursor: Cursor,
+    /// Position in the schema, and number of the tree.
+    index: usize,
+    tree: IndexNo,
+    lock: Option<ScanLock>,
+    /// Columns taken from the index entry; from the row; of the entry for the condition.
+    from_entry: Projection,
+    from_row: Projection,
+    for_condition: Option<Projection>,
+    needs_row: bool,
+    row_key: Vec<u8>,
+    row_value: Vec<u8>,
+    prefix: Vec<u8>,
+    /// Where the lock of the current row began, if it was new.
+    locked: Option<LockMark>,
+    /// The last row came from `fetch`, not from the cursor.
+    fetched: bool,
+    polls: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+impl Scan {
+    /// A scan of schema index `index`, with all columns wanted.
+    pub fn open(
+        txn: &mut Transaction,
+        rows: &Rows,
+        index: usize,
+        lock: Option<ScanLock>,
+    ) -> Result<Scan> {
+        let codec = rows.codec().clone();
+        if index >= codec.schema().indexes.len() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("table '{}' has no index {index}", rows.table().def().name),
+            ));
+        }
+        let tree = rows.tree_no(index);
+        let at = txn.read_at(lock.is_some());
+        let cursor = Cursor::new(rows.table().clone(), tree, at);
+        let from_entry = codec.project(index, |_| true);
+        let needs_row = index != 0 && !from_entry.missing().is_empty();
+        Ok(Scan {
+            table: rows.table().clone(),
+            cursor,
+            index,
+            tree,
+            lock,
+            from_row: codec.project(0, |_| true),
+            from_entry,
+            for_condition: None,
+            needs_row,
+            codec,
+            row_key: Vec::new(),
+            row_value: Vec::new(),
+            prefix: Vec::new(),
+            locked: None,
+            fetched: false,
+            polls: 0,
+        })
+    }
+
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// A new statement uses the scan again: read at the transaction's present snapshot.
+    pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) {
+        self.lock = lock;
+        let at = txn.read_at(lock.is_some());
+        if at != self.cursor.at() || lock.is_some() {
+            self.cursor.set_at(at);
+        }
+    }
+
+    /// Chooses the columns that later reads put into the record. With `index_only`, rows are not read.
+    pub fn want(&mut self, wanted: impl Fn(usize) -> bool, index_only: bool) {
+        self.from_entry = self.codec.project(self.index, &wanted);
+        self.from_row = self.codec.project(0, &wanted);
+        self.needs_row =
+            self.index != 0 && !index_only && !self.from_entry.missing().is_empty();
+    }
+
+    /// Evaluates the caller's condition on index entries from now on, or not.
+    pub fn set_condition(&mut self, on: bool) {
+        let (codec, index) = (&self.codec, self.index);
+        self.for_condition =
+            on.then(|| codec.project(index, |column| codec.covers(index, column)));
+    }
+
+    /// Positions by the first `parts` parts of `tuple` (the server's key image).
+    pub fn seek(
+        &mut self,
+        txn: &mut Transaction,
+        how: TupleSeek,
+        (tuple, parts): (&[u8], usize),
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        let mut prefix = std::mem::take(&mut self.prefix);
+        prefix.clear();
+        let outcome = self.seek_prefix(txn, how, (tuple, parts), &mut prefix, record, hooks);
+        self.prefix = prefix;
+        outcome
+    }
+
+    fn seek_prefix(
+        &mut self,
+        txn: &mut Transaction,
+        how: TupleSeek,
+        (tuple, parts): (&[u8], usize),
+        prefix: &mut Vec<u8>,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        self.codec.tuple_key(self.index, tuple, parts, prefix)?;
+        self.locked = None;
+        let must_match = matches!(how, TupleSeek::Exact | TupleSeek::PrefixLast);
+        let way = match how {
+            TupleSeek::Exact | TupleSeek::OrNext | TupleSeek::After => Way::Forward,
+            _ => Way::Backward,
+        };
+        let valid = match how {
+            TupleSeek::Exact | TupleSeek::OrNext => self.cursor.seek(txn, prefix, Seek::Ge)?,
+            TupleSeek::Before => self.cursor.seek(txn, prefix, Seek::Lt)?,
+            _ => {
+                let mut end = prefix.clone();
+                let bounded = prefix_end(&mut end);
+                match (how, bounded) {
+                    (TupleSeek::After, true) => self.cursor.seek(txn, &end, Seek::Ge)?,
+                    (TupleSeek::After, false) => return Ok(Fetched::End),
+                    (_, true) => self.cursor.seek(txn, &end, Seek::Lt)?,
+                    (_, false) => self.cursor.last(txn)?,
+                }
+            }
+        };
+        let stop = must_match.then_some(prefix.as_slice());
+        match self.deliver(txn, valid, way, stop, record, hooks)? {
+            Fetched::End if must_match => Ok(Fetched::NotFound),
+            other => Ok(other),
+        }
+    }
+
+    pub fn first(
+        &mut self,
+        txn: &mut Transaction,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        self.locked = None;
+        let valid = self.cursor.first(txn)?;
+        self.deliver(txn, valid, Way::Forward, None, record, hooks)
+    }
+
+    pub fn last(
+        &mut self,
+        txn: &mut Transaction,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        self.locked = None;
+        let valid = self.cursor.last(txn)?;
+        self.deliver(txn, valid, Way::Backward, None, record, hooks)
+    }
+
+    pub fn next(
+        &mut self,
+        txn: &mut Transaction,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        if !self.cursor.valid() {
+            return Ok(Fetched::End);
+        }
+        let valid = self.cursor.next(txn)?;
+        self.deliver(txn, valid, Way::Forward, None, record, hooks)
+    }
+
+    pub fn prev(
+        &mut self,
+        txn: &mut Transaction,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        if !self.cursor.valid() {
+            return Ok(Fetched::End);
+        }
+        let valid = self.cursor.prev(txn)?;
+        self.deliver(txn, valid, Way::Backward, None, record, hooks)
+    }
+
+    /// The next entry, if it still matches the tuple.
+    pub fn next_same(
+        &mut self,
+        txn: &mut Transaction,
+        (tuple, parts): (&[u8], usize),
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        if !self.cursor.valid() {
+            return Ok(Fetched::End);
+        }
+        let mut prefix = std::mem::take(&mut self.prefix);
+        prefix.clear();
+        let outcome = self.codec.tuple_key(self.index, tuple, parts, &mut prefix).and_then(|_| {
+            let valid = self.cursor.next(txn)?;
+            self.deliver(txn, valid, Way::Forward, Some(&prefix), record, hooks)
+        });
+        self.prefix = prefix;
+        outcome
+    }
+
+    /// Reads the row with that primary key. The scan must be over index 0.
+    pub fn fetch(
+        &mut self,
+        txn: &mut Transaction,
+        key: &[u8],
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        self.row_key.clear();
+        self.row_key.extend_from_slice(key);
+        self.locked = None;
+        let lock = self.lock;
+        let at = match lock {
+            Some(lock) => {
+                if !self.lock_row(txn, lock)? {
+                    return Ok(Fetched::NotFound);
+                }
+                SEQ_MAX
+            }
+            None => self.cursor.at(),
+        };
+        if !txn.read(&self.table, 0, key, at, &mut self.row_value)? {
+            return Ok(Fetched::NotFound);
+        }
+        let blobs = hooks.blobs();
+        self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+        self.fetched = true;
+        Ok(Fetched::Row)
+    }
+
+    /// Walks `way` from the cursor's position to the first entry that qualifies, and decodes its row.
+    fn deliver(
+        &mut self,
+        txn: &mut Transaction,
+        mut valid: bool,
+        way: Way,
+        stop: Option<&[u8]>,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        self.fetched = false;
+        loop {
+            if !valid || stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
+                return Ok(Fetched::End);
+            }
+            match self.qualify(txn, record, hooks)? {
+                Condition::Accept => return Ok(Fetched::Row),
+                Condition::End => return Ok(Fetched::End),
+                Condition::Aborted => return Err(interrupted()),
+                Condition::Skip => {}
+            }
+            self.polls += 1;
+            if self.polls % 256 == 0 && hooks.killed() {
+                return Err(interrupted());
+            }
+            valid = match way {
+                Way::Forward => self.cursor.next(txn)?,
+                Way::Backward => self.cursor.prev(txn)?,
+            };
+        }
+    }
+
+    fn qualify(
+        &mut self,
+        txn: &mut Transaction,
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Condition> {
+        if let Some(projection) = &self.for_condition {
+            let (key, value) = (self.cursor.key(), self.cursor.value());
+            self.codec.decode(projection, key, value, record, hooks.blobs())?;
+            match hooks.condition() {
+                Condition::Accept => {}
+                verdict => return Ok(verdict),
+            }
+        }
+        self.locked = None;
+        if let Some(lock) = self.lock {
+            self.take_row_key()?;
+            if !self.lock_row(txn, lock)? {
+                return Ok(Condition::Skip);
+            }
+            if !self.still_there(txn)? {
+                self.unlock(txn);
+                return Ok(Condition::Skip);
+            }
+            let blobs = hooks.blobs();
+            self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+        } else if self.needs_row {
+            self.take_row_key()?;
+            let at = self.cursor.at();
+            if !txn.read(&self.table, 0, &self.row_key, at, &mut self.row_value)? {
+                return Err(Error::corruption(
+                    self.table.store().file_name(),
+                    format_args!(
+                        "index '{}' of table '{}' has an entry without a row",
+                        self.codec.schema().indexes[self.index].name,
+                        self.table.def().name
+                    ),
+                ));
+            }
+            let blobs = hooks.blobs();
+            self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+        } else {
+            let (key, value) = (self.cursor.key(), self.cursor.value());
+            self.codec.decode(&self.from_entry, key, value, record, hooks.blobs())?;
+        }
+        Ok(Condition::Accept)
+    }
+
+    fn take_row_key(&mut self) -> Result<()> {
+        let key = self.codec.primary_key(self.index, self.cursor.key())?;
+        self.row_key.clear();
+        self.row_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Locks `row_key`; false when it is held by another and the scan passes over such rows.
+    fn lock_row(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<bool> {
+        let mark = txn.lock_mark();
+        let wait = if lock.skip_locked { OnLocked::Fail } else { lock.wait };
+        match txn.lock(&self.table, 0, &self.row_key, lock.mode, wait) {
+            Ok(Granted::New) => self.locked = Some(mark),
+            Ok(_) => self.locked = None,
+            Err(e) if lock.skip_locked && e.kind() == ErrorKind::LockNoWait => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        txn.check_conflict(&self.table, 0, &self.row_key)?;
+        Ok(true)
+    }
+
+    /// After the lock: the row at its newest is in `row_value`, unless it (or the index entry that led
+    /// here) is gone by now.
+    fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
+        if self.index != 0
+            && !txn.read(&self.table, self.tree, self.cursor.key(), SEQ_MAX, &mut self.row_value)?
+        {
+            return Ok(false);
+        }
+        txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)
+    }
+
+    fn unlock(&mut self, txn: &mut Transaction) {
+        if let Some(mark) = self.locked.take() {
+            txn.unlock_since(mark);
+        }
+    }
+
+    /// The row under the scan does not match the statement's condition: with READ COMMITTED, a lock that
+    /// was taken for it alone is given back.
+    pub fn unlock_current(&mut self, txn: &mut Transaction) {
+        if txn.options().isolation == Isolation::ReadCommitted {
+            self.unlock(txn);
+        }
+    }
+
+    /// The primary key of the row that the last call delivered.
+    pub fn row_key(&self) -> Result<&[u8]> {
+        if self.fetched {
+            return Ok(&self.row_key);
+        }
+        if !self.cursor.valid() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the scan is on no row"));
+        }
+        self.codec.primary_key(self.index, self.cursor.key())
+    }
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
+}

@@ -1,0 +1,254 @@
+//! Insert, update and delete of one row.
+
+use std::ops::Bound;
+
+use frond_base::{EntryKind, Result, SEQ_MAX};
+use frond_row::{Entries, RowInput};
+use frond_tree::Bounds;
+use frond_txn::{Granted, RowMode};
+
+use super::{Rows, Written};
+use crate::transaction::{OnLocked, Transaction};
+
+/// What a writer vouches for.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct WriteFlags {
+    /// Nobody else can see the table: take no locks.
+    pub no_locks: bool,
+    /// Secondary keys are known to be unique.
+    pub skip_unique: bool,
+}
+
+impl Rows {
+    /// Inserts the row. The hidden row id, if the table has one, is in `row`.
+    pub fn insert(
+        &mut self,
+        txn: &mut Transaction,
+        row: &RowInput<'_>,
+        flags: WriteFlags,
+    ) -> Result<Written> {
+        txn.writes_to(&self.table)?;
+        let mut new = std::mem::take(&mut self.new);
+        let outcome = self.insert_entries(txn, row, &mut new, flags);
+        self.new = new;
+        outcome
+    }
+
+    fn insert_entries(
+        &mut self,
+        txn: &mut Transaction,
+        row: &RowInput<'_>,
+        new: &mut Entries,
+        flags: WriteFlags,
+    ) -> Result<Written> {
+        self.codec.encode_row(row, new)?;
+        if !self.claim_primary(txn, new.key(0), flags)? {
+            return Ok(Written::Duplicate(0));
+        }
+        for index in 1..new.len() {
+            if let Some(prefix) = new.unique_prefix(index) {
+                if !self.claim_unique(txn, index, prefix, flags)? {
+                    return Ok(Written::Duplicate(index));
+                }
+            }
+        }
+        for index in 0..new.len() {
+            let tree = self.tree_no(index);
+            txn.put_unlocked(&self.table, tree, new.key(index), new.value(index))?;
+        }
+        txn.writes.add_rows(self.table.id(), 1);
+        Ok(Written::Done)
+    }
+
+    /// Replaces the row `old` by `new`; only indexes whose entry differs are written.
+    pub fn update(
+        &mut self,
+        txn: &mut Transaction,
+        old: &RowInput<'_>,
+        new: &RowInput<'_>,
+        flags: WriteFlags,
+    ) -> Result<Written> {
+        txn.writes_to(&self.table)?;
+        let mut was = std::mem::take(&mut self.old);
+        let mut is = std::mem::take(&mut self.new);
+        let outcome = self.update_entries(txn, (old, new), &mut was, &mut is, flags);
+        (self.old, self.new) = (was, is);
+        outcome
+    }
+
+    fn update_entries(
+        &mut self,
+        txn: &mut Transaction,
+        (old, new): (&RowInput<'_>, &RowInput<'_>),
+        was: &mut Entries,
+        is: &mut Entries,
+        flags: WriteFlags,
+    ) -> Result<Written> {
+        self.codec.encode_row(old, was)?;
+        self.codec.encode_row(new, is)?;
+        self.lock_primary(txn, was.key(0), flags)?;
+        if was.key(0) != is.key(0) && !self.claim_primary(txn, is.key(0), flags)? {
+            return Ok(Written::Duplicate(0));
+        }
+        for index in 1..is.len() {
+            let (before, after) = (was.unique_prefix(index), is.unique_prefix(index));
+            if before == after {
+                continue;
+            }
+            if let Some(before) = before {
+                self.lock_unique(txn, index, before, flags)?;
+            }
+            if let Some(after) = after {
+                if !self.claim_unique(txn, index, after, flags)? {
+                    return Ok(Written::Duplicate(index));
+                }
+            }
+        }
+        for index in 0..is.len() {
+            let tree = self.tree_no(index);
+            let same_key = was.key(index) == is.key(index);
+            if same_key && was.value(index) == is.value(index) {
+                continue;
+            }
+            if !same_key {
+                txn.delete_unlocked(&self.table, tree, was.key(index));
+            }
+            txn.put_unlocked(&self.table, tree, is.key(index), is.value(index))?;
+        }
+        Ok(Written::Done)
+    }
+
+    /// Deletes the row.
+    pub fn delete(
+        &mut self,
+        txn: &mut Transaction,
+        old: &RowInput<'_>,
+        flags: WriteFlags,
+    ) -> Result<()> {
+        txn.writes_to(&self.table)?;
+        let mut was = std::mem::take(&mut self.old);
+        let outcome = self.delete_entries(txn, old, &mut was, flags);
+        self.old = was;
+        outcome
+    }
+
+    fn delete_entries(
+        &mut self,
+        txn: &mut Transaction,
+        old: &RowInput<'_>,
+        was: &mut Entries,
+        flags: WriteFlags,
+    ) -> Result<()> {
+        self.codec.encode_row(old, was)?;
+        self.lock_primary(txn, was.key(0), flags)?;
+        for index in 1..was.len() {
+            if let Some(prefix) = was.unique_prefix(index) {
+                self.lock_unique(txn, index, prefix, flags)?;
+            }
+        }
+        for index in 0..was.len() {
+            let tree = self.tree_no(index);
+            txn.delete_unlocked(&self.table, tree, was.key(index));
+        }
+        txn.writes.add_rows(self.table.id(), -1);
+        Ok(())
+    }
+
+    /// Locks the key of a row that was read; it usually is locked already.
+    fn lock_primary(&self, txn: &mut Transaction, key: &[u8], flags: WriteFlags) -> Result<()> {
+        if flags.no_locks {
+            return Ok(());
+        }
+        let granted = txn.lock(&self.table, 0, key, RowMode::X, OnLocked::Wait)?;
+        if granted != Granted::AlreadyHeld {
+            txn.check_conflict(&self.table, 0, key)?;
+        }
+        Ok(())
+    }
+
+    /// Locks `key` for a new row; false when a row has it.
+    fn claim_primary(
+        &mut self,
+        txn: &mut Transaction,
+        key: &[u8],
+        flags: WriteFlags,
+    ) -> Result<bool> {
+        if self.codec.schema().hidden_primary {
+            // A fresh row id: nobody else can have it.
+            return Ok(true);
+        }
+        let mut fresh = false;
+        if !flags.no_locks {
+            let granted = txn.lock(&self.table, 0, key, RowMode::X, OnLocked::Wait)?;
+            fresh = granted == Granted::New;
+        }
+        let tree = self.table.tree(0);
+        // Beyond the largest key ever written, and not one of our own (its lock is new): no read needed.
+        if fresh && (!tree.last_key(&mut self.last_key)? || key > self.last_key.as_slice()) {
+            return Ok(true);
+        }
+        if let Some(own) = txn.writes.buffer(tree.id()) {
+            if let Some(entry) = own.find(key, SEQ_MAX) {
+                return Ok(entry.kind == EntryKind::Delete);
+            }
+        }
+        Ok(tree.get(key, SEQ_MAX, &mut self.scratch)?.is_none())
+    }
+
+    fn lock_unique(
+        &self,
+        txn: &mut Transaction,
+        index: usize,
+        prefix: &[u8],
+        flags: WriteFlags,
+    ) -> Result<()> {
+        if !flags.no_locks {
+            let tree = self.tree_no(index);
+            txn.lock(&self.table, tree, prefix, RowMode::X, OnLocked::Wait)?;
+        }
+        Ok(())
+    }
+
+    /// Locks the unique part of a secondary key; false when a row has it (RW2).
+    fn claim_unique(
+        &mut self,
+        txn: &mut Transaction,
+        index: usize,
+        prefix: &[u8],
+        flags: WriteFlags,
+    ) -> Result<bool> {
+        self.lock_unique(txn, index, prefix, flags)?;
+        if flags.skip_unique {
+            return Ok(true);
+        }
+        let tree = self.table.tree(self.tree_no(index));
+        if !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice() {
+            // Nothing committed is that large; own writes still count.
+            if txn.writes.buffer(tree.id()).is_none() {
+                return Ok(true);
+            }
+        }
+        // Committed entries with this prefix that we did not delete ourselves.
+        let mut cursor = tree.cursor(SEQ_MAX, Bounds::prefix(prefix));
+        let mut valid = cursor.first()?;
+        while valid {
+            let own = txn.writes.buffer(tree.id());
+            match own.and_then(|own| own.find(cursor.key(), SEQ_MAX)) {
+                Some(e) if e.kind == EntryKind::Delete => valid = cursor.next()?,
+                _ => return Ok(false),
+            }
+        }
+        // Own entries.
+        let Some(own) = txn.writes.buffer(tree.id()) else { return Ok(true) };
+        let mut position = frond_buffer::Cursor::new();
+        let mut entry = position.seek(own, Bound::Included(prefix));
+        while let Some(e) = entry.filter(|e| e.key.starts_with(prefix)) {
+            if e.kind == EntryKind::Put {
+                return Ok(false);
+            }
+            let key = e.key.to_vec();
+            entry = position.seek(own, Bound::Excluded(&key));
+        }
+        Ok(true)
+    }
+}

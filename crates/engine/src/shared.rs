@@ -1,0 +1,83 @@
+//! What table stores and the engine share: the machine, the log, the page cache and the budget.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result, TableId};
+use frond_cache::{Budget, PageCache};
+use frond_run::Page;
+use frond_space::TableFileOptions;
+use frond_vfs::Vfs;
+use frond_wal::Wal;
+use parking_lot::Mutex;
+
+use crate::options::Options;
+
+/// Handles that live as long as the database is open.
+pub struct Shared {
+    pub vfs: Arc<dyn Vfs>,
+    pub wal: Wal,
+    pub cache: PageCache<Page>,
+    pub budget: Arc<Budget>,
+    /// Random number of this database, repeated in every file.
+    pub database: u64,
+    pub direct_io: bool,
+    pub read_only: bool,
+    poisoned: AtomicBool,
+    first_failure: Mutex<Option<Error>>,
+}
+
+impl Shared {
+    pub fn new(vfs: Arc<dyn Vfs>, wal: Wal, database: u64, options: &Options) -> Shared {
+        let bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
+        let budget = Arc::new(Budget::new(bytes));
+        Shared {
+            vfs,
+            wal,
+            cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
+            budget,
+            database,
+            direct_io: options.direct_io,
+            read_only: options.read_only,
+            poisoned: AtomicBool::new(false),
+            first_failure: Mutex::new(None),
+        }
+    }
+
+    pub fn file_options(&self, table: TableId) -> TableFileOptions {
+        TableFileOptions {
+            database: self.database,
+            table,
+            direct: self.direct_io,
+            read_only: self.read_only,
+        }
+    }
+
+    /// A sync failed: nothing is known about what was written, so nothing more may be acknowledged. Keeps
+    /// the first failure and returns it.
+    pub fn poison(&self, failure: Error) -> Error {
+        let mut first = self.first_failure.lock();
+        if first.is_none() {
+            *first = Some(failure.duplicate());
+            self.wal.poison(&failure);
+            self.poisoned.store(true, Ordering::Release);
+        }
+        failure
+    }
+
+    /// The error that every commit gets after a failed write or sync.
+    pub fn check_poison(&self) -> Result<()> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let first = self.first_failure.lock();
+        let why = first.as_ref().map_or_else(String::new, |e| e.message().to_owned());
+        Err(Error::new(
+            ErrorKind::Poisoned,
+            format!("no commit is accepted after a failed write ({why}); restart to recover"),
+        ))
+    }
+}
+
+/// Shards of the page cache: enough that threads on a large machine seldom meet.
+const CACHE_SHARDS: usize = 64;

@@ -1,0 +1,121 @@
+//! What the engine tells about itself: counters by name, and a report for people.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+use frond_cache::Part;
+
+use crate::engine::Engine;
+
+/// Counters by name; the names are stable.
+pub type Status = Vec<(&'static str, u64)>;
+
+impl Engine {
+    /// All counters. Cheap enough to be polled each second.
+    pub fn status(&self) -> Status {
+        let core = self.core();
+        let shared = &core.shared;
+        let (wal, cache, work) = (shared.wal.status(), shared.cache.stats(), core.work.status());
+        let locks = core.locks.stats();
+        let budget = &shared.budget;
+        let part = |p| budget.used_by(p) as u64;
+        vec![
+            ("commits", core.counters.commits.load(Relaxed)),
+            ("entries_committed", core.counters.entries_committed.load(Relaxed)),
+            ("tables", core.names.read().len() as u64),
+            ("tables_open", core.tables.read().len() as u64),
+            ("snapshots", core.snapshots.count() as u64),
+            ("log_bytes_appended", wal.bytes_appended),
+            ("log_bytes_written", wal.bytes_written),
+            ("log_bytes_kept", wal.end - wal.kept_from),
+            ("log_syncs", wal.syncs),
+            ("log_sync_micros", wal.sync_time.as_micros() as u64),
+            ("log_sync_micros_max", wal.longest_sync.as_micros() as u64),
+            ("log_segments", wal.segments as u64),
+            ("cache_bytes_limit", budget.limit() as u64),
+            ("cache_bytes_used", budget.used() as u64),
+            ("page_cache_bytes", part(Part::PageCache)),
+            ("page_cache_pages", cache.pages as u64),
+            ("page_cache_hits", cache.hits),
+            ("page_cache_misses", cache.misses),
+            ("page_cache_evicted", cache.evicted),
+            ("run_index_bytes", part(Part::RunIndexes)),
+            ("write_buffer_bytes", work.buffered),
+            ("write_buffer_limit", work.write_limit),
+            ("merge_debt_bytes", work.debt),
+            ("merge_debt_limit", work.debt_limit),
+            ("drain_bytes_per_second", work.drain_rate),
+            ("writers_delayed_micros", work.delayed_micros),
+            ("disk_full", u64::from(work.disk_full)),
+            ("freezes", core.counters.freezes.load(Relaxed)),
+            ("jobs", core.counters.jobs.load(Relaxed)),
+            ("job_failures", core.counters.job_failures.load(Relaxed)),
+            ("images", core.counters.images.load(Relaxed)),
+            ("lock_bytes", core.locks.memory_bytes() as u64),
+            ("lock_waits", locks.waits),
+            ("lock_timeouts", locks.timeouts),
+            ("deadlocks", locks.deadlocks),
+        ]
+    }
+
+    /// A report for people, as `SHOW ENGINE FROND STATUS` shows it.
+    pub fn status_text(&self) -> String {
+        let mut out = String::with_capacity(4096);
+        let core = self.core();
+        // Writing to a string cannot fail.
+        let _ = self.write_report(&mut out);
+        if let Some(deadlock) = core.locks.last_deadlock() {
+            out.push_str("\nLATEST DEADLOCK\n---------------\n");
+            out.push_str(&deadlock.to_string());
+            out.push('\n');
+        }
+        out
+    }
+
+    fn write_report(&self, out: &mut String) -> std::fmt::Result {
+        let core = self.core();
+        writeln!(out, "COUNTERS\n--------")?;
+        for (name, value) in self.status() {
+            writeln!(out, "{name:<28} {value}")?;
+        }
+        writeln!(out, "\nLOCK WAITS\n----------")?;
+        let waits = core.locks.waits();
+        if waits.is_empty() {
+            writeln!(out, "none")?;
+        }
+        for wait in waits.iter().take(100) {
+            let blockers: Vec<String> = wait.blockers.iter().map(|b| b.0.to_string()).collect();
+            writeln!(
+                out,
+                "transaction {} waits for {:?} on tree {}, behind {}",
+                wait.waiter.0,
+                wait.mode,
+                wait.tree,
+                blockers.join(", ")
+            )?;
+        }
+        writeln!(out, "\nTREES\n-----")?;
+        writeln!(
+            out,
+            "{:<40} {:>5} {:>12} {:>14} {:>14} {:>6} {:>7} {:>6} {:>14}",
+            "table", "index", "entries", "stored bytes", "logical bytes", "runs", "leaves",
+            "height", "buffered bytes"
+        )?;
+        let mut tables: Vec<_> = core.tables.read().values().cloned().collect();
+        tables.sort_by_key(|t| t.id());
+        for table in tables.iter().take(200) {
+            let def = table.def();
+            let name = if def.name.is_empty() { "(catalog)" } else { &def.name };
+            for tree in table.trees() {
+                let s = tree.stats();
+                writeln!(
+                    out,
+                    "{:<40} {:>5} {:>12} {:>14} {:>14} {:>6} {:>7} {:>6} {:>14}",
+                    name, tree.id().index, s.entries, s.run_bytes, s.logical_bytes, s.runs,
+                    s.leaves, s.height, tree.buffered_bytes()
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

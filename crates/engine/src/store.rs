@@ -1,0 +1,225 @@
+//! Where the trees of one table keep their runs: the table's file, read through the page cache.
+//!
+//! The file is created when the first run is written; a table whose rows still fit in write buffers
+//! has none.
+//!
+//! Invariants:
+//!
+//! The LSN of an edit is the end of its log record, everywhere.
+//!
+//! - ST1. A trunk edit is appended to the log and published under `edits`, so that the order of edits in
+//!   the log is the order in which they took effect, and an image taken under `edits` holds exactly the
+//!   edits whose records end at or before its LSN.
+//! - ST2. A retired block's extent is reused only after the edit that removed it is durable in the log:
+//!   otherwise a crash could bring back a trunk that names overwritten bytes.
+//! - ST3. `dirty_from` is at or below the start of the first log record that touched this table since its
+//!   newest image, or `CLEAN`. It is lowered before the record is appended, under the mutex that orders
+//!   the append (commit mutex or `edits`), and cleared under both; so whoever reads the log's end first
+//!   and `dirty_from` then misses no record below that end.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use frond_base::{BlockId, Error, Lsn, Result, TableId, TreeId};
+use frond_cache::{Part, PageKey};
+use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
+use frond_space::TableFile;
+use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
+use parking_lot::Mutex;
+
+use crate::readahead::Readahead;
+use crate::record::{edit_record, KIND_EDIT};
+use crate::shared::Shared;
+
+/// `dirty_from` of a table that no record touched since its newest image.
+pub const CLEAN: Lsn = u64::MAX;
+
+/// The name of a table's file.
+pub fn file_name(table: TableId) -> String {
+    format!("{table}.frd")
+}
+
+/// Run storage of one table.
+pub struct TableStore {
+    shared: Arc<Shared>,
+    id: TableId,
+    name: String,
+    file: OnceLock<TableFile>,
+    creating: Mutex<()>,
+    edits: Mutex<()>,
+    dirty_from: AtomicU64,
+    readahead: Readahead,
+    /// Bytes of the run indexes in memory, by block: charged to the budget while the run is in use.
+    indexes: Mutex<HashMap<BlockId, usize>>,
+}
+
+impl TableStore {
+    pub(crate) fn new(shared: Arc<Shared>, id: TableId) -> TableStore {
+        TableStore {
+            shared,
+            id,
+            name: file_name(id),
+            file: OnceLock::new(),
+            creating: Mutex::new(()),
+            edits: Mutex::new(()),
+            dirty_from: AtomicU64::new(CLEAN),
+            readahead: Readahead::default(),
+            indexes: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Recovery hands over the file it found.
+    pub(crate) fn set_file(&self, file: TableFile) {
+        assert!(self.file.set(file).is_ok(), "a table has one file");
+    }
+
+    pub fn file_name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn existing_file(&self) -> Option<&TableFile> {
+        self.file.get()
+    }
+
+    /// The table's file, created now when it does not exist yet.
+    pub(crate) fn file(&self) -> Result<&TableFile> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let _one = self.creating.lock();
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let s = &self.shared;
+        let file =
+            TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.end())?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Held while an edit is logged and published, and while an image is taken (ST1).
+    pub(crate) fn edits(&self) -> &Mutex<()> {
+        &self.edits
+    }
+
+    pub(crate) fn dirty_from(&self) -> Lsn {
+        self.dirty_from.load(Ordering::Acquire)
+    }
+
+    /// A record that will start at or after `lsn` touches this table (ST3).
+    pub(crate) fn touched(&self, lsn: Lsn) {
+        self.dirty_from.fetch_min(lsn, Ordering::AcqRel);
+    }
+
+    /// An image holds everything so far; the caller holds both mutexes (ST3).
+    pub(crate) fn imaged(&self) {
+        self.dirty_from.store(CLEAN, Ordering::Release);
+    }
+
+    /// Lets the allocator reuse what is durably free (ST2).
+    pub(crate) fn reclaim(&self) {
+        if let Some(file) = self.file.get() {
+            file.release(self.shared.wal.durable());
+        }
+    }
+
+    /// Nobody reads the block any more.
+    fn let_go(&self, block: BlockId) {
+        self.readahead.forget(block);
+        if let Some(bytes) = self.indexes.lock().remove(&block) {
+            self.shared.budget.sub(Part::RunIndexes, bytes);
+        }
+    }
+
+    fn missing(&self) -> Error {
+        Error::corruption(&self.name, "the file is missing but the catalog names runs in it")
+    }
+
+    fn load_page(&self, run: &Run, page: u32, access: Access) -> Result<Page> {
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let index = self.index(run)?;
+        let (offset, len) = index.page_range(page);
+        let bytes = match access {
+            Access::Point => file.read(run.meta.block(), offset, len as usize)?,
+            Access::Scan | Access::Merge => {
+                self.readahead.read(file, &run.meta, offset, len as usize)?
+            }
+        };
+        Page::parse(bytes, &run.meta, page, &self.name)
+    }
+}
+
+impl PageSource for TableStore {
+    fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+        let key = PageKey { table: self.id, block: run.meta.block(), page };
+        if let Some(hit) = self.shared.cache.get(&key, access) {
+            return Ok(hit);
+        }
+        let loaded = Arc::new(self.load_page(run, page, access)?);
+        Ok(self.shared.cache.insert(key, loaded, access))
+    }
+
+    fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
+        run.index_or_load(|| {
+            let file = self.file.get().ok_or_else(|| self.missing())?;
+            let tail = &run.meta.index;
+            let bytes = file.read(run.meta.block(), tail.offset, tail.len as usize)?;
+            let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
+            let bytes = index.memory_bytes();
+            if self.indexes.lock().insert(run.meta.block(), bytes).is_none() {
+                self.shared.budget.add(Part::RunIndexes, bytes);
+            }
+            Ok(index)
+        })
+    }
+}
+
+impl RunStore for TableStore {
+    fn next_block(&self) -> BlockId {
+        match self.file() {
+            Ok(file) => file.next_block(),
+            // The write that follows reports why the file cannot be created.
+            Err(_) => BlockId::MAX,
+        }
+    }
+
+    fn write_run(&self, run: &BuiltRun) -> Result<Extent> {
+        let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
+        Ok(Extent { offset: extent.offset, len: extent.len })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file()?.sync().map_err(|e| self.shared.poison(e))
+    }
+
+    fn discard(&self, block: BlockId) {
+        self.let_go(block);
+        if let Some(file) = self.file.get() {
+            file.discard(block);
+        }
+    }
+
+    fn retire(&self, block: BlockId, lsn: Lsn) {
+        self.let_go(block);
+        if let Some(file) = self.file.get() {
+            file.free(block, lsn);
+        }
+    }
+}
+
+impl EditLog for TableStore {
+    fn log_edit(
+        &self,
+        tree: TreeId,
+        edit: &TrunkEdit,
+        publish: &mut dyn FnMut(Lsn),
+    ) -> Result<()> {
+        let mut payload = edit_record(tree);
+        edit.encode(&mut payload);
+        let _order = self.edits.lock();
+        self.touched(self.shared.wal.end());
+        let at = self.shared.wal.append(KIND_EDIT, &payload)?;
+        publish(at.end);
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! An open table: its definition, trees, file and counters.
+//!
+//! Invariants:
+//!
+//! - T1. Counters only grow (but for `set_auto_increment`, which logs a record of its own kind), so replay
+//!   takes the largest that any record carries, whatever order commits reached the log in.
+//! - T2. A value is logged, by the record of its user or by one of its own when the transaction rolls back,
+//!   before the next transaction's record can be durable without it.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use frond_base::{IndexNo, Lsn, TableId, TreeId};
+use frond_run::{KeyShape, RunFormat};
+use frond_tree::{Tree, TreeOptions};
+
+use crate::catalog::{IndexDef, TableDef};
+use crate::image::TableImage;
+use crate::record::CounterRecord;
+use crate::store::{TableStore, CLEAN};
+
+/// An open table. Shared by every transaction that uses it.
+pub struct Table {
+    id: TableId,
+    def: ArcSwap<TableDef>,
+    trees: Vec<Tree>,
+    store: Arc<TableStore>,
+    counters: Counters,
+    dropped: AtomicBool,
+    /// In the list of tables that background work looks at.
+    listed: AtomicBool,
+}
+
+/// Sizes of a table, in bytes, and its committed rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableStatistics {
+    pub rows: u64,
+    /// Uncompressed, primary index.
+    pub data_bytes: u64,
+    /// Uncompressed, the other indexes.
+    pub index_bytes: u64,
+    pub file_bytes: u64,
+    /// Holes in the file.
+    pub free_bytes: u64,
+}
+
+/// Numbers a table hands out or keeps, current in memory.
+pub struct Counters {
+    pub rows: AtomicI64,
+    /// Next unused AUTO_INCREMENT value.
+    pub auto_increment: AtomicU64,
+    /// Next unused hidden row id.
+    pub row_id: AtomicU64,
+    /// Some value was handed out since counters were last logged.
+    pub unlogged: AtomicBool,
+}
+
+impl Table {
+    pub(crate) fn new(
+        def: TableDef,
+        trees: Vec<Tree>,
+        store: Arc<TableStore>,
+        counters: &CounterRecord,
+    ) -> Table {
+        assert_eq!(def.indexes.len(), trees.len());
+        Table {
+            id: def.id,
+            def: ArcSwap::from_pointee(def),
+            trees,
+            store,
+            counters: Counters {
+                rows: AtomicI64::new(counters.rows_delta),
+                auto_increment: AtomicU64::new(counters.auto_increment),
+                row_id: AtomicU64::new(counters.row_id),
+                unlogged: AtomicBool::new(false),
+            },
+            dropped: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+        }
+    }
+
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    pub fn def(&self) -> Arc<TableDef> {
+        self.def.load_full()
+    }
+
+    pub(crate) fn set_def(&self, def: TableDef) {
+        assert_eq!(def.id, self.id);
+        self.def.store(Arc::new(def));
+    }
+
+    pub fn trees(&self) -> &[Tree] {
+        &self.trees
+    }
+
+    /// The tree of index `index`; panics when the table has no such index.
+    pub fn tree(&self, index: IndexNo) -> &Tree {
+        &self.trees[usize::from(index)]
+    }
+
+    pub(crate) fn store(&self) -> &Arc<TableStore> {
+        &self.store
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Committed rows; never below zero for a reader that races with a commit.
+    pub fn rows(&self) -> u64 {
+        self.counters.rows.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_listed(&self, listed: bool) {
+        self.listed.store(listed, Ordering::Release);
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// The oldest log position that recovery of this table needs, or `None`.
+    pub fn needed_from(&self) -> Option<Lsn> {
+        let dirty = self.store.dirty_from();
+        let trees = self.trees.iter().filter_map(Tree::oldest_needed).min().unwrap_or(CLEAN);
+        match dirty.min(trees) {
+            CLEAN => None,
+            lsn => Some(lsn),
+        }
+    }
+
+    /// The counters as a record logs them.
+    pub(crate) fn counter_record(&self, rows_delta: i64) -> CounterRecord {
+        self.counters.unlogged.store(false, Ordering::Relaxed);
+        CounterRecord {
+            table: self.id,
+            rows_delta,
+            auto_increment: self.counters.auto_increment.load(Ordering::Relaxed),
+            row_id: self.counters.row_id.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Under the commit mutex and the edit mutex: a consistent image.
+    pub(crate) fn image(&self) -> TableImage {
+        TableImage {
+            rows: self.counters.rows.load(Ordering::Relaxed),
+            auto_increment: self.counters.auto_increment.load(Ordering::Relaxed),
+            row_id: self.counters.row_id.load(Ordering::Relaxed),
+            trees: self.trees.iter().map(|t| t.image().bytes).collect(),
+        }
+    }
+
+    /// The next AUTO_INCREMENT value.
+    pub fn auto_increment(&self) -> u64 {
+        self.counters.auto_increment.load(Ordering::Relaxed)
+    }
+
+    /// Sizes and counts, from metadata in memory.
+    pub fn statistics(&self) -> TableStatistics {
+        let logical = |t: &Tree| {
+            let s = t.stats();
+            s.logical_bytes + t.buffered_bytes()
+        };
+        let file = self.store.existing_file().map(|f| f.stats());
+        TableStatistics {
+            rows: self.rows(),
+            data_bytes: self.trees.first().map_or(0, logical),
+            index_bytes: self.trees.iter().skip(1).map(logical).sum(),
+            file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
+            free_bytes: file.as_ref().map_or(0, |f| f.hole_bytes),
+        }
+    }
+
+    /// Replay: takes over the counters of a record; `set` lets values fall.
+    pub(crate) fn recover_counters(&self, c: &CounterRecord, set: bool) {
+        let mine = &self.counters;
+        mine.rows.fetch_add(c.rows_delta, Ordering::Relaxed);
+        if set {
+            mine.auto_increment.store(c.auto_increment, Ordering::Relaxed);
+            mine.row_id.store(c.row_id, Ordering::Relaxed);
+        } else {
+            mine.auto_increment.fetch_max(c.auto_increment, Ordering::Relaxed);
+            mine.row_id.fetch_max(c.row_id, Ordering::Relaxed);
+        }
+    }
+
+    /// Reserves up to `wanted` consecutive values of the series `offset + n * increment` and returns the
+    /// first and how many. `None` when the 64-bit range is used up.
+    pub fn reserve_auto_increment(
+        &self,
+        offset: u64,
+        increment: u64,
+        wanted: u64,
+    ) -> Option<(u64, u64)> {
+        let increment = increment.max(1);
+        // As MariaDB: an offset larger than the increment is ignored.
+        let offset = if offset > increment { 1 } else { offset.max(1) };
+        let wanted = wanted.max(1);
+        let counter = &self.counters.auto_increment;
+        let mut next = counter.load(Ordering::Relaxed);
+        loop {
+            let base = next.max(1);
+            let first = if base <= offset {
+                offset
+            } else {
+                let steps = (base - offset).div_ceil(increment);
+                offset.checked_add(steps.checked_mul(increment)?)?
+            };
+            let after = first
+                .checked_add((wanted - 1).checked_mul(increment)?)
+                .and_then(|last| last.checked_add(1))?;
+            match counter.compare_exchange_weak(next, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.counters.unlogged.store(true, Ordering::Relaxed);
+                    return Some((first, wanted));
+                }
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    /// A row was given the value `used` by its writer: later ones exceed it.
+    pub fn auto_increment_used(&self, used: u64) {
+        let next = used.saturating_add(1);
+        if self.counters.auto_increment.fetch_max(next, Ordering::Relaxed) < next {
+            self.counters.unlogged.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A fresh hidden row id.
+    pub fn next_row_id(&self) -> u64 {
+        self.counters.unlogged.store(true, Ordering::Relaxed);
+        self.counters.row_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "table {} '{}'", self.id, self.def().name)
+    }
+}
+
+/// How the tree of one index stores its runs.
+pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
+    let format = RunFormat {
+        page_bytes: index.page_bytes,
+        compression: index.compression,
+        key_shape: KeyShape::fixed(&index.key_shape),
+        filter: index.filter,
+    };
+    let upper = RunFormat { filter: false, ..format };
+    let mut options = TreeOptions::new(upper, format);
+    options.leaf_bytes = leaf_bytes;
+    options
+}
+
+pub(crate) fn tree_id(table: TableId, index: usize) -> TreeId {
+    TreeId { table, index: IndexNo::try_from(index).expect("at most 64 indexes") }
+}

@@ -1,0 +1,407 @@
+//! A transaction: a snapshot to read from, locks, and a private write set until commit.
+//!
+//! Invariants:
+//!
+//! - X1. Nothing of a transaction reaches a tree or the log before commit (no steal). Rolling back is
+//!   dropping the write set, at any size.
+//! - X2. A key is written only while its lock is held exclusively; locks are released after the commit is
+//!   published. So for one key, versions reach the tree in commit order.
+//! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
+//!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
+//!
+//! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
+//! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Lsn, Result, Seq, SEQ_MAX};
+use frond_txn::{Granted, Locker, OwnerHandle, RowMode, Snapshot, TreeMode, TxnId, Wait, WriteSet};
+
+use crate::core::Core;
+use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::table::Table;
+
+/// What a transaction's reads see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// Each statement sees what was committed when it began.
+    ReadCommitted,
+    /// The transaction sees what was committed at its first read.
+    Snapshot,
+}
+
+/// How a transaction behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct TxnOptions {
+    pub isolation: Isolation,
+    /// How long a lock is waited for; zero does not wait.
+    pub lock_timeout: Duration,
+    /// Writes may overwrite rows changed after the snapshot, as InnoDB's REPEATABLE READ does.
+    pub latest_writes: bool,
+}
+
+impl Default for TxnOptions {
+    fn default() -> Self {
+        TxnOptions {
+            isolation: Isolation::Snapshot,
+            lock_timeout: Duration::from_secs(50),
+            latest_writes: false,
+        }
+    }
+}
+
+/// What to do when a lock is held by somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnLocked {
+    /// Wait up to the transaction's timeout.
+    Wait,
+    /// Fail with [`ErrorKind::LockNoWait`].
+    Fail,
+}
+
+/// A running transaction. Dropping it rolls back.
+pub struct Transaction {
+    core: Arc<Core>,
+    options: TxnOptions,
+    locker: Locker,
+    snapshot: Option<Snapshot>,
+    pub(crate) writes: WriteSet,
+    /// Tables written to, for counters and commit.
+    tables: Vec<Arc<Table>>,
+}
+
+impl Transaction {
+    pub(crate) fn new(core: Arc<Core>, id: TxnId, options: TxnOptions) -> Transaction {
+        let locker = core.locks.locker(id);
+        Transaction {
+            core,
+            options,
+            locker,
+            snapshot: None,
+            writes: WriteSet::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.locker.id().0
+    }
+
+    pub fn options(&self) -> &TxnOptions {
+        &self.options
+    }
+
+    pub fn set_lock_timeout(&mut self, timeout: Duration) {
+        self.options.lock_timeout = timeout;
+    }
+
+    /// Interrupts this transaction's waits from another thread.
+    pub fn handle(&self) -> OwnerHandle {
+        self.locker.handle()
+    }
+
+    /// Number of changes made and not rolled back.
+    pub fn changes(&self) -> u64 {
+        self.writes.entries() as u64
+    }
+
+    // ---- snapshots ----
+
+    /// Takes the snapshot now if there is none; returns its sequence.
+    pub fn snapshot(&mut self) -> Seq {
+        match &self.snapshot {
+            Some(s) => s.at(),
+            None => self.snapshot.insert(self.core.new_snapshot()).at(),
+        }
+    }
+
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// A statement ended: with READ COMMITTED the next read takes a new snapshot.
+    pub fn end_statement(&mut self) {
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.snapshot = None;
+        }
+    }
+
+    /// The sequence at which a read happens: the snapshot's, or everything committed for a locking read.
+    pub(crate) fn read_at(&mut self, locking: bool) -> Seq {
+        if locking {
+            SEQ_MAX
+        } else {
+            self.snapshot()
+        }
+    }
+
+    // ---- locks ----
+
+    fn wait(&self, on_locked: OnLocked) -> Wait {
+        match on_locked {
+            OnLocked::Wait if self.options.lock_timeout.is_zero() => Wait::NoWait,
+            OnLocked::Wait => Wait::Block(self.options.lock_timeout),
+            OnLocked::Fail => Wait::NoWait,
+        }
+    }
+
+    /// Locks `key` of index `index`, escalating to the whole tree when this transaction holds very many
+    /// locks on it.
+    pub fn lock(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        mode: RowMode,
+        on_locked: OnLocked,
+    ) -> Result<Granted> {
+        let tree = table.tree(index).id();
+        let wait = self.wait(on_locked);
+        if self.locker.should_escalate(tree) {
+            self.locker.escalate(tree, mode);
+        }
+        match self.locker.lock(tree, key, mode, wait) {
+            Err(e) if e.kind() == ErrorKind::LockTableFull => {
+                // Trade the row locks for one lock on the tree, if nobody else is in the way.
+                if !self.locker.escalate(tree, mode) {
+                    return Err(e);
+                }
+                self.locker.lock(tree, key, mode, wait)
+            }
+            other => other,
+        }
+    }
+
+    /// Locks a whole table (its primary tree), as LOCK TABLES inside a transaction does.
+    pub fn lock_table(&mut self, table: &Table, mode: TreeMode) -> Result<Granted> {
+        let wait = self.wait(OnLocked::Wait);
+        self.locker.lock_tree(table.tree(0).id(), mode, wait)
+    }
+
+    pub fn lock_mark(&self) -> frond_txn::LockMark {
+        self.locker.mark()
+    }
+
+    /// Gives back locks taken since `mark`: the row did not match after all.
+    pub fn unlock_since(&mut self, mark: frond_txn::LockMark) {
+        self.locker.release_since(mark);
+    }
+
+    /// X3: fails when the newest committed version of `key` is younger than the snapshot. The caller holds
+    /// the lock.
+    pub fn check_conflict(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        if self.options.isolation != Isolation::Snapshot || self.options.latest_writes {
+            return Ok(());
+        }
+        match table.tree(index).newest_seq(key)? {
+            Some(seq) if seq > snapshot.at() => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "a row of table '{}' was changed by another transaction after this one took its \
+                     snapshot; roll back and run it again",
+                    table.def().name
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    // ---- reads ----
+
+    /// The value of `key` at `at`, own writes first. `value` is replaced.
+    pub(crate) fn read(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        at: Seq,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.open(table)?;
+        let tree = table.tree(index);
+        if let Some(own) = self.writes.buffer(tree.id()) {
+            if let Some(entry) = own.find(key, SEQ_MAX) {
+                value.clear();
+                value.extend_from_slice(entry.value);
+                return Ok(entry.kind == EntryKind::Put);
+            }
+        }
+        Ok(tree.get(key, at, value)?.is_some())
+    }
+
+    /// The value of `key` as this transaction's snapshot (and own writes) have it.
+    pub fn get(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let at = self.read_at(false);
+        self.read(table, index, key, at, value)
+    }
+
+    /// Locks `key` and reads its newest version.
+    pub fn get_locked(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        mode: RowMode,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.lock(table, index, key, mode, OnLocked::Wait)?;
+        self.check_conflict(table, index, key)?;
+        self.read(table, index, key, SEQ_MAX, value)
+    }
+
+    fn open(&self, table: &Table) -> Result<()> {
+        if table.is_dropped() {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                format!("table '{}' was dropped", table.def().name),
+            ));
+        }
+        Ok(())
+    }
+
+    // ---- writes ----
+
+    /// Notes that this transaction writes to `table`; returns an error when it may not.
+    pub(crate) fn writes_to(&mut self, table: &Arc<Table>) -> Result<()> {
+        if self.tables.last().is_some_and(|t| Arc::ptr_eq(t, table)) {
+            return Ok(());
+        }
+        self.open(table)?;
+        self.core.may_write()?;
+        if !self.tables.iter().any(|t| Arc::ptr_eq(t, table)) {
+            self.tables.push(table.clone());
+        } else {
+            // Keep the table in use last: the common check above stays one comparison.
+            self.tables.retain(|t| !Arc::ptr_eq(t, table));
+            self.tables.push(table.clone());
+        }
+        Ok(())
+    }
+
+    /// Records a put. The caller holds the lock (X2) or owns the key otherwise (a secondary entry belongs
+    /// to the row whose primary key is locked).
+    pub(crate) fn put_unlocked(
+        &mut self,
+        table: &Arc<Table>,
+        index: IndexNo,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        check_sizes(key, value)?;
+        self.writes.put(table.tree(index).id(), key, value);
+        Ok(())
+    }
+
+    pub(crate) fn delete_unlocked(&mut self, table: &Arc<Table>, index: IndexNo, key: &[u8]) {
+        self.writes.delete(table.tree(index).id(), key);
+    }
+
+    /// Sets `key` to `value` in a table of plain keys and values. With `must_be_new`, a present key is
+    /// [`ErrorKind::DuplicateKey`].
+    pub fn put(
+        &mut self,
+        table: &Arc<Table>,
+        key: &[u8],
+        value: &[u8],
+        must_be_new: bool,
+    ) -> Result<()> {
+        check_sizes(key, value)?;
+        self.writes_to(table)?;
+        self.lock(table, 0, key, RowMode::X, OnLocked::Wait)?;
+        self.check_conflict(table, 0, key)?;
+        let mut old = Vec::new();
+        let present = self.read(table, 0, key, SEQ_MAX, &mut old)?;
+        if present && must_be_new {
+            return Err(Error::new(
+                ErrorKind::DuplicateKey,
+                format!("table '{}' has an entry of that key", table.def().name),
+            ));
+        }
+        self.put_unlocked(table, 0, key, value)?;
+        if !present {
+            self.writes.add_rows(table.id(), 1);
+        }
+        Ok(())
+    }
+
+    /// Removes `key` from a table of plain keys and values; says whether it was there.
+    pub fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
+        check_sizes(key, &[])?;
+        self.writes_to(table)?;
+        self.lock(table, 0, key, RowMode::X, OnLocked::Wait)?;
+        self.check_conflict(table, 0, key)?;
+        let mut old = Vec::new();
+        let present = self.read(table, 0, key, SEQ_MAX, &mut old)?;
+        if present {
+            self.delete_unlocked(table, 0, key);
+            self.writes.add_rows(table.id(), -1);
+        }
+        Ok(present)
+    }
+
+    // ---- end ----
+
+    /// A position to return to; valid until rolled back past.
+    pub fn savepoint(&mut self) -> u64 {
+        self.writes.savepoint()
+    }
+
+    /// Undoes every write made after `savepoint`. Locks stay, as in InnoDB.
+    pub fn rollback_to(&mut self, savepoint: u64) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    /// Commits: acknowledged according to the durability mode. Returns the LSN at which the commit record
+    /// ends, or `None` when nothing was written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] and [`ErrorKind::TooBig`] before anything is logged: the transaction is
+    /// rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
+    /// the next recovery.
+    pub fn commit(mut self) -> Result<Option<Lsn>> {
+        self.snapshot = None;
+        let end = self.core.clone().commit(&mut self.writes, &self.tables)?;
+        self.locker.release_all();
+        if let Some(end) = end {
+            self.core.acknowledge(end)?;
+        }
+        Ok(end)
+    }
+
+    /// Rolls back: cannot fail.
+    pub fn rollback(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // Values handed out stay used (T2); a lost record only makes them available again after a crash.
+        self.core.log_unlogged_counters(&self.tables);
+    }
+}
+
+/// Refuses keys and values beyond the documented limits.
+pub(crate) fn check_sizes(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::TooBig,
+            format!("a key of {} bytes: keys have 1 to {KEY_BYTES_MAX} bytes", key.len()),
+        ));
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::new(
+            ErrorKind::TooBig,
+            format!("a row of {} bytes: rows have up to {VALUE_BYTES_MAX} bytes", value.len()),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! What survives, and what is refused at open. Crashes at every point are the simulator's.
+
+use std::sync::Arc;
+
+use frond_engine::{Engine, ErrorKind, Options};
+use frond_vfs::{OpenHow, Vfs};
+
+use crate::support::*;
+
+#[test]
+fn committed_work_survives_a_reopen_without_a_clean_close() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    for n in 0..500 {
+        put(&engine, &t, &key(n), b"v");
+    }
+    let mut open_txn = begin(&engine);
+    open_txn.put(&t, b"uncommitted", b"v", false).unwrap();
+    // The process is gone: nothing is dropped in order.
+    let snapshot = copy(&vfs);
+    let engine = open(&snapshot);
+    let t = engine.open_table("t").unwrap();
+    assert_eq!(all(&engine, &t).len(), 500);
+    assert_eq!(t.rows(), 500);
+}
+
+fn copy(vfs: &frond_vfs::MemVfs) -> frond_vfs::MemVfs {
+    let to = memory();
+    for name in vfs.list().unwrap() {
+        let _ = to.open(&name, OpenHow::CREATE).unwrap();
+        to.set_contents(&name, vfs.contents(&name).unwrap());
+    }
+    to
+}
+
+#[test]
+fn read_only_engine_changes_nothing_and_refuses_writes() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        for n in 0..2_000 {
+            put(&engine, &t, &key(n), b"v");
+        }
+    }
+    let before: Vec<_> =
+        vfs.list().unwrap().into_iter().map(|n| (n.clone(), vfs.contents(&n).unwrap())).collect();
+    let options = Options { read_only: true, ..small() };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    let t = engine.open_table("t").unwrap();
+    assert_eq!(all(&engine, &t).len(), 2_000);
+    assert!(engine.check_all(&mut |_| {}).is_clean());
+    let mut txn = begin(&engine);
+    assert_eq!(txn.put(&t, b"k", b"", false).unwrap_err().kind(), ErrorKind::Unsupported);
+    drop(txn);
+    drop(engine);
+    let mut after: Vec<_> =
+        vfs.list().unwrap().into_iter().map(|n| (n.clone(), vfs.contents(&n).unwrap())).collect();
+    after.sort();
+    let mut before = before;
+    before.sort();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn foreign_directories_and_newer_formats_are_refused() {
+    let vfs = memory();
+    let _ = vfs.open("somebody.else", OpenHow::CREATE).unwrap();
+    let e = Engine::open(Arc::new(vfs.clone()), small()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    assert!(e.to_string().contains("somebody.else"), "{e}");
+
+    let vfs = memory();
+    drop(open(&vfs));
+    let mut id = vfs.contents("frond.id").unwrap();
+    id[8] = 99;
+    let sum = frond_base::checksum64(&id[..24]);
+    id[24..].copy_from_slice(&sum.to_le_bytes());
+    vfs.set_contents("frond.id", id.clone());
+    let e = Engine::open(Arc::new(vfs.clone()), small()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
+    id[30] ^= 1;
+    vfs.set_contents("frond.id", id);
+    let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+}
+
+#[test]
+fn second_engine_on_the_same_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = on_disk(&dir, Options::default());
+    let vfs = frond_vfs::OsVfs::new(dir.path()).unwrap();
+    let e = Engine::open(Arc::new(vfs), Options::default()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::Busy, "{e}");
+    drop(first);
+    on_disk(&dir, Options::default());
+}
+
+#[test]
+fn option_values_out_of_range_are_named() {
+    for (options, word) in [
+        (Options { cache_bytes: 1, ..small() }, "cache"),
+        (Options { log_segment_bytes: 1, ..small() }, "segment"),
+        (Options { log_capacity_bytes: 1, ..small() }, "capacity"),
+        (Options { background_threads: 1000, ..small() }, "threads"),
+        (Options { lock_bytes: 1, ..small() }, "lock"),
+    ] {
+        let e = Engine::open(Arc::new(memory()), options).err().unwrap();
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument);
+        assert!(e.to_string().contains(word), "{e}");
+    }
+}

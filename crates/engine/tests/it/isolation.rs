@@ -1,0 +1,143 @@
+//! Snapshots, conflicts, locks, savepoints.
+
+use std::time::Duration;
+
+use frond_engine::{ErrorKind, Isolation, TxnOptions};
+
+use crate::support::*;
+
+#[test]
+fn snapshot_does_not_see_later_commits_but_read_committed_does() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"k", b"1");
+    let (mut si, mut rc) = (begin(&engine), read_committed(&engine));
+    assert_eq!(get(&mut si, &t, b"k").unwrap(), b"1");
+    assert_eq!(get(&mut rc, &t, b"k").unwrap(), b"1");
+    put(&engine, &t, b"k", b"2");
+    put(&engine, &t, b"new", b"2");
+    rc.end_statement();
+    assert_eq!(get(&mut si, &t, b"k").unwrap(), b"1");
+    assert_eq!(get(&mut rc, &t, b"k").unwrap(), b"2");
+    assert_eq!(scan(&engine, &mut si, &t).len(), 1);
+    engine.flush_all().unwrap();
+    assert_eq!(get(&mut si, &t, b"k").unwrap(), b"1", "kept through a merge");
+    assert_eq!(scan(&engine, &mut si, &t).len(), 1);
+}
+
+#[test]
+fn first_committer_wins_unless_latest_writes_are_asked_for() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"k", b"1");
+    for latest_writes in [false, true] {
+        let mut txn = engine.begin(TxnOptions { latest_writes, ..TxnOptions::default() });
+        assert!(get(&mut txn, &t, b"k").is_some());
+        put(&engine, &t, b"k", b"other");
+        let outcome = txn.put(&t, b"k", b"mine", false);
+        match latest_writes {
+            true => outcome.unwrap(),
+            false => assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Conflict),
+        }
+    }
+    // Without a snapshot there is nothing to conflict with.
+    let mut txn = begin(&engine);
+    put(&engine, &t, b"k", b"other");
+    txn.put(&t, b"k", b"mine", false).unwrap();
+    txn.commit().unwrap();
+}
+
+#[test]
+fn own_writes_are_seen_in_order_in_both_directions() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    for n in [10, 20, 30, 40] {
+        put(&engine, &t, &key(n), b"old");
+    }
+    engine.flush_all().unwrap();
+    let mut txn = begin(&engine);
+    txn.put(&t, &key(25), b"own", false).unwrap();
+    txn.put(&t, &key(30), b"own", false).unwrap();
+    txn.delete(&t, &key(10)).unwrap();
+    txn.delete(&t, &key(40)).unwrap();
+    txn.put(&t, &key(50), b"own", false).unwrap();
+    let want: Vec<_> = [(20, "old"), (25, "own"), (30, "own"), (50, "own")]
+        .map(|(n, v)| (key(n), v.as_bytes().to_vec()))
+        .into();
+    assert_eq!(scan(&engine, &mut txn, &t), want);
+    let mut cursor = engine.cursor(&mut txn, &t, 0);
+    let mut back = Vec::new();
+    let mut valid = cursor.last(&txn).unwrap();
+    while valid {
+        back.insert(0, (cursor.key().to_vec(), cursor.value().to_vec()));
+        valid = cursor.prev(&txn).unwrap();
+    }
+    assert_eq!(back, want);
+    // Turning round in the middle.
+    assert!(cursor.seek(&txn, &key(25), frond_engine::Seek::Ge).unwrap());
+    assert!(cursor.next(&txn).unwrap());
+    assert_eq!(cursor.key(), key(30));
+    assert!(cursor.prev(&txn).unwrap());
+    assert_eq!(cursor.key(), key(25));
+    assert!(cursor.prev(&txn).unwrap());
+    assert_eq!(cursor.key(), key(20));
+    assert!(!cursor.prev(&txn).unwrap());
+}
+
+#[test]
+fn savepoints_undo_what_came_after_them() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    let mut txn = begin(&engine);
+    txn.put(&t, b"a", b"1", false).unwrap();
+    let mark = txn.savepoint();
+    txn.put(&t, b"a", b"2", false).unwrap();
+    txn.put(&t, b"b", b"2", false).unwrap();
+    txn.rollback_to(mark);
+    assert_eq!(get(&mut txn, &t, b"a").unwrap(), b"1");
+    assert_eq!(get(&mut txn, &t, b"b"), None);
+    txn.put(&t, b"c", b"3", false).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(all(&engine, &t).len(), 2);
+    assert_eq!(t.rows(), 2);
+}
+
+#[test]
+fn held_locks_time_out_for_others_and_end_with_their_owner() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    let mut a = begin(&engine);
+    a.put(&t, b"k", b"a", false).unwrap();
+    let mut b = engine.begin(TxnOptions {
+        lock_timeout: Duration::from_millis(20),
+        isolation: Isolation::ReadCommitted,
+        ..TxnOptions::default()
+    });
+    assert_eq!(b.put(&t, b"k", b"b", false).unwrap_err().kind(), ErrorKind::LockTimeout);
+    b.set_lock_timeout(Duration::ZERO);
+    assert_eq!(b.put(&t, b"k", b"b", false).unwrap_err().kind(), ErrorKind::LockNoWait);
+    a.commit().unwrap();
+    b.put(&t, b"k", b"b", false).unwrap();
+    b.commit().unwrap();
+    assert_eq!(all(&engine, &t)[0].1, b"b");
+}
+
+#[test]
+fn duplicate_insert_waits_for_the_first_and_then_fails() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    let mut a = begin(&engine);
+    a.put(&t, b"k", b"a", true).unwrap();
+    assert_eq!(a.put(&t, b"k", b"again", true).unwrap_err().kind(), ErrorKind::DuplicateKey);
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| {
+            let mut b = begin(&engine);
+            b.put(&t, b"k", b"b", true).unwrap_err().kind()
+        });
+        while engine.status().iter().find(|(n, _)| *n == "lock_waits").unwrap().1 == 0 {
+            std::thread::yield_now();
+        }
+        a.commit().unwrap();
+        assert_eq!(waiter.join().unwrap(), ErrorKind::DuplicateKey);
+    });
+}

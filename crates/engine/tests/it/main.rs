@@ -1,0 +1,7 @@
+//! The engine through its public face.
+
+mod concurrency;
+mod durability;
+mod isolation;
+mod support;
+mod tables;

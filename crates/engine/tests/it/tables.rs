@@ -1,0 +1,151 @@
+//! Definitions, and tables that go through every level of the tree.
+
+use std::collections::BTreeMap;
+
+use frond_engine::ErrorKind;
+
+use crate::support::*;
+
+#[test]
+fn tables_are_created_found_renamed_and_dropped_across_restarts() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        engine.create_table(plain("a")).unwrap();
+        let b = engine.create_table(plain("b")).unwrap();
+        put(&engine, &b, b"k", b"v");
+        engine.rename_table("b", "c").unwrap();
+        assert_eq!(engine.create_table(plain("a")).unwrap_err().kind(), ErrorKind::Exists);
+        engine.drop_table("a").unwrap();
+        assert_eq!(engine.open_table("a").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    let engine = open(&vfs);
+    let names: Vec<String> = engine.tables().iter().map(|t| t.name.clone()).collect();
+    assert_eq!(names, ["c"]);
+    let c = engine.open_table("c").unwrap();
+    assert_eq!(all(&engine, &c), [(b"k".to_vec(), b"v".to_vec())]);
+}
+
+#[test]
+fn truncate_empties_at_once_and_old_handles_say_so() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let old = engine.create_table(plain("t")).unwrap();
+    put(&engine, &old, b"k", b"v");
+    let new = engine.truncate_table("t").unwrap();
+    assert!(all(&engine, &new).is_empty());
+    let mut txn = begin(&engine);
+    let mut value = Vec::new();
+    let e = txn.get(&old, 0, b"k", &mut value).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Closed);
+    drop(txn);
+    drop(engine);
+    let engine = open(&vfs);
+    let t = engine.open_table("t").unwrap();
+    assert!(all(&engine, &t).is_empty());
+}
+
+#[test]
+fn random_work_equals_a_map_through_flushes_merges_and_restarts() {
+    for seed in 0..6 {
+        let vfs = memory();
+        let mut rng = Rng(seed);
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let mut engine = open(&vfs);
+        let mut table = engine.create_table(plain("t")).unwrap();
+        for round in 0..60 {
+            let mut txn = begin(&engine);
+            for _ in 0..rng.below(400) {
+                let k = key(rng.below(5_000));
+                if rng.below(4) == 0 {
+                    let was = txn.delete(&table, &k).unwrap();
+                    assert_eq!(was, model.remove(&k).is_some());
+                } else {
+                    let v = vec![rng.below(256) as u8; rng.below(120) as usize];
+                    txn.put(&table, &k, &v, false).unwrap();
+                    model.insert(k, v);
+                }
+            }
+            txn.commit().unwrap();
+            for _ in 0..rng.below(6) {
+                engine.background_step();
+            }
+            if round % 20 == 7 {
+                engine.flush_all().unwrap();
+            }
+            if round % 20 == 13 {
+                drop(engine);
+                engine = open(&vfs);
+                table = engine.open_table("t").unwrap();
+            }
+            if round % 5 == 0 {
+                let want: Vec<_> = model.clone().into_iter().collect();
+                assert_eq!(all(&engine, &table), want, "seed {seed}, round {round}");
+                assert_eq!(table.rows(), model.len() as u64, "seed {seed}, round {round}");
+            }
+        }
+        let outcome = engine.check_all(&mut |_| {});
+        assert!(outcome.is_clean(), "{:?}", outcome.problems);
+    }
+}
+
+#[test]
+fn flushed_database_needs_no_log() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    for n in 0..3_000 {
+        put(&engine, &table, &key(n), b"some value that takes a few bytes");
+    }
+    engine.flush_all().unwrap();
+    let kept = engine.status().iter().find(|(n, _)| *n == "log_bytes_kept").unwrap().1;
+    assert!(kept < 200 << 10, "{kept} bytes of log are kept");
+    drop(engine);
+    let engine = open(&vfs);
+    let table = engine.open_table("t").unwrap();
+    assert_eq!(all(&engine, &table).len(), 3_000);
+    assert_eq!(table.rows(), 3_000);
+}
+
+#[test]
+fn impossible_keys_and_values_are_refused() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    let mut txn = begin(&engine);
+    for bad in [Vec::new(), vec![1; 3501]] {
+        assert_eq!(txn.put(&table, &bad, b"", false).unwrap_err().kind(), ErrorKind::TooBig);
+    }
+    txn.put(&table, &vec![255; 3500], &vec![7; 3 << 20], false).unwrap();
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    let mut txn = begin(&engine);
+    assert_eq!(get(&mut txn, &table, &vec![255; 3500]).unwrap().len(), 3 << 20);
+}
+
+#[test]
+fn auto_increment_survives_restart_and_rollback() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    assert_eq!(table.reserve_auto_increment(1, 1, 3), Some((1, 3)));
+    let mut txn = begin(&engine);
+    txn.put(&table, b"k", b"", false).unwrap();
+    txn.rollback();
+    engine.sync().unwrap();
+    drop(table);
+    drop(engine);
+    let engine = open(&vfs);
+    let table = engine.open_table("t").unwrap();
+    assert_eq!(table.reserve_auto_increment(1, 1, 1), Some((4, 1)));
+    assert_eq!(table.reserve_auto_increment(5, 10, 2), Some((5, 2)));
+    assert_eq!(table.reserve_auto_increment(5, 10, 1), Some((25, 1)));
+    engine.set_auto_increment(&table, 7).unwrap();
+    engine.sync().unwrap();
+    drop(table);
+    drop(engine);
+    let table = open(&vfs).open_table("t").unwrap();
+    assert_eq!(table.auto_increment(), 7);
+    table.auto_increment_used(u64::MAX - 1);
+    assert_eq!(table.reserve_auto_increment(1, 1, 2), None, "the values are used up");
+}
