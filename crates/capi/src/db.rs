@@ -1,0 +1,185 @@
+//! Opening, closing, settings and status of a database.
+
+use std::ffi::{c_char, c_int, c_void, CString};
+use std::ptr;
+use std::sync::Arc;
+
+use frond_base::{Error, Result};
+use frond_engine::{Durability, Engine, Options};
+use frond_vfs::OsVfs;
+
+use crate::error::{guard, guard_or, invalid, OK};
+use crate::pointers::{handle, put, text};
+
+/// An open database.
+pub struct frond_db {
+    pub engine: Arc<Engine>,
+}
+
+type LogFn = extern "C" fn(ctx: *mut c_void, level: c_int, message: *const c_char);
+
+#[repr(C)]
+pub struct frond_options {
+    struct_size: u32,
+    durability: u32,
+    cache_bytes: u64,
+    log_segment_bytes: u64,
+    log_capacity_bytes: u64,
+    lock_bytes: u64,
+    background_threads: u32,
+    direct_io: u8,
+    read_only: u8,
+    create: u8,
+    reserved: u8,
+    log: Option<LogFn>,
+    log_ctx: *mut c_void,
+}
+
+/// The context pointer of a callback, which the header requires to be usable from any thread.
+struct Context(*mut c_void);
+// SAFETY: the header says that the log function may be called from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+fn or_default(given: u64, default: u64) -> u64 {
+    if given == 0 {
+        default
+    } else {
+        given
+    }
+}
+
+fn options(o: &frond_options) -> Result<Options> {
+    let d = Options::default();
+    let durability = u8::try_from(o.durability).ok().and_then(Durability::from_u8);
+    Ok(Options {
+        cache_bytes: or_default(o.cache_bytes, d.cache_bytes),
+        durability: durability.ok_or_else(|| invalid("durability is not 0, 1 or 2"))?,
+        log_segment_bytes: or_default(o.log_segment_bytes, d.log_segment_bytes),
+        log_capacity_bytes: or_default(o.log_capacity_bytes, d.log_capacity_bytes),
+        lock_bytes: or_default(o.lock_bytes, d.lock_bytes),
+        background_threads: or_default(u64::from(o.background_threads), 2) as usize,
+        direct_io: o.direct_io != 0,
+        read_only: o.read_only != 0,
+        ..d
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_open(
+    directory: *const c_char,
+    opts: *const frond_options,
+    db: *mut *mut frond_db,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let directory = unsafe { text(directory, "directory") }?;
+        // SAFETY: A2.
+        let given = unsafe { handle(opts, "options") }?;
+        if given.struct_size as usize != size_of::<frond_options>() {
+            return Err(invalid("options.struct_size is not that of this release"));
+        }
+        let opened = if given.create != 0 && given.read_only == 0 {
+            OsVfs::create(directory)
+        } else {
+            OsVfs::new(directory)
+        };
+        let vfs = opened.map_err(|e| Error::io("open the directory", directory, e))?;
+        let (call, ctx) = (given.log, Context(given.log_ctx));
+        let log = move |level: u8, message: &str| {
+            if let (Some(call), Ok(message)) = (call, CString::new(message)) {
+                call(ctx.get(), c_int::from(level), message.as_ptr());
+            }
+        };
+        let engine = Engine::open_with_log(Arc::new(vfs), options(given)?, Arc::new(log))?;
+        let handle = Box::into_raw(Box::new(frond_db { engine: Arc::new(engine) }));
+        // SAFETY: A2.
+        unsafe { put(db, handle, "db") }?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_close(db: *mut frond_db) -> c_int {
+    guard(|| {
+        if db.is_null() {
+            return Err(invalid("db is NULL"));
+        }
+        // SAFETY: A2, a live handle from frond_open, given up by the caller.
+        let db = unsafe { Box::from_raw(db) };
+        db.engine.close()?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value: u64) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
+        match name {
+            "durability" => {
+                let mode = u8::try_from(value).ok().and_then(Durability::from_u8);
+                db.engine
+                    .set_durability(mode.ok_or_else(|| invalid("durability is not 0, 1 or 2"))?);
+            }
+            "cache_bytes" => db.engine.set_cache_bytes(value)?,
+            "log_capacity_bytes" => db.engine.set_log_capacity(value),
+            _ => return Err(invalid(&format!("there is no setting '{name}'"))),
+        }
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_sync(db: *mut frond_db) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        unsafe { handle(db, "db") }?.engine.sync()?;
+        Ok(OK)
+    })
+}
+
+type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_status(
+    db: *mut frond_db,
+    emit: Option<EmitCounter>,
+    ctx: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let db = unsafe { handle(db, "db") }?;
+        let emit = emit.ok_or_else(|| invalid("emit is NULL"))?;
+        for (name, value) in db.engine.status() {
+            let name = CString::new(name).unwrap_or_default();
+            emit(ctx, name.as_ptr(), value);
+        }
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_status_text(db: *mut frond_db) -> *mut c_char {
+    guard_or(ptr::null_mut(), || {
+        // SAFETY: A2.
+        let Ok(db) = (unsafe { handle(db, "db") }) else { return ptr::null_mut() };
+        CString::new(db.engine.status_text()).unwrap_or_default().into_raw()
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_free(p: *mut c_void) {
+    if !p.is_null() {
+        // SAFETY: A2, a string returned by frond_status_text, given up by the caller.
+        drop(unsafe { CString::from_raw(p.cast()) });
+    }
+}

@@ -1,0 +1,65 @@
+//! Error codes, the thread's last message, and the panic boundary.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use frond_base::{Error, ErrorKind};
+
+pub const OK: c_int = 0;
+/// A cursor is past the last entry.
+pub const END: c_int = -100;
+pub const NOT_FOUND: c_int = -(ErrorKind::NotFound as c_int);
+pub const DUPLICATE_KEY: c_int = -(ErrorKind::DuplicateKey as c_int);
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+pub fn code(kind: ErrorKind) -> c_int {
+    -c_int::from(kind as u8)
+}
+
+fn remember(message: &str) {
+    let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    LAST.with(|last| *last.borrow_mut() = text);
+}
+
+/// Runs `work`; turns an error into its code, a panic into `FROND_PANIC`, and keeps the message.
+pub fn guard(work: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(e)) => {
+            remember(e.message());
+            code(e.kind())
+        }
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("unknown cause");
+            remember(&format!("internal error: {what}; please report it"));
+            code(ErrorKind::Panic)
+        }
+    }
+}
+
+/// As [`guard`] for functions that return a value and cannot fail otherwise.
+pub fn guard_or<T>(fallback: T, work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(fallback)
+}
+
+pub fn invalid(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, what)
+}
+
+#[no_mangle]
+pub extern "C" fn frond_last_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+#[no_mangle]
+pub extern "C" fn frond_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

@@ -1,0 +1,19 @@
+//! The C API: `include/frond.h` (databases, keys and values) and `include/frond_rows.h` (typed rows).
+//!
+//! - A1. No panic crosses the boundary: every function runs inside [`error::guard`].
+//! - A2. Pointers are checked for NULL; that they point to what the header says is the caller's contract,
+//!   and each `// SAFETY:` line names which part of it.
+//! - A3. `struct_size` fields are checked before any other field is read.
+//!
+//! Tested by the C program in `examples/c` and by the MariaDB plugin.
+#![allow(non_camel_case_types)]
+// The safety contract of every function is its documentation in the header.
+#![allow(clippy::missing_safety_doc)]
+
+mod db;
+mod error;
+mod kv;
+mod pointers;
+mod rows;
+mod table;
+mod txn;

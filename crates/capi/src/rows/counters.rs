@@ -1,0 +1,208 @@
+//! Counters, statistics and maintenance.
+
+use std::ffi::{c_int, c_void};
+
+use frond_base::{Error, ErrorKind, Result};
+
+use super::bind::frond_rows;
+use crate::error::{guard, guard_or, invalid, OK};
+use crate::pointers::{bytes, handle, handle_mut, put};
+use crate::table::frond_table;
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_auto_increment_reserve(
+    table: *mut frond_table,
+    offset: u64,
+    increment: u64,
+    wanted: u64,
+    first: *mut u64,
+    count: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let table = unsafe { handle(table, "table") }?;
+        let reserved = table.table.reserve_auto_increment(offset, increment, wanted);
+        let (from, n) = reserved.ok_or_else(|| {
+            Error::new(ErrorKind::TooBig, "the AUTO_INCREMENT values are used up")
+        })?;
+        // SAFETY: A2.
+        unsafe {
+            put(first, from, "first")?;
+            put(count, n, "count")?;
+        }
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_auto_increment_used(table: *mut frond_table, used: u64) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(table) = unsafe { handle(table.cast_const(), "table") } {
+            table.table.auto_increment_used(used);
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_auto_increment_get(table: *mut frond_table) -> u64 {
+    guard_or(0, || {
+        // SAFETY: A2.
+        unsafe { handle(table.cast_const(), "table") }.map_or(0, |t| t.table.auto_increment())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_auto_increment_set(table: *mut frond_table, next: u64) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let table = unsafe { handle(table, "table") }?;
+        table.engine.set_auto_increment(&table.table, next)?;
+        Ok(OK)
+    })
+}
+
+#[repr(C)]
+pub struct frond_table_stats {
+    struct_size: u32,
+    reserved: u32,
+    rows: u64,
+    data_bytes: u64,
+    index_bytes: u64,
+    file_bytes: u64,
+    free_bytes: u64,
+    auto_increment: u64,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_table_statistics(
+    table: *mut frond_table,
+    stats: *mut frond_table_stats,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (table, stats) = unsafe { (handle(table, "table")?, handle_mut(stats, "stats")?) };
+        if stats.struct_size as usize != size_of::<frond_table_stats>() {
+            return Err(invalid("stats.struct_size is not that of this release"));
+        }
+        let s = table.table.statistics();
+        stats.rows = s.rows;
+        stats.data_bytes = s.data_bytes;
+        stats.index_bytes = s.index_bytes;
+        stats.file_bytes = s.file_bytes;
+        stats.free_bytes = s.free_bytes;
+        stats.auto_increment = table.table.auto_increment();
+        Ok(OK)
+    })
+}
+
+#[repr(C)]
+pub struct frond_range_end {
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+    how: i32,
+}
+
+/// The tree key at which a range begins (or ends, exclusively); `None` is open.
+///
+/// # Safety
+/// A2 for the pointers.
+unsafe fn bound(
+    rows: &frond_rows,
+    index: usize,
+    end: *const frond_range_end,
+    after_matches: impl Fn(i32) -> bool,
+) -> Result<Option<Vec<u8>>> {
+    if end.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: A2.
+    let end = unsafe { handle(end, "range end") }?;
+    if end.tuple.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: A2.
+    let tuple = unsafe { bytes(end.tuple, end.tuple_len, "tuple") }?;
+    let mut key = Vec::new();
+    rows.rows.codec().tuple_key(index, tuple, end.parts as usize, &mut key)?;
+    if after_matches(end.how) && !frond_row::prefix_end(&mut key) {
+        return Ok(None);
+    }
+    Ok(Some(key))
+}
+
+const KEY_EXACT: i32 = 0;
+const AFTER_KEY: i32 = 3;
+const BEFORE_KEY: i32 = 4;
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_in_range(
+    rows: *mut frond_rows,
+    index: u32,
+    low: *const frond_range_end,
+    high: *const frond_range_end,
+    count: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let rows = unsafe { handle(rows, "rows") }?;
+        let index = index as usize;
+        if index >= rows.rows.codec().schema().indexes.len() {
+            return Err(invalid("there is no such index"));
+        }
+        // SAFETY: A2.
+        let (lo, hi) = unsafe {
+            (
+                // `> tuple` starts after everything that matches it.
+                bound(rows, index, low, |how| how == AFTER_KEY)?,
+                // `<= tuple` (AFTER_KEY in the server's words, or EXACT) ends after the matches.
+                bound(rows, index, high, |how| how == KEY_EXACT || how == AFTER_KEY)?,
+            )
+        };
+        let _ = BEFORE_KEY; // `< tuple` ends where the matches begin.
+        let estimate = rows.rows.estimate(index, lo.as_deref(), hi.as_deref());
+        // SAFETY: A2.
+        unsafe { put(count, estimate, "count") }?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_distinct(
+    rows: *mut frond_rows,
+    index: u32,
+    distinct: *mut u64,
+    parts: u32,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let rows = unsafe { handle(rows, "rows") }?;
+        let index = index as usize;
+        if index >= rows.rows.codec().schema().indexes.len() || distinct.is_null() || parts > 64 {
+            return Err(invalid("there is no such index, or distinct is NULL"));
+        }
+        let found = rows.rows.distinct(index, parts as usize)?;
+        for (i, n) in found.iter().enumerate() {
+            // SAFETY: A2, room for `parts` numbers.
+            unsafe { distinct.add(i).write(*n) };
+        }
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_table_optimize(
+    table: *mut frond_table,
+    killed: Option<extern "C" fn(*mut c_void) -> c_int>,
+    ctx: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let table = unsafe { handle(table, "table") }?;
+        table.engine.optimize_table(&table.table, &mut || {
+            killed.is_some_and(|killed| killed(ctx) != 0)
+        })?;
+        Ok(OK)
+    })
+}

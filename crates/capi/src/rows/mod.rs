@@ -1,0 +1,7 @@
+//! Typed rows: `include/frond_rows.h`.
+
+mod bind;
+mod counters;
+mod scan;
+mod spec;
+mod write;

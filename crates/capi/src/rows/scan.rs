@@ -1,0 +1,269 @@
+//! Reading rows.
+
+use std::ffi::c_int;
+
+use frond_base::Result;
+use frond_engine::rows::{Fetched, Scan, ScanLock, TupleSeek};
+use frond_engine::{OnLocked, RowMode, Transaction};
+
+use super::bind::{frond_rows, put_ref, ref_key, Hooks};
+use crate::error::{guard, guard_or, invalid, END, NOT_FOUND, OK};
+use crate::pointers::{bytes, handle_mut, put};
+use crate::txn::{frond_txn, inner};
+
+/// A scan over one index, for the transaction it was opened or last renewed with.
+pub struct frond_scan {
+    txn: *mut frond_txn,
+    rows: *mut frond_rows,
+    scan: Scan,
+}
+
+fn lock_of(lock: c_int, wait: c_int) -> Result<Option<ScanLock>> {
+    let mode = match lock {
+        0 => return Ok(None),
+        1 => RowMode::S,
+        2 => RowMode::X,
+        _ => return Err(invalid("lock is not 0, 1 or 2")),
+    };
+    let (wait, skip_locked) = match wait {
+        0 => (OnLocked::Wait, false),
+        1 => (OnLocked::Fail, false),
+        2 => (OnLocked::Fail, true),
+        _ => return Err(invalid("wait is not 0, 1 or 2")),
+    };
+    Ok(Some(ScanLock { mode, wait, skip_locked }))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_open(
+    txn: *mut frond_txn,
+    rows: *mut frond_rows,
+    index: u32,
+    lock: c_int,
+    wait: c_int,
+    scan: *mut *mut frond_scan,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, bound) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
+        let lock = lock_of(lock, wait)?;
+        let opened = Scan::open(&mut inner.txn, &bound.rows, index as usize, lock)?;
+        let boxed = Box::new(frond_scan { txn, rows, scan: opened });
+        // SAFETY: A2.
+        unsafe { put(scan, Box::into_raw(boxed), "scan") }?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_close(scan: *mut frond_scan) {
+    if !scan.is_null() {
+        // SAFETY: A2, a live handle given up by the caller.
+        drop(unsafe { Box::from_raw(scan) });
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_renew(
+    scan: *mut frond_scan,
+    txn: *mut frond_txn,
+    lock: c_int,
+    wait: c_int,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (scan, inner) = unsafe { (handle_mut(scan, "scan")?, inner(txn)?) };
+        scan.txn = txn;
+        scan.scan.renew(&mut inner.txn, lock_of(lock, wait)?);
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_columns(
+    scan: *mut frond_scan,
+    wanted: *const u8,
+    index_only: c_int,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let scan = unsafe { handle_mut(scan, "scan") }?;
+        // SAFETY: A2, a scan is closed before its binding.
+        let rows = unsafe { handle_mut(scan.rows, "rows") }?;
+        let columns = rows.rows.codec().schema().columns.len();
+        if wanted.is_null() {
+            scan.scan.want(|_| true, index_only != 0);
+            return Ok(OK);
+        }
+        // SAFETY: A2, one bit per column.
+        let bits = unsafe { bytes(wanted, columns.div_ceil(8), "wanted") }?;
+        scan.scan.want(|c| bits[c / 8] & (1 << (c % 8)) != 0, index_only != 0);
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_condition(scan: *mut frond_scan, on: c_int) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(scan) = unsafe { handle_mut(scan, "scan") } {
+            scan.scan.set_condition(on != 0);
+        }
+    });
+}
+
+/// Runs one positioning call with everything it needs.
+///
+/// # Safety
+/// A2 for the pointers; `record` has the binding's record_bytes.
+unsafe fn position(
+    scan: *mut frond_scan,
+    record: *mut u8,
+    step: impl FnOnce(&mut Scan, &mut Transaction, &mut [u8], &mut Hooks) -> Result<Fetched>,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let scan = unsafe { handle_mut(scan, "scan") }?;
+        // SAFETY: A2; a scan is closed before its binding and used within its transaction's life.
+        let (inner, rows) = unsafe { (inner(scan.txn)?, handle_mut(scan.rows, "rows")?) };
+        if record.is_null() {
+            return Err(invalid("record is NULL"));
+        }
+        // SAFETY: A2, a record image has record_bytes bytes and is the caller's to write.
+        let record = unsafe { std::slice::from_raw_parts_mut(record, rows.record_bytes) };
+        let mut hooks = Hooks(rows.hooks);
+        match step(&mut scan.scan, &mut inner.txn, record, &mut hooks)? {
+            Fetched::Row => {
+                if rows.rows.codec().schema().hidden_primary {
+                    let key = scan.scan.row_key()?;
+                    rows.row_id = rows.rows.codec().row_id(0, key)?;
+                }
+                Ok(OK)
+            }
+            Fetched::End => Ok(END),
+            Fetched::NotFound => Ok(NOT_FOUND),
+        }
+    })
+}
+
+fn tuple_seek(how: c_int) -> Result<TupleSeek> {
+    Ok(match how {
+        0 => TupleSeek::Exact,
+        1 => TupleSeek::OrNext,
+        2 => TupleSeek::OrPrev,
+        3 => TupleSeek::After,
+        4 => TupleSeek::Before,
+        5 => TupleSeek::PrefixLast,
+        6 => TupleSeek::PrefixLastOrPrev,
+        _ => return Err(invalid("how is not one of enum frond_tuple_seek")),
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_seek(
+    scan: *mut frond_scan,
+    how: c_int,
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+    record: *mut u8,
+) -> c_int {
+    // SAFETY: A2.
+    unsafe {
+        position(scan, record, |scan, txn, record, hooks| {
+            let tuple = bytes(tuple, tuple_len, "tuple")?;
+            scan.seek(txn, tuple_seek(how)?, (tuple, parts as usize), record, hooks)
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_first(scan: *mut frond_scan, record: *mut u8) -> c_int {
+    // SAFETY: A2.
+    unsafe { position(scan, record, |s, txn, record, hooks| s.first(txn, record, hooks)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_last(scan: *mut frond_scan, record: *mut u8) -> c_int {
+    // SAFETY: A2.
+    unsafe { position(scan, record, |s, txn, record, hooks| s.last(txn, record, hooks)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_next(scan: *mut frond_scan, record: *mut u8) -> c_int {
+    // SAFETY: A2.
+    unsafe { position(scan, record, |s, txn, record, hooks| s.next(txn, record, hooks)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_prev(scan: *mut frond_scan, record: *mut u8) -> c_int {
+    // SAFETY: A2.
+    unsafe { position(scan, record, |s, txn, record, hooks| s.prev(txn, record, hooks)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_next_same(
+    scan: *mut frond_scan,
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+    record: *mut u8,
+) -> c_int {
+    // SAFETY: A2.
+    unsafe {
+        position(scan, record, |scan, txn, record, hooks| {
+            let tuple = bytes(tuple, tuple_len, "tuple")?;
+            scan.next_same(txn, (tuple, parts as usize), record, hooks)
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_fetch(
+    scan: *mut frond_scan,
+    reference: *const u8,
+    record: *mut u8,
+) -> c_int {
+    // SAFETY: A2.
+    unsafe {
+        position(scan, record, |scan, txn, record, hooks| {
+            scan.fetch(txn, ref_key(reference)?, record, hooks)
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_unlock(scan: *mut frond_scan) {
+    guard_or((), || {
+        // SAFETY: A2.
+        let Ok(scan) = (unsafe { handle_mut(scan, "scan") }) else { return };
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(scan.txn) } {
+            scan.scan.unlock_current(&mut inner.txn);
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_ref(scan: *mut frond_scan, out: *mut u8) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let scan = unsafe { handle_mut(scan, "scan") }?;
+        // SAFETY: A2, a scan is closed before its binding.
+        let rows = unsafe { handle_mut(scan.rows, "rows") }?;
+        // SAFETY: A2, room for ref_bytes.
+        unsafe { put_ref(out, rows.ref_bytes, scan.scan.row_key()?) }?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_ref_compare(a: *const u8, b: *const u8) -> c_int {
+    guard_or(0, || {
+        // SAFETY: A2, both were written by frond_scan_ref or frond_rows_ref.
+        match unsafe { (ref_key(a), ref_key(b)) } {
+            (Ok(a), Ok(b)) => a.cmp(b) as c_int,
+            _ => 0,
+        }
+    })
+}

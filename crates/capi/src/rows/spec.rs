@@ -1,0 +1,250 @@
+//! From a C table description to a schema.
+
+use std::ffi::{c_char, c_int};
+
+use frond_base::{IndexNo, Result};
+use frond_engine::{Compression, IndexDef, TableSpec};
+use frond_row::{
+    Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel,
+};
+
+use crate::db::frond_db;
+use crate::error::{guard, invalid, OK};
+use crate::pointers::{array, bytes, handle, put, text};
+use crate::table::frond_table;
+
+#[repr(C)]
+pub struct frond_column_spec {
+    name: *const c_char,
+    kind: u32,
+    a: u32,
+    b: u32,
+    flags: u32,
+    bytes: u32,
+    charset: u32,
+    max_char_bytes: u8,
+    min_char_bytes: u8,
+    sort: u8,
+    level_count: u8,
+    levels: [u8; 8],
+    space: [[u8; 4]; 8],
+    space_len: [u8; 8],
+}
+
+#[repr(C)]
+pub struct frond_part_spec {
+    column: u32,
+    prefix_bytes: u32,
+    prefix_chars: u32,
+    descending: u32,
+}
+
+#[repr(C)]
+pub struct frond_index_spec {
+    name: *const c_char,
+    parts: *const frond_part_spec,
+    part_count: u32,
+    unique: u32,
+    page_bytes: u32,
+    compression: u32,
+    compression_level: i32,
+    reserved: u32,
+}
+
+#[repr(C)]
+pub struct frond_table_spec {
+    struct_size: u32,
+    column_count: u32,
+    columns: *const frond_column_spec,
+    indexes: *const frond_index_spec,
+    index_count: u32,
+    hidden_primary: u32,
+    auto_increment_column: u32,
+    reserved: u32,
+    auto_increment: u64,
+    meta: *const u8,
+    meta_len: usize,
+}
+
+const NULLABLE: u32 = 1;
+const VIRTUAL: u32 = 2;
+
+fn column_type(c: &frond_column_spec) -> Result<ColumnType> {
+    let small = |n: u32| {
+        u8::try_from(n).map_err(|_| invalid("a parameter of a column type is above 255"))
+    };
+    let (a, b) = (c.a, c.b);
+    Ok(match c.kind {
+        1 => ColumnType::Int { unsigned: a != 0 },
+        2 => ColumnType::Float,
+        3 => ColumnType::Double,
+        4 => ColumnType::Decimal { precision: small(a)?, scale: small(b)? },
+        5 => ColumnType::Year,
+        6 => ColumnType::Date,
+        7 => ColumnType::Time { fsp: small(a)? },
+        8 => ColumnType::DateTime { fsp: small(a)? },
+        9 => ColumnType::Timestamp { fsp: small(a)? },
+        10 => ColumnType::OldDate,
+        11 => ColumnType::OldTime,
+        12 => ColumnType::OldDateTime,
+        13 => ColumnType::OldTimestamp,
+        14 => ColumnType::OldTemporal,
+        15 => ColumnType::Bit { bits: small(a)? },
+        16 => ColumnType::Enum,
+        17 => ColumnType::Set,
+        18 => ColumnType::Char,
+        19 => ColumnType::Binary,
+        20 => ColumnType::VarChar { length_bytes: small(a)? },
+        21 => ColumnType::Blob { length_bytes: small(a)? },
+        22 => ColumnType::Uuid { swapped: a != 0 },
+        23 => ColumnType::Inet6,
+        24 => ColumnType::Inet4,
+        25 => ColumnType::Opaque {
+            key_bytes: a.try_into().map_err(|_| invalid("an opaque sort key is too long"))?,
+        },
+        n => return Err(invalid(&format!("column type {n} is unknown"))),
+    })
+}
+
+/// # Safety
+/// A2 for the pointers inside.
+unsafe fn column(n: usize, c: &frond_column_spec) -> Result<Column> {
+    // SAFETY: A2.
+    let name = unsafe { text(c.name, "column name") }?;
+    let mut column = Column::new(name, column_type(c)?, c.bytes);
+    column.id = n as u32;
+    column.nullable = c.flags & NULLABLE != 0;
+    column.stored = c.flags & VIRTUAL == 0;
+    column.charset = c.charset;
+    column.max_char_bytes = c.max_char_bytes;
+    column.min_char_bytes = c.min_char_bytes;
+    column.sort = match c.sort {
+        0 => Sort::Binary,
+        1 => Sort::BinaryPadSpace,
+        2 => {
+            let n = usize::from(c.level_count);
+            if !(1..=8).contains(&n) {
+                return Err(invalid("a collation has 1 to 8 levels"));
+            }
+            let level = |i: usize| {
+                let len = usize::from(c.space_len[i]).min(4);
+                WeightLevel { level: c.levels[i], space: c.space[i][..len].to_vec() }
+            };
+            Sort::Weights((0..n).map(level).collect())
+        }
+        n => return Err(invalid(&format!("sort {n} is unknown"))),
+    };
+    Ok(column)
+}
+
+/// # Safety
+/// A2 for the pointers inside.
+unsafe fn index(n: usize, i: &frond_index_spec) -> Result<Index> {
+    // SAFETY: A2.
+    let (name, parts) = unsafe { (text(i.name, "index name")?, array(i.parts, i.part_count, "parts")?) };
+    let small = |n: u32| u16::try_from(n).map_err(|_| invalid("a number in an index is above 65535"));
+    let parts = parts.iter().map(|p| {
+        let prefix = match p.prefix_bytes {
+            0 => None,
+            n => Some(PartPrefix { bytes: small(n)?, chars: small(p.prefix_chars)? }),
+        };
+        Ok(Part { column: small(p.column)?, prefix, descending: p.descending != 0 })
+    });
+    Ok(Index {
+        tree: IndexNo::try_from(n).map_err(|_| invalid("too many indexes"))?,
+        name: name.to_owned(),
+        unique: i.unique != 0,
+        parts: parts.collect::<Result<_>>()?,
+    })
+}
+
+/// How the runs of index `n` are stored.
+fn storage(n: usize, i: &frond_index_spec, schema: &Schema) -> Result<IndexDef> {
+    let plain = IndexDef::plain();
+    let level = i8::try_from(i.compression_level).unwrap_or(3);
+    // An ascending primary key needs no filter (fences suffice), and ranges of a non-unique index cannot
+    // use one.
+    let ascending = n == 0 && (schema.hidden_primary || leads_with_auto_increment(schema));
+    Ok(IndexDef {
+        key_shape: schema.index_key_shape(n),
+        filter: n == 0 && !ascending,
+        page_bytes: if i.page_bytes == 0 { plain.page_bytes } else { i.page_bytes },
+        compression: match i.compression {
+            0 => plain.compression,
+            1 => Compression::None,
+            2 => Compression::Lz4,
+            3 => Compression::Zstd(if level == 0 { 3 } else { level }),
+            n => return Err(invalid(&format!("compression {n} is unknown"))),
+        },
+    })
+}
+
+fn leads_with_auto_increment(schema: &Schema) -> bool {
+    let first = schema.indexes[0].parts.first().map(|p| p.column);
+    schema.auto_increment.is_some() && first == schema.auto_increment
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_create(
+    db: *mut frond_db,
+    name: *const c_char,
+    spec: *const frond_table_spec,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (db, name, spec) =
+            unsafe { (handle(db, "db")?, text(name, "name")?, handle(spec, "spec")?) };
+        if spec.struct_size as usize != size_of::<frond_table_spec>() {
+            return Err(invalid("spec.struct_size is not that of this release"));
+        }
+        // SAFETY: A2.
+        let (columns, indexes, meta) = unsafe {
+            (
+                array(spec.columns, spec.column_count, "columns")?,
+                array(spec.indexes, spec.index_count, "indexes")?,
+                bytes(spec.meta, spec.meta_len, "meta")?,
+            )
+        };
+        // SAFETY: A2 for the names inside.
+        let make_column = |(n, c): (usize, &frond_column_spec)| unsafe { column(n, c) };
+        // SAFETY: A2 for the names and parts inside.
+        let make_index = |(n, i): (usize, &frond_index_spec)| unsafe { index(n, i) };
+        let schema = Schema {
+            version: 1,
+            columns: columns.iter().enumerate().map(make_column).collect::<Result<_>>()?,
+            indexes: indexes.iter().enumerate().map(make_index).collect::<Result<_>>()?,
+            hidden_primary: spec.hidden_primary != 0,
+            auto_increment: u16::try_from(spec.auto_increment_column).ok(),
+        };
+        schema.validate()?;
+        let mut encoded = Vec::new();
+        schema.encode(&mut encoded);
+        let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
+        db.engine.create_table(TableSpec {
+            name: name.to_owned(),
+            indexes: stored.collect::<Result<_>>()?,
+            schema: encoded,
+            meta: meta.to_vec(),
+            auto_increment: spec.auto_increment,
+        })?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_table_meta(
+    table: *mut frond_table,
+    meta: *mut *const u8,
+    len: *mut usize,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let table = unsafe { handle(table, "table") }?;
+        // SAFETY: A2; the definition lives as long as the handle.
+        unsafe {
+            put(meta, table.def.meta.as_ptr(), "meta")?;
+            put(len, table.def.meta.len(), "len")?;
+        }
+        Ok(OK)
+    })
+}

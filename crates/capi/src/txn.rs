@@ -1,0 +1,180 @@
+//! Transactions.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::Result;
+use frond_engine::{Engine, Isolation, OwnerHandle, Transaction, TxnOptions};
+
+use crate::db::frond_db;
+use crate::error::{guard, guard_or, invalid, OK};
+use crate::pointers::{handle, put};
+
+/// A running transaction. `owner` may be used by any thread, the rest by one at a time (so other threads
+/// never see it through a reference).
+pub struct frond_txn {
+    /// Keeps the database open as long as the transaction runs.
+    _engine: Arc<Engine>,
+    owner: OwnerHandle,
+    inner: UnsafeCell<Inner>,
+}
+
+pub struct Inner {
+    pub txn: Transaction,
+    /// The value that the last read returned.
+    pub value: Vec<u8>,
+}
+
+#[repr(C)]
+pub struct frond_txn_options {
+    struct_size: u32,
+    isolation: u32,
+    lock_timeout_ms: u64,
+    latest_writes: u8,
+    reserved: [u8; 7],
+    user: *mut std::ffi::c_void,
+}
+
+/// The part of a transaction that its own thread uses.
+///
+/// # Safety
+/// A2, and only one such reference is alive: the header allows one thread at a time, and no function
+/// here calls another one with it.
+pub unsafe fn inner<'a>(txn: *const frond_txn) -> Result<&'a mut Inner> {
+    // SAFETY: A2.
+    let txn = unsafe { handle(txn, "transaction") }?;
+    // SAFETY: the caller's contract.
+    Ok(unsafe { &mut *txn.inner.get() })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_begin(
+    db: *mut frond_db,
+    options: *const frond_txn_options,
+    txn: *mut *mut frond_txn,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (db, o) = unsafe { (handle(db, "db")?, handle(options, "options")?) };
+        if o.struct_size as usize != size_of::<frond_txn_options>() {
+            return Err(invalid("options.struct_size is not that of this release"));
+        }
+        let isolation = match o.isolation {
+            1 => Isolation::ReadCommitted,
+            2 => Isolation::Snapshot,
+            _ => return Err(invalid("isolation is not 1 or 2")),
+        };
+        let begun = db.engine.begin(TxnOptions {
+            isolation,
+            lock_timeout: Duration::from_millis(o.lock_timeout_ms),
+            latest_writes: o.latest_writes != 0,
+        });
+        let boxed = Box::new(frond_txn {
+            _engine: db.engine.clone(),
+            owner: begun.handle(),
+            inner: UnsafeCell::new(Inner { txn: begun, value: Vec::new() }),
+        });
+        // SAFETY: A2.
+        unsafe { put(txn, Box::into_raw(boxed), "txn") }?;
+        Ok(OK)
+    })
+}
+
+/// # Safety
+/// A2; the caller gives the handle up.
+unsafe fn take(txn: *mut frond_txn) -> Option<Transaction> {
+    if txn.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    let boxed = unsafe { Box::from_raw(txn) };
+    Some(boxed.inner.into_inner().txn)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_commit(txn: *mut frond_txn) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let txn = unsafe { take(txn) }.ok_or_else(|| invalid("transaction is NULL"))?;
+        txn.commit()?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_rollback(txn: *mut frond_txn) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Some(txn) = unsafe { take(txn) } {
+            txn.rollback();
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_snapshot(txn: *mut frond_txn) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        unsafe { inner(txn) }?.txn.snapshot();
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_end_statement(txn: *mut frond_txn) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(txn) } {
+            inner.txn.end_statement();
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_savepoint(txn: *mut frond_txn) -> u64 {
+    // SAFETY: A2.
+    guard_or(0, || unsafe { inner(txn) }.map_or(0, |inner| inner.txn.savepoint()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_rollback_to(txn: *mut frond_txn, savepoint: u64) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        unsafe { inner(txn) }?.txn.rollback_to(savepoint);
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_interrupt(txn: *mut frond_txn) {
+    guard_or((), || {
+        // SAFETY: A2; only `owner` is used, which is made for other threads.
+        if let Ok(txn) = unsafe { handle(txn.cast_const(), "transaction") } {
+            txn.owner.interrupt();
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_clear_interrupt(txn: *mut frond_txn) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(txn) = unsafe { handle(txn.cast_const(), "transaction") } {
+            txn.owner.clear_interrupt();
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_changes(txn: *const frond_txn) -> u64 {
+    // SAFETY: A2.
+    guard_or(0, || unsafe { inner(txn) }.map_or(0, |inner| inner.txn.changes()))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_id(txn: *const frond_txn) -> u64 {
+    // SAFETY: A2.
+    guard_or(0, || unsafe { inner(txn) }.map_or(0, |inner| inner.txn.id()))
+}
