@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Frond: a write-optimised, transactional storage engine. C API, part 1: databases, tables of keys and
+ * values, transactions, cursors. Part 2 (typed rows, for SQL servers) is frond_rows.h.
+ *
+ * Conventions
+ * - Every function that can fail returns 0 or a negative frond_error. frond_last_error() then gives the
+ *   message of the calling thread's last failure: what happened, where, and what to do.
+ * - Keys are byte strings of 1 to 3500 bytes ordered by memcmp; values have up to 64 MiB.
+ * - A database and its tables may be used from any thread. A transaction and its cursors may be used
+ *   from one thread at a time; frond_txn_interrupt() alone may be called from any other.
+ * - Memory returned through `const uint8_t **` belongs to the transaction or cursor and is valid until
+ *   the next call on it.
+ * - Structures passed in start with their own size, so that later releases can add fields: initialise
+ *   them with the FROND_*_INIT macros.
+ * - A panic inside the library is caught at this boundary: the call returns FROND_PANIC and the
+ *   database refuses further commits.
+ */
+#ifndef FROND_H
+#define FROND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum frond_error {
+    FROND_OK = 0,
+    FROND_INVALID_ARGUMENT = -1,
+    FROND_NOT_FOUND = -2,
+    FROND_EXISTS = -3,
+    FROND_DUPLICATE_KEY = -4,
+    FROND_CONFLICT = -5,        /* row changed after the transaction's snapshot */
+    FROND_DEADLOCK = -6,        /* the transaction must be rolled back */
+    FROND_LOCK_TIMEOUT = -7,
+    FROND_LOCK_NOWAIT = -8,
+    FROND_LOCK_TABLE_FULL = -9,
+    FROND_INTERRUPTED = -10,
+    FROND_TOO_BIG = -11,
+    FROND_NO_SPACE = -12,
+    FROND_IO = -13,
+    FROND_CORRUPTION = -14,
+    FROND_POISONED = -15,       /* an earlier write failed: restart */
+    FROND_UNSUPPORTED_FORMAT = -16,
+    FROND_CLOSED = -17,
+    FROND_BUSY = -18,           /* another process has the directory */
+    FROND_UNSUPPORTED = -19,
+    FROND_PANIC = -20,
+    FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
+};
+
+typedef struct frond_db frond_db;
+typedef struct frond_table frond_table;
+typedef struct frond_txn frond_txn;
+typedef struct frond_cursor frond_cursor;
+
+/* Message of this thread's last failed call, or "". Never NULL. */
+const char *frond_last_error(void);
+/* "0.1.0" */
+const char *frond_version(void);
+
+/* ---- database ------------------------------------------------------------------------------- */
+
+enum frond_durability {
+    FROND_EACH_SECOND = 0, /* write and sync once a second */
+    FROND_SYNC = 1,        /* sync at every commit (default) */
+    FROND_WRITE = 2        /* write at commit, sync once a second */
+};
+
+typedef struct frond_options {
+    uint32_t struct_size;
+    uint32_t durability;         /* enum frond_durability */
+    uint64_t cache_bytes;        /* one budget for all memory; 0 = 128 MiB */
+    uint64_t log_segment_bytes;  /* 0 = 64 MiB */
+    uint64_t log_capacity_bytes; /* log kept for recovery; 0 = 1 GiB */
+    uint64_t lock_bytes;         /* memory for row locks; 0 = 32 MiB */
+    uint32_t background_threads; /* 0 = 2 */
+    uint8_t direct_io;           /* bypass the operating system's cache for table files */
+    uint8_t read_only;
+    uint8_t create;              /* create the directory when missing */
+    uint8_t reserved;
+    /* Messages for the operator (recovery, full disk, failures); may be NULL. Any thread. */
+    void (*log)(void *ctx, int level /* 0 error, 1 warning, 2 note */, const char *message);
+    void *log_ctx;
+} frond_options;
+#define FROND_OPTIONS_INIT \
+    { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL }
+
+/* Opens the database in `directory`, creating it in an empty one, and recovers it. */
+int frond_open(const char *directory, const frond_options *options, frond_db **db);
+/* Writes out what is needed for a quick start and closes. All transactions must be finished. */
+int frond_close(frond_db *db);
+/* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes". */
+int frond_set(frond_db *db, const char *name, uint64_t value);
+/* Makes everything committed so far durable, whatever the durability mode. */
+int frond_sync(frond_db *db);
+
+/* Calls `emit` for each counter ("commits", "log_bytes", "cache_hits", ...). */
+int frond_status(frond_db *db, void (*emit)(void *ctx, const char *name, uint64_t value), void *ctx);
+/* A report for people: transactions, lock waits, memory, log, trees. Free with frond_free(). */
+char *frond_status_text(frond_db *db);
+void frond_free(void *p);
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* Creates a table of plain keys and values. */
+int frond_table_create(frond_db *db, const char *name);
+int frond_table_open(frond_db *db, const char *name, frond_table **table);
+void frond_table_close(frond_table *table);
+/* Both are durable when they return; no transaction may be using the table. */
+int frond_table_drop(frond_db *db, const char *name);
+int frond_table_rename(frond_db *db, const char *from, const char *to);
+/* Empties it in constant time. */
+int frond_table_truncate(frond_db *db, const char *name);
+int frond_table_exists(frond_db *db, const char *name, int *exists);
+/* Calls `emit` for each table name. */
+int frond_table_list(frond_db *db, void (*emit)(void *ctx, const char *name), void *ctx);
+/* Verifies every page of the table; problems go to `report`, their number to `problems`. */
+int frond_table_check(frond_db *db, const char *name,
+                      void (*report)(void *ctx, const char *problem), void *ctx, uint64_t *problems);
+
+/* ---- transactions --------------------------------------------------------------------------- */
+
+enum frond_isolation {
+    FROND_READ_COMMITTED = 1,  /* each statement sees what was committed when it began */
+    FROND_SNAPSHOT = 2         /* the transaction sees what was committed at its first read */
+};
+
+typedef struct frond_txn_options {
+    uint32_t struct_size;
+    uint32_t isolation;       /* enum frond_isolation */
+    uint64_t lock_timeout_ms; /* 0 = do not wait */
+    /* With FROND_SNAPSHOT: let writes overwrite rows changed after the snapshot (as InnoDB's
+     * REPEATABLE READ does) instead of failing with FROND_CONFLICT. */
+    uint8_t latest_writes;
+    uint8_t reserved[7];
+    void *user;               /* handed to callbacks */
+} frond_txn_options;
+#define FROND_TXN_OPTIONS_INIT \
+    { sizeof(frond_txn_options), FROND_SNAPSHOT, 50000, 0, {0}, NULL }
+
+int frond_txn_begin(frond_db *db, const frond_txn_options *options, frond_txn **txn);
+/* Commits and frees. On failure the outcome is: rolled back, except FROND_POISONED and FROND_IO, after
+ * which only a restart tells. */
+int frond_txn_commit(frond_txn *txn);
+/* Rolls back and frees. Cannot fail. */
+void frond_txn_rollback(frond_txn *txn);
+/* Takes the snapshot now instead of at the first read. */
+int frond_txn_snapshot(frond_txn *txn);
+/* Ends a statement: with FROND_READ_COMMITTED the next read takes a new snapshot. */
+void frond_txn_end_statement(frond_txn *txn);
+/* A savepoint is a position; it stays valid until rolled back past. */
+uint64_t frond_txn_savepoint(frond_txn *txn);
+int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
+/* From any thread: a lock wait or long read of this transaction returns FROND_INTERRUPTED.
+ * frond_txn_clear_interrupt() (from the transaction's own thread) lets it go on. */
+void frond_txn_interrupt(frond_txn *txn);
+void frond_txn_clear_interrupt(frond_txn *txn);
+/* How long later lock requests wait; 0 = not at all. */
+void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
+/* Number of changes made so far. */
+uint64_t frond_txn_changes(const frond_txn *txn);
+uint64_t frond_txn_id(const frond_txn *txn);
+
+/* ---- keys and values ------------------------------------------------------------------------ */
+
+enum frond_put_flags { FROND_PUT_REPLACE = 0, FROND_PUT_NEW = 1 /* FROND_DUPLICATE_KEY if present */ };
+enum frond_lock { FROND_LOCK_NONE = 0, FROND_LOCK_SHARED = 1, FROND_LOCK_EXCLUSIVE = 2 };
+
+int frond_put(frond_txn *txn, frond_table *table, const uint8_t *key, size_t key_len,
+              const uint8_t *value, size_t value_len, int flags);
+/* FROND_NOT_FOUND when absent. */
+int frond_get(frond_txn *txn, frond_table *table, const uint8_t *key, size_t key_len, int lock,
+              const uint8_t **value, size_t *value_len);
+/* Deleting an absent key is not an error. */
+int frond_delete(frond_txn *txn, frond_table *table, const uint8_t *key, size_t key_len);
+
+enum frond_seek { FROND_GE = 0, FROND_GT = 1, FROND_LE = 2, FROND_LT = 3, FROND_FIRST = 4, FROND_LAST = 5 };
+
+int frond_cursor_open(frond_txn *txn, frond_table *table, frond_cursor **cursor);
+void frond_cursor_close(frond_cursor *cursor);
+/* FROND_END when there is no such entry. */
+int frond_cursor_seek(frond_cursor *cursor, int how, const uint8_t *key, size_t key_len);
+int frond_cursor_next(frond_cursor *cursor);
+int frond_cursor_prev(frond_cursor *cursor);
+/* The current entry; requires that the last positioning call returned 0. */
+int frond_cursor_entry(frond_cursor *cursor, const uint8_t **key, size_t *key_len,
+                       const uint8_t **value, size_t *value_len);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

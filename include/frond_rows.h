@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Frond C API, part 2: typed rows with indexes, as an SQL server needs them.
+ *
+ * A table is created from a frond_table_spec (columns and indexes). A frond_rows is one user's binding to
+ * an open table: it knows where the server's record image keeps each column and how to ask the server
+ * for collation weights. Rows then travel as record images; the library encodes keys and rows, keeps
+ * every index up to date, checks uniqueness and locks rows.
+ *
+ * A frond_rows and its scans belong to one thread at a time, and a scan must be closed before its
+ * frond_rows is unbound.
+ *
+ * Tables without a primary key have a hidden row number as index 0. Updates and deletes of such a table
+ * concern the row that the frond_rows last read (or inserted): a scan of it leaves its number there.
+ */
+#ifndef FROND_ROWS_H
+#define FROND_ROWS_H
+
+#include "frond.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- schema --------------------------------------------------------------------------------- */
+
+/* What a column is, and so how its bytes look in the record image. Numbers are little-endian. */
+enum frond_column_type {
+    FROND_INT = 1,            /* 1, 2, 3, 4 or 8 bytes; a: 1 = unsigned */
+    FROND_FLOAT = 2,          /* 4 bytes */
+    FROND_DOUBLE = 3,         /* 8 bytes */
+    FROND_DECIMAL = 4,        /* packed decimal, orders by memcmp; a = precision, b = scale */
+    FROND_YEAR = 5,           /* 1 byte */
+    FROND_DATE = 6,           /* 3 bytes */
+    FROND_TIME = 7,           /* the sortable forms of MySQL 5.6; a = fraction digits */
+    FROND_DATETIME = 8,
+    FROND_TIMESTAMP = 9,
+    FROND_OLD_DATE = 10,      /* 4 bytes */
+    FROND_OLD_TIME = 11,      /* 3 bytes */
+    FROND_OLD_DATETIME = 12,  /* 8 bytes */
+    FROND_OLD_TIMESTAMP = 13, /* 4 bytes */
+    FROND_OLD_TEMPORAL = 14,  /* the "hires" forms: big-endian, order by memcmp */
+    FROND_BIT = 15,           /* big-endian bytes; a = bits */
+    FROND_ENUM = 16,          /* 1 or 2 bytes */
+    FROND_SET = 17,           /* 1, 2, 3, 4 or 8 bytes */
+    FROND_CHAR = 18,          /* fixed bytes, padded with spaces */
+    FROND_BINARY = 19,        /* fixed bytes, padded with zeros */
+    FROND_VARCHAR = 20,       /* 1 or 2 length bytes (a), then room for the longest value; VARBINARY too */
+    FROND_BLOB = 21,          /* 1 to 4 length bytes (a), then a pointer; TEXT, JSON, GEOMETRY too */
+    FROND_UUID = 22,          /* 16 bytes */
+    FROND_INET6 = 23,
+    FROND_INET4 = 24,
+    FROND_OPAQUE = 25         /* a = bytes of the sort key that the `opaque` callback gives */
+};
+
+enum frond_column_flags {
+    FROND_NULLABLE = 1,
+    FROND_VIRTUAL = 2 /* computed by the server when read: not stored in rows */
+};
+
+/* How a string column compares. */
+enum frond_sort {
+    FROND_SORT_BINARY = 0,           /* as bytes */
+    FROND_SORT_BINARY_PAD_SPACE = 1, /* as bytes, trailing spaces do not count */
+    FROND_SORT_WEIGHTS = 2           /* by collation weights, from the `weights` callback */
+};
+
+typedef struct frond_column_spec {
+    const char *name;
+    uint32_t type;           /* enum frond_column_type */
+    uint32_t a, b;           /* parameters of the type, see there */
+    uint32_t flags;          /* enum frond_column_flags */
+    uint32_t bytes;          /* bytes in the record image, length bytes and pointer included */
+    uint32_t charset;        /* the server's collation number; 63 = binary */
+    uint8_t max_char_bytes;
+    uint8_t min_char_bytes;
+    uint8_t sort;            /* enum frond_sort */
+    uint8_t level_count;     /* FROND_SORT_WEIGHTS: levels of the collation, up to 6 */
+    uint8_t levels[8];       /* their numbers */
+    /* Per level the weight of a space (1 to 4 bytes, their number in space_len), or none where trailing
+     * spaces count (NO PAD). */
+    uint8_t space[8][4];
+    uint8_t space_len[8];
+} frond_column_spec;
+
+typedef struct frond_part_spec {
+    uint32_t column;
+    uint32_t prefix_bytes; /* bytes of the column that are indexed; 0 = the whole column */
+    uint32_t prefix_chars; /* the same in characters */
+    uint32_t descending;
+} frond_part_spec;
+
+enum frond_compression {
+    FROND_COMPRESSION_DEFAULT = 0, FROND_COMPRESSION_NONE = 1, FROND_COMPRESSION_LZ4 = 2,
+    FROND_COMPRESSION_ZSTD = 3
+};
+
+typedef struct frond_index_spec {
+    const char *name;
+    const frond_part_spec *parts;
+    uint32_t part_count;
+    uint32_t unique;
+    uint32_t page_bytes;   /* 4096 to 65536, a power of two; 0 = 16384 */
+    uint32_t compression;  /* enum frond_compression */
+    int32_t compression_level;
+    uint32_t reserved;
+} frond_index_spec;
+
+typedef struct frond_table_spec {
+    uint32_t struct_size;
+    uint32_t column_count;
+    const frond_column_spec *columns;
+    /* Index 0 is the primary key. With `hidden_primary` the table has none: indexes[0] must then have no
+     * parts, and stands for an internal row number. Index numbers below count the same way. */
+    const frond_index_spec *indexes;
+    uint32_t index_count;
+    uint32_t hidden_primary;
+    uint32_t auto_increment_column; /* UINT32_MAX = none */
+    uint32_t reserved;
+    uint64_t auto_increment;        /* first value */
+    /* Kept with the table and given back by frond_rows_table_meta(). */
+    const uint8_t *meta;
+    size_t meta_len;
+} frond_table_spec;
+
+int frond_rows_create(frond_db *db, const char *name, const frond_table_spec *spec);
+/* The `meta` bytes given at creation. Owned by the table handle. */
+int frond_rows_table_meta(frond_table *table, const uint8_t **meta, size_t *len);
+
+/* ---- binding -------------------------------------------------------------------------------- */
+
+/* Where a column lives in the record image. */
+typedef struct frond_column_layout {
+    uint32_t offset;
+    uint32_t null_offset; /* byte of the null bit; ignored for NOT NULL columns */
+    uint8_t null_mask;
+    uint8_t reserved[3];
+} frond_column_layout;
+
+typedef struct frond_rows_callbacks {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *ctx;
+    /* Collation weights of `src` at `level`, without padding and without stripping: at most `dst_len`
+     * bytes (room for every weight is given). Returns their number. Any thread. */
+    size_t (*weights)(void *ctx, uint32_t charset, uint32_t level, const uint8_t *src,
+                      size_t src_len, uint8_t *dst, size_t dst_len);
+    /* Bytes that the longest weights of `src_len` bytes take. */
+    size_t (*weights_len)(void *ctx, uint32_t charset, size_t src_len);
+    /* Bytes taken by the first `chars` characters of `src`, at most src_len. */
+    size_t (*char_prefix)(void *ctx, uint32_t charset, const uint8_t *src, size_t src_len,
+                          size_t chars);
+    /* FROND_OPAQUE: the column's sort key, exactly `dst_len` bytes, from its image. */
+    void (*opaque)(void *ctx, uint32_t column, const uint8_t *image, uint8_t *dst, size_t dst_len);
+    /* Index condition: called when the columns of the current index entry have been put into the record.
+     * 0 = skip, 1 = accept, 2 = past the end of the range, 3 = aborted (killed). */
+    int (*condition)(void *ctx);
+    /* Polled now and then in long reads: nonzero = stop with FROND_INTERRUPTED. */
+    int (*killed)(void *ctx);
+} frond_rows_callbacks;
+
+typedef struct frond_rows frond_rows;
+
+/* `record_bytes` is the length of a record image. `callbacks` is copied; its ctx must outlive the binding. */
+int frond_rows_bind(frond_table *table, const frond_column_layout *layout, uint32_t column_count,
+                    size_t record_bytes, const frond_rows_callbacks *callbacks, frond_rows **rows);
+void frond_rows_unbind(frond_rows *rows);
+
+/* Nonzero when every value of `column` can be read from entries of `index` alone. */
+int frond_rows_covers(const frond_rows *rows, uint32_t index, uint32_t column);
+/* Longest reference (encoded primary key) in bytes, its 2-byte length included. */
+size_t frond_rows_ref_bytes(const frond_rows *rows);
+
+/* ---- changing rows -------------------------------------------------------------------------- */
+
+enum frond_write_flags {
+    FROND_WRITE_DEFAULT = 0,
+    FROND_WRITE_NO_LOCKS = 1,    /* nobody else can see the table (being built) */
+    FROND_WRITE_SKIP_UNIQUE = 2  /* the caller vouches for secondary uniqueness */
+};
+
+/* All three lock the row, and the unique keys involved, exclusively. On FROND_DUPLICATE_KEY
+ * `*duplicate` is the number of the first index violated and nothing is changed. */
+int frond_row_insert(frond_txn *txn, frond_rows *rows, const uint8_t *record, int flags,
+                     uint32_t *duplicate);
+int frond_row_update(frond_txn *txn, frond_rows *rows, const uint8_t *old_record,
+                     const uint8_t *new_record, int flags, uint32_t *duplicate);
+int frond_row_delete(frond_txn *txn, frond_rows *rows, const uint8_t *old_record, int flags);
+
+/* ---- reading rows --------------------------------------------------------------------------- */
+
+enum frond_wait { FROND_WAIT = 0, FROND_NOWAIT = 1, FROND_SKIP_LOCKED = 2 };
+
+typedef struct frond_scan frond_scan;
+
+/* A scan over one index. With a lock, each row returned is locked and is its newest committed (or own)
+ * version; without, it is the version of the transaction's snapshot. */
+int frond_scan_open(frond_txn *txn, frond_rows *rows, uint32_t index, int lock, int wait,
+                    frond_scan **scan);
+void frond_scan_close(frond_scan *scan);
+/* Uses an open scan again in another statement or transaction, with other locks. */
+int frond_scan_renew(frond_scan *scan, frond_txn *txn, int lock, int wait);
+/* Nobody reads on for now: gives back what the scan holds of the table's pages. The next call is
+ * frond_scan_renew() or frond_scan_close(). */
+void frond_scan_park(frond_scan *scan);
+/* Which columns later reads put into the record: `wanted` has one bit per column. With `index_only`
+ * the entry alone is read (the caller checked frond_rows_covers). NULL = all columns. */
+int frond_scan_columns(frond_scan *scan, const uint8_t *wanted, int index_only);
+/* Turns evaluation of the `condition` callback on index entries on or off. */
+void frond_scan_condition(frond_scan *scan, int on);
+
+enum frond_tuple_seek {
+    FROND_KEY_EXACT = 0,       /* first entry whose leading parts equal the tuple, else FROND_NOT_FOUND */
+    FROND_KEY_OR_NEXT = 1,     /* first entry >= tuple */
+    FROND_KEY_OR_PREV = 2,     /* last entry <= tuple (prefix matches count as equal) */
+    FROND_AFTER_KEY = 3,       /* first entry after all that match the tuple */
+    FROND_BEFORE_KEY = 4,      /* last entry before all that match */
+    FROND_PREFIX_LAST = 5,     /* last entry that matches, else FROND_NOT_FOUND */
+    FROND_PREFIX_LAST_OR_PREV = 6 /* last entry that matches, or the one before */
+};
+
+/* Positions by a search tuple in the server's key image format: `parts` leading parts. Fills `record`.
+ * FROND_END / FROND_NOT_FOUND when there is none. */
+int frond_scan_seek(frond_scan *scan, int how, const uint8_t *tuple, size_t tuple_len,
+                    uint32_t parts, uint8_t *record);
+int frond_scan_first(frond_scan *scan, uint8_t *record);
+int frond_scan_last(frond_scan *scan, uint8_t *record);
+int frond_scan_next(frond_scan *scan, uint8_t *record);
+int frond_scan_prev(frond_scan *scan, uint8_t *record);
+/* Like next, but FROND_END at the first entry that does not match the tuple's leading parts. */
+int frond_scan_next_same(frond_scan *scan, const uint8_t *tuple, size_t tuple_len, uint32_t parts,
+                         uint8_t *record);
+/* The row under the scan does not match WHERE: drop the lock taken for it, if it was new and the
+ * isolation level allows. */
+void frond_scan_unlock(frond_scan *scan);
+
+/* Reference of the row under the scan, or of a record image: a 2-byte little-endian length and the
+ * primary key; compares with memcmp after the length. Writes frond_rows_ref_bytes() at most. */
+int frond_scan_ref(frond_scan *scan, uint8_t *ref);
+int frond_rows_ref(frond_rows *rows, const uint8_t *record, uint8_t *ref);
+/* Compares two references: <0, 0, >0. */
+int frond_ref_compare(const uint8_t *a, const uint8_t *b);
+/* Reads the row of a reference into `record`, through a scan on index 0. */
+int frond_scan_fetch(frond_scan *scan, const uint8_t *ref, uint8_t *record);
+
+/* ---- counters and statistics ---------------------------------------------------------------- */
+
+/* Reserves `*count` consecutive AUTO_INCREMENT values of the series offset + n * increment. */
+int frond_auto_increment_reserve(frond_table *table, uint64_t offset, uint64_t increment,
+                                 uint64_t wanted, uint64_t *first, uint64_t *count);
+/* Later values will exceed `used`. */
+void frond_auto_increment_used(frond_table *table, uint64_t used);
+uint64_t frond_auto_increment_get(frond_table *table);
+int frond_auto_increment_set(frond_table *table, uint64_t next);
+
+typedef struct frond_table_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t rows;           /* committed rows, exact when nothing is being written */
+    uint64_t data_bytes;     /* uncompressed, primary index */
+    uint64_t index_bytes;    /* uncompressed, the others */
+    uint64_t file_bytes;     /* on disk */
+    uint64_t free_bytes;     /* holes in the file */
+    uint64_t auto_increment; /* next value */
+} frond_table_stats;
+int frond_table_statistics(frond_table *table, frond_table_stats *stats);
+
+/* Estimated number of entries in a range of an index, from metadata in memory (no I/O). A NULL tuple is
+ * an open end; `*_how` is FROND_KEY_EXACT (inclusive) or FROND_AFTER_KEY / FROND_BEFORE_KEY (exclusive). */
+typedef struct frond_range_end {
+    const uint8_t *tuple; /* NULL = open */
+    size_t tuple_len;
+    uint32_t parts;
+    int32_t how;
+} frond_range_end;
+int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end *low,
+                        const frond_range_end *high, uint64_t *count);
+/* Samples the index: estimated number of distinct values of each leading prefix of parts. */
+int frond_rows_distinct(frond_rows *rows, uint32_t index, uint64_t *distinct, uint32_t parts);
+
+/* Rewrites the table's trees so that each leaf is one run. */
+int frond_table_optimize(frond_table *table, int (*killed)(void *ctx), void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
