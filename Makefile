@@ -1,0 +1,52 @@
+# Frond: the commands of the project. `make` alone lists them.
+#
+# cargo builds the Rust crates and needs nothing from here; this file is for what spans cargo, the
+# MariaDB plugin and servers. Each target calls one script, which documents its options at its head.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Where cargo builds, as cargo itself decides it.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+T      ?= all
+ENGINE ?= Frond
+
+.PHONY: help
+help: ## this list
+	@echo "Frond: a storage engine for MariaDB, and the tools around it"
+	@echo
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "Only Rust? cargo build, cargo test, cargo clippy work by themselves."
+
+.PHONY: setup
+setup: ## install what is missing: compiler, MariaDB with its headers and tests (Debian 12)
+	@scripts/setup.sh all
+
+.PHONY: demo
+demo: ## the engine at work beside InnoDB and MyRocks, with the figures
+	@scripts/setup.sh bench
+	@scripts/demo.sh
+
+.PHONY: test
+test: ## every test, in stages; S="20 30" runs those stages only
+	@scripts/test.sh $(S)
+
+.PHONY: stages
+stages: ## the stages of `make test`
+	@scripts/test.sh --list
+
+.PHONY: plugin
+plugin: ## build target/mariadb/ha_frond.so and prove that it fits the installed server
+	@scripts/setup.sh server
+	@cargo build --release -p frond-capi
+	@$(MAKE) --no-print-directory -j$(shell nproc) -f mariadb/Makefile
+
+.PHONY: mtr
+mtr: ## MariaDB's test suites: T=frond|storage_engine|iuds|funcs|suite.test, ENGINE=, RECORD=1
+	@scripts/mtr.sh --engine $(ENGINE) $(if $(RECORD),--record) $(T)
+
+.PHONY: clean
+clean: ## remove everything that was built, and stop the servers started from this checkout
+	@scripts/clean.sh

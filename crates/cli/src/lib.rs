@@ -1,0 +1,32 @@
+//! `frond`: the tool for a database directory without a server.
+//!
+//! ```text
+//! args.rs    what the command line means            main.rs    dispatch, exit status
+//! open.rs    directory -> engine, errors that help   out.rs     tables, JSON, units
+//! check/     verification of everything stored       stat.rs    figures
+//! dump.rs    typed rows as text                      log.rs     the records of the log
+//! bench/     iibench on the embedded engine; codec, allocator and buffer alone
+//! ```
+//!
+//! Invariants:
+//!
+//! - T1. `check`, `stat`, `dump` and `log` change nothing in the directory (but for the lock file that
+//!   keeps a server out while they read): recovery runs in memory.
+//! - T2. Results go to standard output, progress and errors to standard error.
+//! - T3. Exit status: 0 done, nothing wrong; 1 done, and problems were found (or a gate was missed);
+//!   2 could not be done.
+//! - T4. No bytes in a directory make the tool panic, or run for longer than their size explains.
+//!
+//! A library only so that tests can run the commands in memory, without processes.
+//!
+//! Tested by `tests/cli`.
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod bench;
+pub mod check;
+pub mod dump;
+pub mod log;
+pub mod open;
+pub mod out;
+pub mod stat;

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+#
+# Sourced by every script here: where things are, how progress and failures are printed.
+#
+# Invariants
+#  1. ROOT is the checkout; everything a script creates lies under $ROOT/target or in a
+#     temporary directory that an exit trap removes.
+#  2. Messages go to stderr, results to stdout, so that a caller can capture results.
+#  3. die() says what is wrong and what to do about it, and leaves with status 1.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+TARGET=$ROOT/target
+# shellcheck disable=SC2034  # for the scripts that source this
+MARIADB_DIR=$TARGET/mariadb
+
+# cargo may have been installed for this user only; cron, CI and sudo do not read the profile.
+if ! command -v cargo >/dev/null 2>&1 && [[ -x ${HOME:-/root}/.cargo/bin/cargo ]]; then
+    PATH=${HOME:-/root}/.cargo/bin:$PATH
+fi
+# Debian keeps mariadbd in /usr/sbin, which is not in an ordinary user's PATH.
+PATH=$PATH:/usr/sbin:/sbin
+export PATH
+
+say() { printf '== %s\n' "$*" >&2; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+die() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    local hint
+    for hint in "$@"; do printf '       %s\n' "$hint" >&2; done
+    exit 1
+}
+
+need_command() { # need_command NAME LEVEL: LEVEL is the part of setup.sh that installs it
+    command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: scripts/setup.sh $2"
+}
+
+# The version of an installed Debian package, or nothing.
+package_version() {
+    { dpkg-query -W -f='${db:Status-Status} ${Version}\n' "$1" 2>/dev/null || true; } |
+        awk '$1 == "installed" { print $2 }'
+}
+
+# 1:10.11.18-0+deb12u1 -> 10.11.18
+upstream_version() {
+    local v=${1#*:}
+    printf '%s\n' "${v%%-*}"
+}

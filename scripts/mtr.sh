@@ -1,0 +1,333 @@
+#!/usr/bin/env bash
+#
+# Runs MariaDB's own test suites against a storage engine, and Frond's SQL tests.
+#
+#   scripts/mtr.sh [options] [SET...] [-- options of mtr]
+#
+# A SET is one of
+#   frond           our SQL tests (mariadb/mysql-test/frond)
+#   storage_engine  the server's suite for any engine: base, trx, parts (121 tests)
+#   iuds, funcs     engines/iuds (16 tests), engines/funcs (394 tests)
+#   all             these four (the default)
+# or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert.
+#
+#   --engine NAME   the engine under test (default Frond; another one proves the harness itself)
+#   --parallel N    servers at a time (default: cores)
+#   --record        write the results of frond.* tests back to mariadb/mysql-test/frond
+#   --accept        write the differences of failing storage_engine tests to .rdiff files in
+#                   mariadb/mysql-test/storage_engine; each says what Frond does differently on
+#                   purpose, so read it before committing it
+#   --minutes N     bound of one call of mtr (default 20)
+#
+# The last line of stdout is "N passed, N failed, N skipped"; the status is 1 if any failed.
+#
+# Invariants
+#  1. Nothing under /usr/share is written: mtr writes .reject files beside the results, so it runs
+#     in a copy of the test tree under target/mtr/<engine>.
+#  2. A failure that mariadb/mysql-test/deviations does not list fails the run. A listed failure
+#     counts as skipped; a listed test that passes is named, so that the list gets shorter.
+#  3. A run that mtr ended early (time, crash, too many failures) fails, whatever it counted.
+#
+# Not run by default: main, rpl, parts and others, which use InnoDB or MyISAM by name.
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+ENGINE=Frond
+PARALLEL=$(nproc)
+MINUTES=20
+RECORD=
+ACCEPT=
+SETS=()
+EXTRA=()
+SUITE_SOURCE=/usr/share/mysql/mysql-test
+OURS=$ROOT/mariadb/mysql-test
+DEVIATIONS=$OURS/deviations
+
+parse_arguments() {
+    while [[ $# -gt 0 ]]; do
+        case $1 in
+            --engine) ENGINE=$2 && shift ;;
+            --parallel) PARALLEL=$2 && shift ;;
+            --minutes) MINUTES=$2 && shift ;;
+            --record) RECORD=1 ;;
+            --accept) ACCEPT=1 ;;
+            --) shift && EXTRA=("$@") && break ;;
+            -*) die "unknown option: $1" "the options are at the head of scripts/mtr.sh" ;;
+            *) SETS+=("$1") ;;
+        esac
+        shift
+    done
+    [[ ${#SETS[@]} -gt 0 ]] || SETS=(all)
+    ENGINE_LOWER=${ENGINE,,}
+    HOME_DIR=$TARGET/mtr/$ENGINE_LOWER
+    TREE=$HOME_DIR/share/mysql/mysql-test
+    LOGS=$HOME_DIR/logs
+}
+
+# ---------------------------------------------------------------- the test tree
+
+# mtr derives every path from its own place, so the copy gets the surroundings of an installation.
+make_tree() {
+    local version stamp dir
+    version=$(package_version mariadb-test-data)
+    stamp=$HOME_DIR/version
+    if [[ ! -f $stamp || $(<"$stamp") != "$version" ]]; then
+        rm -rf "$HOME_DIR"
+        mkdir -p "$HOME_DIR/share/mysql" "$HOME_DIR/lib"
+        ln -s /usr/bin "$HOME_DIR/bin"
+        ln -s /usr/sbin "$HOME_DIR/sbin"
+        ln -s /usr/lib/mysql "$HOME_DIR/lib/mysql"
+        for dir in /usr/share/mysql/*; do
+            [[ $dir == "$SUITE_SOURCE" ]] || ln -s "$dir" "$HOME_DIR/share/mysql/"
+        done
+        cp -r --reflink=auto "$SUITE_SOURCE" "$HOME_DIR/share/mysql/"
+        find "$TREE/suite/storage_engine" -name '*.result' \
+            -exec "$ROOT/scripts/modernise-results.pl" {} +
+        # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
+        sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
+        printf '%s\n' "$version" >"$stamp"
+    fi
+    # mtr finds overlays and a plugin's own suites in mysql-test/plugin/<name>/ only.
+    rm -rf "$TREE/plugin/frond"
+    find "$TREE/suite/storage_engine" -name '*.reject' -delete
+    cp -r "$OURS" "$TREE/plugin/frond"
+    if [[ $ENGINE != Frond ]]; then
+        # Another engine is measured against the suite's own results.
+        find "$TREE/plugin/frond" \( -name '*.rdiff' -o -name disabled.def \) -delete
+    fi
+    mkdir -p "$LOGS"
+}
+
+# Frond beside the server's own plugins, because plugin-dir is a single directory.
+make_plugin_dir() {
+    local dir=$HOME_DIR/plugins file
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    for file in /usr/lib/mysql/plugin/*.so; do ln -s "$file" "$dir/"; done
+    [[ $ENGINE == Frond ]] || return 0
+    [[ -f $MARIADB_DIR/ha_frond.so ]] || die "ha_frond.so is not built" "run: make plugin"
+    # A copy: a rebuild during the run must not change what the next restarted server loads.
+    cp "$MARIADB_DIR/ha_frond.so" "$dir/"
+}
+
+# ---------------------------------------------------------------- running
+
+# Unix socket paths are limited to 107 bytes, and memory spares two thirds of the time: /dev/shm.
+make_vardir() {
+    local base=${TMPDIR:-/tmp} free
+    free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1 || true)
+    if [[ -w /dev/shm && ${free:-0} -gt 1500000 ]]; then base=/dev/shm; fi
+    VARDIR=$(mktemp -d "$base/frond-mtr-XXXXXX")
+}
+
+MTR_PID=
+clean_up() {
+    # mtr's servers are children of its supervisor, which ends them when mtr is gone.
+    if [[ -n $MTR_PID ]] && kill -0 "$MTR_PID" 2>/dev/null; then
+        kill -TERM "$MTR_PID" 2>/dev/null || true
+        wait "$MTR_PID" 2>/dev/null || true
+    fi
+    [[ -z ${VARDIR:-} ]] || rm -rf "$VARDIR"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# run_mtr LABEL ARGUMENT...: one call of mtr; its output goes to LOGS/LABEL.log.
+run_mtr() {
+    local label=$1 log=$LOGS/$1.log status=0 start=$SECONDS
+    shift
+    local options=(
+        --force --max-test-fail=0 --retry=0 --vardir="$VARDIR/v" --parallel="$PARALLEL"
+        --testcase-timeout=5 --suite-timeout="$MINUTES" --skip-test-list="$VARDIR/skip"
+        # Side effects of a test on the server are no property of an engine, and looking for them
+        # costs as much as the tests.
+        --nocheck-testcases
+        --mysqld=--plugin-dir="$HOME_DIR/plugins" --mysqld=--plugin-maturity=experimental
+        # mtr switches off whatever is optional; engines/funcs has partitioned tables.
+        --mysqld=--loose-partition
+        # Instrumenting every mutex is mtr's default and only slows a test of an engine down.
+        --mysqld=--loose-performance-schema=OFF
+    )
+    case $ENGINE in
+        Frond | RocksDB) options+=(--mysqld=--plugin-load-add="ha_$ENGINE_LOWER.so") ;;
+        *) options+=(--mysqld="--loose-$ENGINE_LOWER") ;;
+    esac
+    [[ -z $RECORD ]] || options+=(--record)
+    say "mtr: $label with $ENGINE"
+    (
+        cd "$TREE"
+        export ENGINE MTR_BUILD_THREAD=auto
+        exec timeout --kill-after=30 "$((MINUTES * 60 + 60))" \
+            perl ./mariadb-test-run.pl "${options[@]}" "$@" "${EXTRA[@]}"
+    ) >"$log" 2>&1 </dev/null &
+    MTR_PID=$!
+    wait "$MTR_PID" || status=$?
+    MTR_PID=
+    judge "$label" "$log" "$status" "$((SECONDS - start))"
+    # Only what explains a failure is worth its space.
+    if [[ -d $VARDIR/v/log ]]; then
+        rm -rf "$LOGS/$label.var"
+        mkdir -p "$LOGS/$label.var"
+        find "$VARDIR/v" -maxdepth 3 -path '*/log/*.err' -size -20M -exec cp -t "$LOGS/$label.var" \
+            --backup=numbered {} + 2>/dev/null || true
+    fi
+    rm -rf "$VARDIR/v"
+}
+
+# ---------------------------------------------------------------- the verdict
+
+PASSED=0
+FAILED=0
+SKIPPED=0
+
+# Lines are "suite-overlay.test 'combination' w1 [ pass ]  123": prints "pass suite.test".
+results_of() {
+    awk '/\[ (pass|fail|skipped|disabled|retry-fail|exp-fail|warning) \]/ {
+        match($0, /\[ [a-z-]+ \]/)
+        result = substr($0, RSTART + 2, RLENGTH - 4)
+        name = $1
+        sub(/-[a-z]+\./, ".", name)
+        print result, name
+    }' "$1"
+}
+
+is_deviation() { # is_deviation TEST KIND
+    [[ -f $DEVIATIONS ]] && [[ $ENGINE == Frond ]] &&
+        awk -v t="$1" -v k="$2" '$1 == t && $2 == k { found = 1 } END { exit !found }' "$DEVIATIONS"
+}
+
+judge() { # judge LABEL LOG STATUS SECONDS
+    local label=$1 log=$2 status=$3 seconds=$4 result name known=0
+    local passed=0 failed=0 skipped=0
+    while read -r result name; do
+        case $result in
+            pass | warning)
+                passed=$((passed + 1))
+                if is_deviation "$name" fail; then
+                    warn "$name passes now: take it out of mariadb/mysql-test/deviations"
+                fi
+                ;;
+            skipped | disabled) skipped=$((skipped + 1)) ;;
+            *)
+                if is_deviation "$name" fail; then
+                    known=$((known + 1))
+                else
+                    failed=$((failed + 1))
+                    printf 'FAILED %s\n' "$name" >&2
+                fi
+                ;;
+        esac
+    done < <(results_of "$log")
+    if ! grep -qE '^(Completed|The servers were restarted)' "$log" ||
+        grep -qE 'Test suite timeout|Too many tests' "$log"; then
+        failed=$((failed + 1))
+        tail -n 20 "$log" >&2
+        printf 'FAILED %s: mtr ended early with status %s\n' "$label" "$status" >&2
+    elif [[ $status -ne 0 && $((failed + known)) -eq 0 ]]; then
+        # For instance a server that warned or crashed at shutdown, after the last test passed.
+        failed=$((failed + 1))
+        tail -n 20 "$log" >&2
+        printf 'FAILED %s: mtr status %s without a failed test\n' "$label" "$status" >&2
+    fi
+    PASSED=$((PASSED + passed))
+    FAILED=$((FAILED + failed))
+    SKIPPED=$((SKIPPED + skipped + known))
+    say "mtr: $label: $passed passed, $failed failed, $skipped skipped, $known known deviations," \
+        "$seconds s ($log)"
+}
+
+# Deviations of kind "skip" are those that would hang or stop the server.
+write_skip_list() {
+    : >"$VARDIR/skip"
+    [[ -f $DEVIATIONS && $ENGINE == Frond ]] || return 0
+    awk '/^[^#]/ && $2 == "skip" { t = $1; $1 = $2 = ""; print t " : " $0 }' \
+        "$DEVIATIONS" >"$VARDIR/skip"
+}
+
+# The storage_engine suites with the overlay mariadb/mysql-test/storage_engine.
+overlay() { printf '%s-frond' "$1"; }
+
+run_set() {
+    local suites
+    # engines/* bring combinations that would override the default engine; naming one replaces them.
+    local engine_option=--combination=--default-storage-engine=$ENGINE
+    case $1 in
+        all)
+            run_set frond
+            run_set storage_engine
+            run_mtr engines "$engine_option" --suite=engines/iuds,engines/funcs
+            ;;
+        frond)
+            if compgen -G "$OURS/frond/t/*.test" >/dev/null; then
+                run_mtr frond --suite=frond --mysqld=--default-storage-engine="$ENGINE"
+            else
+                say "mtr: frond: there are no tests yet"
+            fi
+            ;;
+        storage_engine)
+            suites=("$(overlay storage_engine)" "$(overlay storage_engine/trx)"
+                "$(overlay storage_engine/parts)")
+            run_mtr storage_engine --suite="$(IFS=, && printf '%s' "${suites[*]}")"
+            ;;
+        iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
+        engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
+        storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
+        *.*) run_mtr "${1/\//-}" --mysqld=--default-storage-engine="$ENGINE" "$1" ;;
+        *)
+            die "unknown set of tests: $1" \
+                "use frond, storage_engine, iuds, funcs, all or suite.test"
+            ;;
+    esac
+}
+
+copy_recorded() {
+    local file name
+    while read -r file; do
+        name=${file#"$TREE/plugin/frond/"}
+        cmp -s "$file" "$OURS/$name" && continue
+        mkdir -p "$(dirname "$OURS/$name")"
+        cp "$file" "$OURS/$name"
+        say "recorded $name: read it before committing it"
+    done < <(find "$TREE/plugin/frond" -name '*.result')
+}
+
+# An .rdiff is a patch from the suite's result to ours; mtr applies it before it compares.
+accept_differences() {
+    local reject base name
+    while read -r reject; do
+        name=${reject#"$TREE/suite/storage_engine/"}
+        name=${name%.reject}
+        base=$TREE/suite/storage_engine/$name
+        diff -u --label "storage_engine/$name.result" --label "storage_engine/$name.reject" \
+            "$base.result" "$reject" >"$OURS/storage_engine/$name.rdiff" || true
+        say "accepted $name.rdiff: read it before committing it"
+    done < <(find "$TREE/suite/storage_engine" -name '*.reject')
+}
+
+main() {
+    local set
+    parse_arguments "$@"
+    [[ -z $ACCEPT || $ENGINE == Frond ]] || die "--accept records what Frond does differently"
+    need_command mariadbd server
+    need_command patch base
+    [[ -d $SUITE_SOURCE ]] || die "the server's test suite is not installed" \
+        "run: scripts/setup.sh server"
+    mkdir -p "$TARGET/mtr"
+    # Two runs with one engine would share a tree; the second waits.
+    exec 9>"$TARGET/mtr/$ENGINE_LOWER.lock"
+    flock -n 9 || { say "another mtr run with $ENGINE is under way, waiting" && flock 9; }
+    make_tree
+    make_plugin_dir
+    make_vardir
+    write_skip_list
+    for set in "${SETS[@]}"; do run_set "$set"; done
+    [[ -z $RECORD ]] || copy_recorded
+    [[ -z $ACCEPT ]] || accept_differences
+    printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+    [[ $FAILED -eq 0 ]]
+}
+
+main "$@"

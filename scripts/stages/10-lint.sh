@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+#
+# Formatting, clippy with warnings as errors, and shellcheck: each is one test.
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+passed=0
+failed=0
+
+check() { # check LABEL COMMAND...
+    local label=$1
+    shift
+    say "$label"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
+check_shell() {
+    find scripts mariadb bench .ci -type f \( -name '*.sh' -o -path '.ci/run' \) -print0 |
+        xargs -0 shellcheck -x
+}
+
+check "cargo fmt" cargo fmt --all --check
+check "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "shellcheck" check_shell
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[[ $failed -eq 0 ]]

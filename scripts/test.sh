@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+#
+# The whole test suite, in numbered stages. `make test` and CI run this.
+#
+#   scripts/test.sh              every stage
+#   scripts/test.sh 20 30        only the stages whose number begins so
+#   scripts/test.sh --list       names the stages
+#
+# A stage is an executable file scripts/stages/NN-name.sh. It runs from the root of the checkout,
+# says what it does on stderr or stdout, and prints as its last line of stdout
+#
+#     N passed, N failed            optionally: , N skipped
+#
+# To add a stage, add a file; the number gives the order. A stage that ends with a status other than
+# 0, or without that line, or with nothing executed, has failed, whatever it counted.
+#
+# A failing stage does not stop those after it, except that 00 (setup) must succeed. The totals are
+# the last line. STAGE_MINUTES bounds one stage (default 45): a hanging test must end as a failure
+# with a name, before CI ends everything without one.
+
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+STAGES=$ROOT/scripts/stages
+LOGS=$TARGET/test-logs
+STAGE_MINUTES=${STAGE_MINUTES:-45}
+
+PASSED=0
+FAILED=0
+SKIPPED=0
+SUMMARY=()
+STAGE_PID=
+TEE_PID=
+
+# A process that a stage left behind would keep the pipe open for ever: five seconds, no more.
+end_tee() {
+    local i
+    for ((i = 0; i < 50; i++)); do
+        kill -0 "$TEE_PID" 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill "$TEE_PID" 2>/dev/null; then
+        warn "the stage left a process behind that holds its output"
+    fi
+    wait "$TEE_PID" 2>/dev/null || true
+}
+
+# Signals go to the stage, whose own traps stop what it started.
+forward() {
+    if [[ -n $STAGE_PID ]]; then
+        kill -TERM "$STAGE_PID" 2>/dev/null || true
+        wait "$STAGE_PID" 2>/dev/null || true
+    fi
+    exit "$1"
+}
+trap 'forward 130' INT
+trap 'forward 143' TERM
+
+# The stage's last counting line, as "passed failed skipped"; nothing when there is none.
+counts_of() {
+    sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 0\4/p' "$1" | tail -n 1
+}
+
+run_stage() {
+    local file=$1 name log status=0 start=$SECONDS counts passed failed skipped verdict
+    name=$(basename "$file" .sh)
+    log=$LOGS/$name.log
+    say "stage $name"
+    # tee shows the output while it is made and keeps it. A pipe with a name, because the status of
+    # the stage and the end of tee are both needed: the log has to be whole before it is read.
+    rm -f "$LOGS/pipe"
+    mkfifo "$LOGS/pipe"
+    tee "$log" <"$LOGS/pipe" &
+    TEE_PID=$!
+    timeout --kill-after=60 "$((STAGE_MINUTES * 60))" "$file" </dev/null >"$LOGS/pipe" 2>&1 &
+    STAGE_PID=$!
+    wait "$STAGE_PID" || status=$?
+    STAGE_PID=
+    end_tee
+    counts=$(counts_of "$log")
+    read -r passed failed skipped <<<"${counts:-0 0 0}"
+    passed=$((10#$passed)) failed=$((10#$failed)) skipped=$((10#$skipped))
+    verdict=ok
+    if [[ $status -eq 124 ]]; then
+        verdict="ended after $STAGE_MINUTES minutes"
+    elif [[ -z $counts ]]; then
+        verdict="status $status, printed no 'N passed, N failed'"
+    elif [[ $failed -gt 0 ]]; then
+        verdict="$failed failed"
+    elif [[ $status -ne 0 ]]; then
+        verdict="status $status"
+    elif [[ $((passed + skipped)) -eq 0 ]]; then
+        verdict="executed nothing"
+    fi
+    # Whatever went wrong without being counted is one failure.
+    if [[ $verdict != ok && $failed -eq 0 ]]; then failed=1; fi
+    PASSED=$((PASSED + passed))
+    FAILED=$((FAILED + failed))
+    SKIPPED=$((SKIPPED + skipped))
+    SUMMARY+=("$(printf '%-24s %6d passed %4d failed %4d skipped %5d s  %s' \
+        "$name" "$passed" "$failed" "$skipped" "$((SECONDS - start))" "$verdict")")
+    [[ $verdict == ok ]]
+}
+
+wanted() { # wanted NAME PREFIX...: true when there is no prefix, or one fits
+    local name=$1 prefix
+    shift
+    [[ $# -gt 0 ]] || return 0
+    for prefix in "$@"; do
+        [[ $name == "$prefix"* ]] && return 0
+    done
+    return 1
+}
+
+main() {
+    local file name
+    mkdir -p "$LOGS"
+    for file in "$STAGES"/[0-9][0-9]-*.sh; do
+        name=$(basename "$file" .sh)
+        if [[ ${1:-} == --list ]]; then
+            printf '%-24s %s\n' "$name" "$(sed -n '3s/^# //p' "$file")"
+            continue
+        fi
+        wanted "$name" "$@" || continue
+        if [[ ! -x $file ]]; then
+            FAILED=$((FAILED + 1))
+            SUMMARY+=("$(printf '%-24s is not executable' "$name")")
+            continue
+        fi
+        if ! run_stage "$file" && [[ $name == 00-* ]]; then
+            warn "the stages after $name cannot run"
+            break
+        fi
+    done
+    [[ ${1:-} != --list ]] || return 0
+    [[ ${#SUMMARY[@]} -gt 0 ]] || die "no stage fits: $*" "scripts/test.sh --list names them"
+    printf '\n'
+    printf '%s\n' "${SUMMARY[@]}"
+    printf '\n%d seconds; the output of each stage is in target/test-logs\n' "$SECONDS"
+    printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+    [[ $FAILED -eq 0 ]]
+}
+
+cd "$ROOT"
+main "$@"
