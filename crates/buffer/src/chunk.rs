@@ -243,11 +243,9 @@ impl Chunk {
         entries.len()
     }
 
-    /// Drops versions behind the entry at `place` that no snapshot needs: a version is needed by the
-    /// snapshots from its own sequence up to the next newer version's. Looks at a few neighbours in
+    /// Drops versions behind the entry at `place` that no snapshot needs. Looks at a few neighbours in
     /// the same leaf only: each insert leaves at most one newly needless version behind.
     pub fn prune_behind(&mut self, place: Place, keep: &[Seq]) {
-        let Some(&published) = keep.last() else { return };
         let l = &mut self.leaves[place.leaf];
         let before = l.memory();
         let mut newer = l.entry(place.slot).seq;
@@ -257,8 +255,7 @@ impl Chunk {
                 break;
             }
             let seq = l.entry(slot).seq;
-            let first_reader = keep.partition_point(|&s| s < seq);
-            if newer <= published && keep.get(first_reader).is_none_or(|&s| s >= newer) {
+            if is_needless(seq, newer, keep) {
                 l.remove(slot);
                 self.entries -= 1;
             } else {
@@ -459,6 +456,14 @@ impl Chunk {
         assert_eq!(n, self.entries);
         assert_eq!(self.memory, self.count_memory());
     }
+}
+
+/// Whether the version `seq` of a key, whose next newer version is `newer`, is needed by nobody: not
+/// by the snapshots in `keep` (ascending), nor by later ones, which are at least its last element.
+pub(crate) fn is_needless(seq: Seq, newer: Seq, keep: &[Seq]) -> bool {
+    let first_reader = keep.partition_point(|&s| s < seq);
+    keep.last().is_some_and(|&published| newer <= published)
+        && keep.get(first_reader).is_none_or(|&s| s >= newer)
 }
 
 fn same_key(l: &Leaf, a: usize, b: usize) -> bool {

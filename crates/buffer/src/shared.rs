@@ -59,6 +59,9 @@ pub struct WriteBuffer {
 /// Entries in a row for one chunk that are worth going to its leaves for.
 const DIRECT: usize = 16;
 
+/// Entries whose chunks are looked up ahead.
+const AHEAD: usize = 16;
+
 /// Entries that one writer puts into a chunk before it gives others a chance at the latch.
 const RUN: usize = 256;
 
@@ -154,9 +157,22 @@ impl WriteBuffer {
     /// Inserts a beginning of `entries`; returns how many, 0 when the directory was replaced.
     fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
         let directory = self.directory.load();
-        let mut done = 0;
+        let mut routes = [0usize; AHEAD];
+        // `routes` is for the entries from `base`.
+        let (mut base, mut routed, mut done) = (0, 0, 0);
         while let Some(e) = entries.get(done) {
-            let shelf = directory.chunks[directory.router.route(e.key, e.seq)].write();
+            if done >= routed {
+                base = done;
+                routed = entries.len().min(base + AHEAD);
+                let mut busy = false;
+                for (e, no) in entries[base..routed].iter().zip(&mut routes) {
+                    *no = directory.router.route(e.key, e.seq);
+                    // Has the lines of all these latches fetched at once; the answer is of no use.
+                    busy |= directory.chunks[*no].is_locked();
+                }
+                std::hint::black_box(busy);
+            }
+            let shelf = directory.chunks[routes[done - base]].write();
             let rest = &entries[done..];
             let direct = rest.get(DIRECT - 1).is_some_and(|e| shelf.chunk.reaches(e.key, e.seq));
             let step = match direct || !Shelf::takes(e) {

@@ -11,7 +11,7 @@
 
 use frond_base::{EntryKind, EntryRef, Seq};
 
-use crate::chunk::Chunk;
+use crate::chunk::{is_needless, Chunk};
 use crate::fence::{head_after, order};
 use crate::leaf::INLINE_VALUE;
 
@@ -121,8 +121,15 @@ impl Shelf {
                 order(x.key, x.seq, y.key, y.seq).then(a.1.cmp(&b.1))
             })
         });
-        let entries: Vec<EntryRef<'_>> =
-            places.iter().map(|p| record(&log, p.1 as usize).0).collect();
+        let mut entries: Vec<EntryRef<'_>> = Vec::with_capacity(places.len());
+        for p in &places {
+            let e = record(&log, p.1 as usize).0;
+            match entries.last_mut() {
+                Some(newer) if newer.key == e.key && newer.seq == e.seq => *newer = e,
+                Some(newer) if newer.key == e.key && is_needless(e.seq, newer.seq, keep) => {}
+                _ => entries.push(e),
+            }
+        }
         let rights = self.insert_all(&entries, keep);
         drop(entries);
         self.waiting = 0;

@@ -133,6 +133,16 @@ pub unsafe extern "C" fn frond_txn_end_statement(txn: *mut frond_txn) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_txn_set_lock_timeout(txn: *mut frond_txn, ms: u64) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(txn) } {
+            inner.txn.set_lock_timeout(Duration::from_millis(ms));
+        }
+    });
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_txn_savepoint(txn: *mut frond_txn) -> u64 {
     // SAFETY: A2.
     guard_or(0, || unsafe { inner(txn) }.map_or(0, |inner| inner.txn.savepoint()))

@@ -141,6 +141,7 @@ impl Core {
         self.may_write()?;
         let payload = encode_entries(writes)?;
         let bytes = payload.len() as u64;
+        self.shared.wal.reserve(bytes).map_err(|e| self.work.no_space(e))?;
         self.work.pace(self, bytes)?;
         let end = self.append_and_apply(payload, writes, tables)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

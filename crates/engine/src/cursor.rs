@@ -23,24 +23,25 @@ enum Direction {
 pub struct Cursor {
     table: Arc<Table>,
     index: IndexNo,
-    tree: TreeCursor,
+    /// Made at the first positioning; it holds on to a view of the tree.
+    tree: Option<TreeCursor>,
     at: Seq,
     direction: Direction,
     valid: bool,
+    /// The current key; after [`Cursor::park`] and [`Cursor::set_at`], the one to go on from.
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Whether `value` was copied, or is still in the tree cursor.
+    /// Whether the value is in the tree cursor, or in `value`.
     from_tree: bool,
 }
 
 impl Cursor {
     /// A cursor that reads at `at`, unpositioned.
     pub(crate) fn new(table: Arc<Table>, index: IndexNo, at: Seq) -> Cursor {
-        let tree = table.tree(index).cursor(at, Bounds::all());
         Cursor {
             table,
             index,
-            tree,
+            tree: None,
             at,
             direction: Direction::Forward,
             valid: false,
@@ -67,12 +68,21 @@ impl Cursor {
     pub(crate) fn set_at(&mut self, at: Seq) {
         self.at = at;
         self.valid = false;
-        self.tree.set_at(at);
+        if let Some(tree) = &mut self.tree {
+            tree.set_at(at);
+        }
     }
 
-    /// `stop` is polled in long reads; when it says true they end with `Interrupted`.
-    pub fn set_interrupt(&mut self, stop: Box<dyn FnMut() -> bool + Send>) {
-        self.tree.set_interrupt(stop);
+    /// Lets go of everything but the current key: an idle cursor must not hold on to runs and pages.
+    pub(crate) fn park(&mut self) {
+        self.tree = None;
+        self.valid = false;
+        self.value = Vec::new();
+    }
+
+    /// The key to go on from after [`Cursor::park`] or [`Cursor::set_at`]; empty: none.
+    pub(crate) fn last_key(&self) -> &[u8] {
+        &self.key
     }
 
     pub fn valid(&self) -> bool {
@@ -88,16 +98,20 @@ impl Cursor {
     /// The current value; requires `valid()`.
     pub fn value(&self) -> &[u8] {
         assert!(self.valid, "the cursor has no position");
-        if self.from_tree {
-            self.tree.value()
-        } else {
-            &self.value
+        match &self.tree {
+            Some(tree) if self.from_tree => tree.value(),
+            _ => &self.value,
         }
+    }
+
+    fn tree(&mut self) -> &mut TreeCursor {
+        let (table, index, at) = (&self.table, self.index, self.at);
+        self.tree.get_or_insert_with(|| table.tree(index).cursor(at, Bounds::all()))
     }
 
     /// Positions at the entry nearest to `key` in the sense of `how`; false when there is none.
     pub fn seek(&mut self, txn: &Transaction, key: &[u8], how: Seek) -> Result<bool> {
-        self.tree.seek(key, how)?;
+        self.tree().seek(key, how)?;
         let (direction, from) = match how {
             Seek::Ge => (Direction::Forward, Bound::Included(key)),
             Seek::Gt => (Direction::Forward, Bound::Excluded(key)),
@@ -109,61 +123,62 @@ impl Cursor {
     }
 
     pub fn first(&mut self, txn: &Transaction) -> Result<bool> {
-        self.tree.first()?;
+        self.tree().first()?;
         self.direction = Direction::Forward;
         self.settle(txn, Bound::Unbounded)
     }
 
     pub fn last(&mut self, txn: &Transaction) -> Result<bool> {
-        self.tree.last()?;
+        self.tree().last()?;
         self.direction = Direction::Backward;
         self.settle(txn, Bound::Unbounded)
     }
 
     /// Moves to the next larger key; requires `valid()`.
     pub fn next(&mut self, txn: &Transaction) -> Result<bool> {
-        assert!(self.valid, "the cursor has no position");
-        if self.direction == Direction::Backward {
-            self.tree.seek(&self.key, Seek::Gt)?;
-            self.direction = Direction::Forward;
-        } else if self.tree.valid() && self.tree.key() <= self.key.as_slice() {
-            self.tree.next()?;
-        }
-        self.go_on(txn)
+        self.step(txn, Direction::Forward)
     }
 
     /// Moves to the next smaller key; requires `valid()`.
     pub fn prev(&mut self, txn: &Transaction) -> Result<bool> {
-        assert!(self.valid, "the cursor has no position");
-        if self.direction == Direction::Forward {
-            self.tree.seek(&self.key, Seek::Lt)?;
-            self.direction = Direction::Backward;
-        } else if self.tree.valid() && self.tree.key() >= self.key.as_slice() {
-            self.tree.prev()?;
-        }
-        self.go_on(txn)
+        self.step(txn, Direction::Backward)
     }
 
-    fn go_on(&mut self, txn: &Transaction) -> Result<bool> {
-        if txn.writes.buffer(self.table.tree(self.index).id()).is_none() {
-            return Ok(self.take_tree());
-        }
+    fn step(&mut self, txn: &Transaction, direction: Direction) -> Result<bool> {
+        assert!(self.valid, "the cursor has no position");
         let key = std::mem::take(&mut self.key);
+        let turned = self.direction != direction;
+        self.direction = direction;
+        let forward = direction == Direction::Forward;
+        let tree = self.tree();
+        if turned {
+            tree.seek(&key, if forward { Seek::Gt } else { Seek::Lt })?;
+        } else if tree.valid() {
+            // The tree's own entry is behind already when the current one is an own write.
+            if forward && tree.key() <= key.as_slice() {
+                tree.next()?;
+            } else if !forward && tree.key() >= key.as_slice() {
+                tree.prev()?;
+            }
+        }
         let valid = self.settle(txn, Bound::Excluded(&key));
         if self.key.capacity() == 0 {
+            // Nothing was found, or the key's memory can be used again.
             self.key = key;
         }
         valid
     }
 
     fn take_tree(&mut self) -> bool {
-        self.valid = self.tree.valid();
-        if self.valid {
-            self.from_tree = true;
-            self.key.clear();
-            self.key.extend_from_slice(self.tree.key());
-        }
-        self.valid
+        let Some(tree) = self.tree.as_ref().filter(|t| t.valid()) else {
+            self.valid = false;
+            return false;
+        };
+        self.key.clear();
+        self.key.extend_from_slice(tree.key());
+        self.valid = true;
+        self.from_tree = true;
+        true
     }
 
     /// Chooses between the tree's position and the own write nearest to `from`; own writes shadow the tree.
@@ -176,8 +191,9 @@ impl Cursor {
         let mut entry = if forward { position.seek(own, from) } else { position.seek_back(own, from) };
         loop {
             let Some(e) = entry else { return Ok(self.take_tree()) };
-            if self.tree.valid() {
-                let order = self.tree.key().cmp(e.key);
+            let tree = self.tree();
+            if tree.valid() {
+                let order = tree.key().cmp(e.key);
                 let order = if forward { order } else { order.reverse() };
                 if order.is_lt() {
                     return Ok(self.take_tree());
@@ -185,9 +201,9 @@ impl Cursor {
                 if order.is_eq() {
                     // Shadowed: the own version replaces it, or hides it.
                     if forward {
-                        self.tree.next()?;
+                        tree.next()?;
                     } else {
-                        self.tree.prev()?;
+                        tree.prev()?;
                     }
                 }
             }

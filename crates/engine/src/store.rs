@@ -216,6 +216,7 @@ impl EditLog for TableStore {
     ) -> Result<()> {
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
+        self.shared.wal.reserve(payload.len() as u64)?;
         let _order = self.edits.lock();
         self.touched(self.shared.wal.end());
         let at = self.shared.wal.append(KIND_EDIT, &payload)?;

@@ -189,6 +189,15 @@ impl Work {
         }
     }
 
+    /// Notes a full disk (other errors pass) and returns the error to report.
+    pub(crate) fn no_space(&self, failure: Error) -> Error {
+        if failure.kind() != ErrorKind::NoSpace {
+            return failure;
+        }
+        self.set_full(Some(&failure));
+        self.check_space().err().unwrap_or(failure)
+    }
+
     fn set_full(&self, failure: Option<&Error>) {
         let mut full = self.full.lock();
         self.is_full.store(failure.is_some(), Ordering::Release);

@@ -212,10 +212,11 @@ fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
     let mut parts = VecDeque::new();
     let mut lo: Option<Key> = None;
     let mut base: Vec<Slice> = Vec::new();
+    let (bytes, entries) = need::keep_limits(leaf, options);
     for slice in &leaf.base {
         let dirty = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
         let touched = leaf.deltas.iter().any(|d| d.overlaps(slice));
-        if touched || dirty || need::is_small(slice, options) {
+        if touched || dirty || slice.counts.bytes < bytes || slice.counts.entries < entries {
             base.push(slice.clone());
             continue;
         }
@@ -233,6 +234,13 @@ fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
 fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>) -> Option<Part> {
     let deltas = leaf.deltas.iter().filter_map(|d| d.clip(range));
     let mut sources: Vec<Vec<Slice>> = deltas.map(|d| vec![d]).collect();
+    if let ([single], true) = (&base[..], sources.is_empty()) {
+        // Between runs that stay; alone it has nothing to be merged with.
+        let clean = single.counts.tombstones == 0 && single.run.meta().max_seq == 0;
+        if clean {
+            return Some(Part::Keep(single.clone()));
+        }
+    }
     if !base.is_empty() {
         sources.push(base);
     }

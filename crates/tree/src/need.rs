@@ -44,10 +44,9 @@ pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Opt
     let cost = base.entries.saturating_add(deltas.entries);
     let dead_cost = MIN_DEAD.max(cost / 4);
     if leaf.deltas.is_empty() {
-        let small = leaf.base.iter().filter(|s| is_small(s, options)).count();
         let reclaimable = base.tombstones > 0 || leaf.base.iter().any(has_versions);
         let rotten = reclaimable && heat.dead() >= dead_cost;
-        let crowded = leaf.base.len() > options.base_runs && small > options.base_runs / 2;
+        let crowded = leaf.base.len() > options.base_runs;
         return (rotten || crowded).then_some(MergeMode::Full);
     }
     let alpha = u64::from(options.alpha_percent);
@@ -71,9 +70,21 @@ pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Opt
     Some(MergeMode::Deltas(count))
 }
 
-/// A base run not worth keeping when its neighbours are rewritten.
-pub(crate) fn is_small(slice: &Slice, options: &TreeOptions) -> bool {
-    slice.counts.bytes < options.leaf_bytes / 16
+/// Which base runs are worth keeping when their neighbours are rewritten: `(bytes, entries)` below
+/// either of which a run is not. In a leaf that is merged because it has too many base runs those
+/// of middling size stay, so that small appends are rewritten a logarithmic number of times. (In
+/// entries, because the smallest runs are mostly padding.)
+pub(crate) fn keep_limits(leaf: &Leaf, options: &TreeOptions) -> (u64, u64) {
+    if !leaf.deltas.is_empty() || leaf.base.len() <= options.base_runs {
+        return (options.leaf_bytes / 16, 0);
+    }
+    let limit = 2 * sum(&leaf.base).entries / leaf.base.len() as u64;
+    let small = |s: &Slice| s.counts.entries < limit;
+    let joined = leaf.base.windows(2).filter(|w| small(&w[0]) && small(&w[1])).count();
+    if joined < options.base_runs / 4 {
+        return (u64::MAX, 0);
+    }
+    (0, limit)
 }
 
 /// The run may hold more than one version of a key, or versions that could lose their sequence.

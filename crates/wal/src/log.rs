@@ -542,8 +542,28 @@ impl Wal {
 
     /// Allocates the next segment's file ahead of need. For a background thread.
     pub fn prepare_segment(&self) -> Result<()> {
+        self.prepare_segments(1)
+    }
+
+    fn prepare_segments(&self, wanted: usize) -> Result<()> {
         let next = self.segments.lock().back().map_or(0, |s| s.number) + 1;
-        self.spares.lock().prepare(&*self.vfs, next)
+        self.spares.lock().prepare(&*self.vfs, next, wanted)
+    }
+
+    /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
+    /// space: called before an append, so that a full disk refuses a transaction ([`ErrorKind::NoSpace`],
+    /// nothing appended, nothing poisoned) instead of failing a write that was promised.
+    ///
+    /// [`ErrorKind::NoSpace`]: frond_base::ErrorKind::NoSpace
+    pub fn reserve(&self, bytes: u64) -> Result<()> {
+        // What is buffered may need segments already; frames and packing add less than a sixteenth.
+        let buffered = self.end().saturating_sub(self.written());
+        let segments = (bytes + bytes / 16 + buffered) / self.segment_bytes + 1;
+        let wanted = usize::try_from(segments).unwrap_or(usize::MAX);
+        if self.spares.lock().count() >= wanted {
+            return Ok(());
+        }
+        self.prepare_segments(wanted)
     }
 
     /// Counters since open.

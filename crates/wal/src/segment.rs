@@ -110,14 +110,28 @@ impl Spares {
         Ok(Spares { names, segment_bytes, keep })
     }
 
-    /// Makes sure that one spare is there, its space allocated, so that the next rotation is short.
-    pub fn prepare(&mut self, vfs: &dyn Vfs, number: u32) -> Result<()> {
-        if self.names.is_empty() {
+    /// Makes sure that `wanted` spares are there, their space allocated: rotations are short then, and
+    /// do not fail for want of space. `number` is that of the next segment.
+    pub fn prepare(&mut self, vfs: &dyn Vfs, number: u32, wanted: usize) -> Result<()> {
+        let mut number = number;
+        while self.names.len() < wanted {
             let name = spare_name(number);
-            self.open_allocated(vfs, &name)?;
+            number += 1;
+            if self.names.contains(&name) {
+                continue;
+            }
+            if let Err(e) = self.open_allocated(vfs, &name) {
+                // Half an allocation helps nobody; what cannot be removed is adopted at the next open.
+                let _ = vfs.remove(&name);
+                return Err(e);
+            }
             self.names.push(name);
         }
         Ok(())
+    }
+
+    pub fn count(&self) -> usize {
+        self.names.len()
     }
 
     fn open_allocated(&self, vfs: &dyn Vfs, name: &str) -> Result<Arc<dyn VfsFile>> {

@@ -196,7 +196,7 @@ pub unsafe extern "C" fn frond_rows_bind(
             columns: schema.columns.iter().zip(layout).map(place).collect(),
         };
         let bound = Rows::bind(table.table.clone(), record_layout, Arc::new(sort_keys))?;
-        let ref_bytes = 2 + longest_primary_key(&schema);
+        let ref_bytes = 2 + longest_primary_key(&schema, callbacks);
         let boxed = Box::new(frond_rows {
             rows: bound,
             hooks: *callbacks,
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn frond_rows_bind(
 }
 
 /// An upper bound of the bytes of a primary key.
-fn longest_primary_key(schema: &frond_row::Schema) -> usize {
+fn longest_primary_key(schema: &frond_row::Schema, callbacks: &frond_rows_callbacks) -> usize {
     if schema.hidden_primary {
         return 8;
     }
@@ -227,8 +227,15 @@ fn longest_primary_key(schema: &frond_row::Schema) -> usize {
         match c.ty {
             frond_row::ColumnType::Opaque { key_bytes } => 1 + usize::from(key_bytes),
             _ if fixed => 1 + image,
-            // Weights and escapes: as long as a key may be.
-            _ => frond_engine::KEY_BYTES_MAX,
+            // Bytes may be escaped, and each unit followed by a marker.
+            _ => match (&c.sort, callbacks.weights_len) {
+                (frond_row::Sort::Weights(levels), Some(weights_len)) => {
+                    let weights = weights_len(callbacks.ctx, c.charset, image);
+                    2 + levels.len() * (2 * weights + 2)
+                }
+                (frond_row::Sort::Weights(_), None) => frond_engine::KEY_BYTES_MAX,
+                _ => 2 * image + 4,
+            },
         }
     };
     let sum: usize = schema.indexes[0].parts.iter().map(part).sum();

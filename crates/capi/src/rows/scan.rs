@@ -80,6 +80,16 @@ pub unsafe extern "C" fn frond_scan_renew(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_scan_park(scan: *mut frond_scan) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(scan) = unsafe { handle_mut(scan, "scan") } {
+            scan.scan.park();
+        }
+    });
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_scan_columns(
     scan: *mut frond_scan,
     wanted: *const u8,

@@ -90,10 +90,15 @@ pub struct Scan {
     prefix: Vec<u8>,
     /// Where the lock of the current row began, if it was new.
     locked: Option<LockMark>,
-    /// The last row came from `fetch`, not from the cursor.
-    fetched: bool,
+    /// The last row was read by its primary key, which is in `row_key`; the cursor has no position.
+    by_key: bool,
+    /// The last positioning ran off the end.
+    ended: bool,
     polls: u32,
 }
+
+/// Memory that a parked scan keeps for its next row.
+const PARKED_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -136,7 +141,8 @@ impl Scan {
             row_value: Vec::new(),
             prefix: Vec::new(),
             locked: None,
-            fetched: false,
+            by_key: false,
+            ended: true,
             polls: 0,
         })
     }
@@ -149,8 +155,16 @@ impl Scan {
     pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) {
         self.lock = lock;
         let at = txn.read_at(lock.is_some());
-        if at != self.cursor.at() || lock.is_some() {
-            self.cursor.set_at(at);
+        self.locked = None;
+        self.cursor.set_at(at);
+    }
+
+    /// Between statements: lets go of runs and pages, keeps projections and the last key.
+    pub fn park(&mut self) {
+        self.cursor.park();
+        self.locked = None;
+        if self.row_value.capacity() > PARKED_BYTES {
+            self.row_value = Vec::new();
         }
     }
 
@@ -196,6 +210,13 @@ impl Scan {
     ) -> Result<Fetched> {
         self.codec.tuple_key(self.index, tuple, parts, prefix)?;
         self.locked = None;
+        if how == TupleSeek::Exact && self.index == 0 && self.for_condition.is_none() {
+            let all = self.codec.schema().indexes[0].parts.len();
+            if all > 0 && parts == all {
+                // The whole primary key: a point read, which needs no cursor.
+                return self.fetch(txn, prefix, record, hooks);
+            }
+        }
         let must_match = matches!(how, TupleSeek::Exact | TupleSeek::PrefixLast);
         let way = match how {
             TupleSeek::Exact | TupleSeek::OrNext | TupleSeek::After => Way::Forward,
@@ -250,10 +271,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        if !self.cursor.valid() {
-            return Ok(Fetched::End);
-        }
-        let valid = self.cursor.next(txn)?;
+        let valid = self.step(txn, Way::Forward)?;
         self.deliver(txn, valid, Way::Forward, None, record, hooks)
     }
 
@@ -263,10 +281,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        if !self.cursor.valid() {
-            return Ok(Fetched::End);
-        }
-        let valid = self.cursor.prev(txn)?;
+        let valid = self.step(txn, Way::Backward)?;
         self.deliver(txn, valid, Way::Backward, None, record, hooks)
     }
 
@@ -278,17 +293,37 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        if !self.cursor.valid() {
-            return Ok(Fetched::End);
-        }
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.clear();
         let outcome = self.codec.tuple_key(self.index, tuple, parts, &mut prefix).and_then(|_| {
-            let valid = self.cursor.next(txn)?;
+            let valid = self.step(txn, Way::Forward)?;
             self.deliver(txn, valid, Way::Forward, Some(&prefix), record, hooks)
         });
         self.prefix = prefix;
         outcome
+    }
+
+    /// Moves the cursor one entry on, from wherever the last row came.
+    fn step(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
+        let how = if way == Way::Forward { Seek::Gt } else { Seek::Lt };
+        if self.by_key {
+            let key = std::mem::take(&mut self.row_key);
+            let valid = self.cursor.seek(txn, &key, how);
+            self.row_key = key;
+            return valid;
+        }
+        if self.cursor.valid() {
+            return match way {
+                Way::Forward => self.cursor.next(txn),
+                Way::Backward => self.cursor.prev(txn),
+            };
+        }
+        // Parked or renewed: go on from the last key.
+        let key = self.cursor.last_key().to_vec();
+        if key.is_empty() || self.ended {
+            return Ok(false);
+        }
+        self.cursor.seek(txn, &key, how)
     }
 
     /// Reads the row with that primary key. The scan must be over index 0.
@@ -317,7 +352,7 @@ impl Scan {
         }
         let blobs = hooks.blobs();
         self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
-        self.fetched = true;
+        self.by_key = true;
         Ok(Fetched::Row)
     }
 
@@ -331,8 +366,9 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        self.fetched = false;
+        self.by_key = false;
         loop {
+            self.ended = !valid;
             if !valid || stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
                 return Ok(Fetched::End);
             }
@@ -449,7 +485,7 @@ impl Scan {
 
     /// The primary key of the row that the last call delivered.
     pub fn row_key(&self) -> Result<&[u8]> {
-        if self.fetched {
+        if self.by_key {
             return Ok(&self.row_key);
         }
         if !self.cursor.valid() {

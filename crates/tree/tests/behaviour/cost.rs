@@ -102,3 +102,53 @@ fn random_inserts_are_rewritten_few_times() {
     }
     println!("cached range read of 10 rows: {:?}", start.elapsed() / sample.len() as u32);
 }
+
+#[test]
+fn a_merged_tree_answers_from_one_source() {
+    const N: u64 = 200_000;
+    let format = RunFormat {
+        page_bytes: 16384,
+        compression: Compression::None,
+        key_shape: KeyShape::fixed(&[8]),
+        filter: false,
+    };
+    let options = TreeOptions { leaf_bytes: 512 << 10, ..TreeOptions::new(format, format) };
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let keys: Vec<[u8; 8]> = (0..N).map(|n| (n * 3).to_be_bytes()).collect();
+    let entry =
+        |key| EntryRef { key, seq: 1, kind: EntryKind::Put, value: &b"twenty bytes of value"[..] };
+    tree.write(0, keys.iter().map(|k| entry(&k[..])));
+    tree.freeze(1);
+    drain(&tree, &[1]).unwrap();
+
+    let mut value = Vec::new();
+    let mut rng = TestRng::new(2);
+    for round in 0..2 {
+        let start = Instant::now();
+        for _ in 0..100_000 {
+            let key = &keys[rng.below(N) as usize];
+            assert!(tree.get(key, SEQ_MAX, &mut value).unwrap().is_some());
+        }
+        println!("merged, round {round}: point read {:?}", start.elapsed() / 100_000);
+    }
+    let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
+    for forward in [true, false] {
+        let start = Instant::now();
+        let (mut rows, before) = (0, cursor.examined());
+        let mut more = if forward { cursor.first() } else { cursor.last() }.unwrap();
+        while more {
+            rows += 1;
+            more = if forward { cursor.next() } else { cursor.prev() }.unwrap();
+        }
+        let took = start.elapsed() / N as u32;
+        println!("merged: scan, forward {forward}: {took:?} per row");
+        assert_eq!((rows, cursor.examined() - before), (N, N), "each entry is looked at once");
+    }
+    let start = Instant::now();
+    for _ in 0..20_000 {
+        let key = &keys[rng.below(N - 20) as usize];
+        cursor.seek(key, Seek::Ge).unwrap();
+        (0..9).for_each(|_| assert!(cursor.next().unwrap()));
+    }
+    println!("merged: range read of 10 rows {:?}", start.elapsed() / 20_000);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Invariants
+//  1. A collation is in `known` before the core can ask for it: describe() puts it there while the table is
+//     opened or created. So the callbacks need no lock and no look-up by number.
+//  2. Weights are taken per level and without padding; the core pads with the weight of a space itself.
+//
+// Tested in mysql-test/frond/t/collations.test against the server's own comparison.
+
+#include "server.h"
+
+#include "collation.h"
+
+#include <atomic>
+
+static std::atomic<CHARSET_INFO *> known[MY_ALL_CHARSETS_SIZE];
+
+static CHARSET_INFO *find(uint32_t number) {
+    if (number < MY_ALL_CHARSETS_SIZE)
+        if (CHARSET_INFO *cs = known[number].load(std::memory_order_acquire))
+            return cs;
+    CHARSET_INFO *cs = get_charset(number, MYF(0));
+    return cs ? cs : &my_charset_bin;
+}
+
+static size_t weights_at(CHARSET_INFO *cs, uint32_t level, const uint8_t *src, size_t src_len,
+                         uint8_t *dst, size_t dst_len) {
+    return cs->strnxfrm(dst, dst_len, static_cast<uint>(dst_len), src, src_len,
+                        MY_STRXFRM_LEVEL1 << level);
+}
+
+// Bytes sort as characters, so no weights are needed. Character sets with a minimum of two bytes per
+// character (ucs2, utf16, utf32) sort by code point, which their bytes do not (surrogates).
+static bool sorts_by_bytes(CHARSET_INFO *cs) {
+    return cs == &my_charset_bin || ((cs->state & MY_CS_BINSORT) && cs->mbminlen == 1);
+}
+
+bool frond_collation_describe(CHARSET_INFO *cs, frond_column_spec *column) {
+    column->charset = cs->number;
+    column->max_char_bytes = static_cast<uint8_t>(cs->mbmaxlen);
+    column->min_char_bytes = static_cast<uint8_t>(cs->mbminlen);
+    if (cs->number < MY_ALL_CHARSETS_SIZE)
+        known[cs->number].store(cs, std::memory_order_release);
+    if (sorts_by_bytes(cs)) {
+        const bool counts_spaces = cs == &my_charset_bin || (cs->state & MY_CS_NOPAD);
+        column->sort = counts_spaces ? FROND_SORT_BINARY : FROND_SORT_BINARY_PAD_SPACE;
+        return true;
+    }
+    column->sort = FROND_SORT_WEIGHTS;
+    uint8_t space[8];
+    const int space_bytes = cs->wc_mb(' ', space, space + sizeof space);
+    for (uint32_t level = 0; level < MY_STRXFRM_NLEVELS; level++) {
+        if (!(cs->levels_for_order & (1 << level)))
+            continue;
+        const uint8_t n = column->level_count++;
+        column->levels[n] = static_cast<uint8_t>(level);
+        if (cs->state & MY_CS_NOPAD)
+            continue;
+        uint8_t weight[64];
+        const size_t len = weights_at(cs, level, space, space_bytes > 0 ? space_bytes : 0, weight,
+                                      sizeof weight);
+        if (len > sizeof column->space[n])
+            return false;
+        memcpy(column->space[n], weight, len);
+        column->space_len[n] = static_cast<uint8_t>(len);
+    }
+    return column->level_count != 0;
+}
+
+size_t frond_collation_weights(void *, uint32_t charset, uint32_t level, const uint8_t *src,
+                               size_t src_len, uint8_t *dst, size_t dst_len) {
+    return weights_at(find(charset), level, src, src_len, dst, dst_len);
+}
+
+size_t frond_collation_weights_len(void *, uint32_t charset, size_t src_len) {
+    CHARSET_INFO *cs = find(charset);
+    // strnxfrmlen() expects bytes of the longest characters, here any may come: every byte can be a
+    // character. The Unicode algorithm expands one character to 24 weights of 2 bytes at most.
+    if (cs->uca)
+        return src_len / cs->mbminlen * 48 + 64;
+    return cs->strnxfrmlen(src_len / cs->mbminlen * cs->mbmaxlen) + 64;
+}
+
+size_t frond_collation_char_prefix(void *, uint32_t charset, const uint8_t *src, size_t src_len,
+                                   size_t chars) {
+    CHARSET_INFO *cs = find(charset);
+    if (cs->mbmaxlen == 1)
+        return chars < src_len ? chars : src_len;
+    const size_t bytes = cs->charpos(src, src + src_len, chars);
+    return bytes < src_len ? bytes : src_len;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "server.h"
+
+#include "errors.h"
+
+#include "log.h"
+
+int frond_to_handler_error(THD *thd, int error) {
+    switch (error) {
+    case FROND_OK:
+        return 0;
+    case FROND_END:
+        return HA_ERR_END_OF_FILE;
+    case FROND_NOT_FOUND:
+        return HA_ERR_KEY_NOT_FOUND;
+    case FROND_EXISTS:
+        return HA_ERR_TABLE_EXIST;
+    case FROND_DUPLICATE_KEY:
+        return HA_ERR_FOUND_DUPP_KEY;
+    case FROND_CONFLICT:
+        // As InnoDB with innodb_snapshot_isolation: error 1020 and the transaction is gone. Without the
+        // mark, UPDATE IGNORE would pass over the row and the transaction go on with a broken snapshot.
+        if (thd)
+            thd_mark_transaction_to_rollback(thd, true);
+        return HA_ERR_RECORD_CHANGED;
+    case FROND_DEADLOCK:
+        if (thd)
+            thd_mark_transaction_to_rollback(thd, true);
+        return HA_ERR_LOCK_DEADLOCK;
+    case FROND_LOCK_TIMEOUT:
+    case FROND_LOCK_NOWAIT:
+        if (thd)
+            thd_mark_transaction_to_rollback(thd, false);
+        return HA_ERR_LOCK_WAIT_TIMEOUT;
+    case FROND_LOCK_TABLE_FULL:
+        return HA_ERR_LOCK_TABLE_FULL;
+    case FROND_INTERRUPTED:
+        return HA_ERR_ABORTED_BY_USER;
+    case FROND_TOO_BIG:
+        return HA_ERR_TO_BIG_ROW;
+    case FROND_UNSUPPORTED:
+        return HA_ERR_UNSUPPORTED;
+    case FROND_NO_SPACE:
+        sql_print_error("Frond: %s", frond_last_error());
+        return HA_ERR_RECORD_FILE_FULL;
+    case FROND_CORRUPTION:
+    case FROND_UNSUPPORTED_FORMAT:
+        sql_print_error("Frond: %s", frond_last_error());
+        return HA_ERR_CRASHED;
+    case FROND_INVALID_ARGUMENT:
+    case FROND_IO:
+    case FROND_POISONED:
+    case FROND_CLOSED:
+    case FROND_BUSY:
+    case FROND_PANIC:
+    default:
+        sql_print_error("Frond: %s (%d)", frond_last_error(), error);
+        return HA_ERR_INTERNAL_ERROR;
+    }
+}
+
+void frond_push_warning(THD *thd, int handler_error) {
+    if (thd && *frond_last_error())
+        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, handler_error, "Frond: %s",
+                            frond_last_error());
+}

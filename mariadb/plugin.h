@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * What the files of the plugin share: the handlerton and the open database.
+ */
+#ifndef FROND_PLUGIN_H
+#define FROND_PLUGIN_H
+
+#include "frond.h"
+
+struct handlerton;
+struct st_mysql_show_var;
+class THD;
+
+extern handlerton *frond_hton;
+/* NULL before the plugin is initialised and after it was closed. */
+extern frond_db *frond_database;
+
+/* status.cc */
+extern st_mysql_show_var frond_status_variables[];
+bool frond_show_status(handlerton *hton, THD *thd, stat_print_fn *print, enum ha_stat_type kind);
+
+/* transaction.cc */
+void frond_install_transactions(handlerton *hton);
+
+#endif

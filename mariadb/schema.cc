@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+#include "server.h"
+
+#include "schema.h"
+
+#include "collation.h"
+#include "settings.h"
+
+const char *frond_table_name(const char *path) {
+    if (path[0] == '.' && path[1] == '/')
+        path += 2;
+    return path;
+}
+
+// ---------------------------------------------------------------- columns
+
+// The name of the type of a plugin (uuid, inet6, inet4) or of the server.
+static bool is_type(const Field *field, const char *name) {
+    const LEX_CSTRING &type = field->type_handler()->name().lex_cstring();
+    return strlen(name) == type.length && strncasecmp(type.str, name, type.length) == 0;
+}
+
+static void describe_string(Field *field, frond_column_spec *column) {
+    if (is_type(field, "uuid")) {
+        column->type = FROND_UUID;
+    } else if (is_type(field, "inet6")) {
+        column->type = FROND_INET6;
+    } else if (is_type(field, "inet4")) {
+        column->type = FROND_INET4;
+    } else {
+        column->type = field->charset() == &my_charset_bin ? FROND_BINARY : FROND_CHAR;
+    }
+}
+
+// A column of fractional seconds is "hires" in the formats before MySQL 5.6, where whole seconds are not.
+static uint32_t old_temporal(const Field *field, uint32_t whole_seconds) {
+    return field->decimals() ? FROND_OLD_TEMPORAL : whole_seconds;
+}
+
+static bool describe_type(Field *field, frond_column_spec *column) {
+    switch (field->real_type()) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+    case MYSQL_TYPE_LONGLONG:
+        column->type = FROND_INT;
+        column->a = (field->flags & UNSIGNED_FLAG) ? 1 : 0;
+        return true;
+    case MYSQL_TYPE_FLOAT:
+        column->type = FROND_FLOAT;
+        return true;
+    case MYSQL_TYPE_DOUBLE:
+        column->type = FROND_DOUBLE;
+        return true;
+    case MYSQL_TYPE_NEWDECIMAL: {
+        const Field_new_decimal *decimal = static_cast<const Field_new_decimal *>(field);
+        column->type = FROND_DECIMAL;
+        column->a = decimal->precision;
+        column->b = decimal->decimals();
+        return true;
+    }
+    case MYSQL_TYPE_YEAR:
+        column->type = FROND_YEAR;
+        return true;
+    case MYSQL_TYPE_NEWDATE:
+        column->type = FROND_DATE;
+        return true;
+    case MYSQL_TYPE_DATE:
+        column->type = FROND_OLD_DATE;
+        return true;
+    case MYSQL_TYPE_TIME2:
+        column->type = FROND_TIME;
+        column->a = field->decimals();
+        return true;
+    case MYSQL_TYPE_DATETIME2:
+        column->type = FROND_DATETIME;
+        column->a = field->decimals();
+        return true;
+    case MYSQL_TYPE_TIMESTAMP2:
+        column->type = FROND_TIMESTAMP;
+        column->a = field->decimals();
+        return true;
+    case MYSQL_TYPE_TIME:
+        column->type = old_temporal(field, FROND_OLD_TIME);
+        return true;
+    case MYSQL_TYPE_DATETIME:
+        column->type = old_temporal(field, FROND_OLD_DATETIME);
+        return true;
+    case MYSQL_TYPE_TIMESTAMP:
+        column->type = old_temporal(field, FROND_OLD_TIMESTAMP);
+        return true;
+    case MYSQL_TYPE_BIT:
+        column->type = FROND_BIT;
+        column->a = field->field_length;
+        return true;
+    case MYSQL_TYPE_ENUM:
+        column->type = FROND_ENUM;
+        return true;
+    case MYSQL_TYPE_SET:
+        column->type = FROND_SET;
+        return true;
+    case MYSQL_TYPE_STRING:
+        describe_string(field, column);
+        return true;
+    case MYSQL_TYPE_VARCHAR:
+        column->type = FROND_VARCHAR;
+        column->a = static_cast<const Field_varstring *>(field)->length_bytes;
+        return true;
+    case MYSQL_TYPE_TINY_BLOB:
+    case MYSQL_TYPE_BLOB:
+    case MYSQL_TYPE_MEDIUM_BLOB:
+    case MYSQL_TYPE_LONG_BLOB:
+    case MYSQL_TYPE_GEOMETRY:
+        column->type = FROND_BLOB;
+        column->a = static_cast<const Field_blob *>(field)->pack_length_no_ptr();
+        return true;
+    case MYSQL_TYPE_DECIMAL:
+    case MYSQL_TYPE_VAR_STRING:
+        // From tables of MySQL 4: kept as bytes, ordered by the server's sort key.
+        column->type = FROND_OPAQUE;
+        column->a = field->sort_length();
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_text(const frond_column_spec &column) {
+    return column.type == FROND_CHAR || column.type == FROND_VARCHAR || column.type == FROND_BLOB;
+}
+
+void Frond_schema::add_columns() {
+    for (Field **next = table_->field; *next; next++) {
+        Field *field = *next;
+        frond_column_spec column = {};
+        column.name = field->field_name.str;
+        column.bytes = field->pack_length();
+        column.charset = my_charset_bin.number;
+        column.max_char_bytes = column.min_char_bytes = 1;
+        column.sort = FROND_SORT_BINARY;
+        if (field->real_maybe_null())
+            column.flags |= FROND_NULLABLE;
+        if (!field->stored_in_db())
+            column.flags |= FROND_VIRTUAL;
+        if (!describe_type(field, &column))
+            problem_ = std::string("columns of the type of '") + field->field_name.str + "'";
+        // A compressed value orders as nothing: the server allows no index on it.
+        if (is_text(column) && !field->compression_method() &&
+            !frond_collation_describe(field->charset(), &column))
+            problem_ = std::string("the collation ") + field->charset()->coll_name.str;
+        columns_.push_back(column);
+    }
+}
+
+// ---------------------------------------------------------------- indexes
+
+static frond_part_spec describe_part(const TABLE *table, const KEY_PART_INFO &part) {
+    frond_part_spec spec = {};
+    spec.column = part.fieldnr - 1;
+    spec.descending = (part.key_part_flag & HA_REVERSE_SORT) ? 1 : 0;
+    if (part.key_part_flag & HA_PART_KEY_SEG) {
+        const Field *field = table->field[spec.column];
+        spec.prefix_bytes = part.length;
+        spec.prefix_chars = part.length / field->charset()->mbmaxlen;
+    }
+    return spec;
+}
+
+void Frond_schema::add_indexes() {
+    if (hidden_) {
+        parts_.emplace_back();
+        frond_index_spec index = {};
+        index.name = "PRIMARY";
+        index.unique = 1;
+        indexes_.push_back(index);
+    }
+    for (uint k = 0; k < table_->s->keys; k++) {
+        const KEY &key = table_->key_info[k];
+        std::vector<frond_part_spec> parts;
+        for (uint p = 0; p < key.user_defined_key_parts; p++)
+            parts.push_back(describe_part(table_, key.key_part[p]));
+        frond_index_spec index = {};
+        index.name = key.name.str;
+        index.part_count = static_cast<uint32_t>(parts.size());
+        index.unique = (key.flags & HA_NOSAME) ? 1 : 0;
+        parts_.push_back(std::move(parts));
+        indexes_.push_back(index);
+    }
+    for (size_t i = 0; i < indexes_.size(); i++)
+        indexes_[i].parts = parts_[i].data();
+}
+
+void Frond_schema::sign() {
+    char text[128];
+    auto add = [&](size_t n) { signature_.append(text, n); };
+    add(my_snprintf(text, sizeof text, "1 %u %u", table_->s->reclength, hidden_));
+    for (const frond_column_spec &c : columns_)
+        add(my_snprintf(text, sizeof text, ";%u,%u,%u,%u,%u,%u", c.type, c.a, c.b, c.flags, c.bytes,
+                        c.charset));
+    for (const frond_index_spec &index : indexes_) {
+        add(my_snprintf(text, sizeof text, "|%u", index.unique));
+        for (uint32_t p = 0; p < index.part_count; p++)
+            add(my_snprintf(text, sizeof text, ",%u:%u:%u", index.parts[p].column,
+                            index.parts[p].prefix_bytes, index.parts[p].descending));
+    }
+}
+
+Frond_schema::Frond_schema(TABLE *table)
+    : table_(table), hidden_(table->s->primary_key >= MAX_KEY ? 1 : 0) {
+    if (!hidden_ && table->s->primary_key != 0)
+        problem_ = "a primary key that is not the first index";
+    add_columns();
+    add_indexes();
+    sign();
+}
+
+// ---------------------------------------------------------------- options
+
+static bool is_page_size(ulonglong size) {
+    return size == 0 || (size >= 4096 && size <= 65536 && (size & (size - 1)) == 0);
+}
+
+static int refuse_option(const char *option) {
+    my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Frond", option);
+    return HA_WRONG_CREATE_OPTION;
+}
+
+int Frond_schema::take_options(THD *thd, HA_CREATE_INFO *info) {
+    const ha_table_option_struct *of_table = info->option_struct;
+    if (of_table && !is_page_size(of_table->page_size))
+        return refuse_option("PAGE_SIZE: a power of two from 4096 to 65536");
+    for (size_t i = 0; i < indexes_.size(); i++) {
+        frond_index_spec &index = indexes_[i];
+        index.page_bytes = frond_default_page_size(thd);
+        index.compression = frond_default_compression(thd);
+        if (of_table) {
+            if (of_table->page_size)
+                index.page_bytes = static_cast<uint32_t>(of_table->page_size);
+            if (of_table->compression)
+                index.compression = of_table->compression;
+            index.compression_level = static_cast<int32_t>(of_table->compression_level);
+        }
+        if (i < hidden_)
+            continue;
+        const ha_index_option_struct *own = table_->key_info[i - hidden_].option_struct;
+        if (!own)
+            continue;
+        if (!is_page_size(own->page_size))
+            return refuse_option("PAGE_SIZE: a power of two from 4096 to 65536");
+        if (own->page_size)
+            index.page_bytes = static_cast<uint32_t>(own->page_size);
+        if (own->compression)
+            index.compression = own->compression;
+        if (own->compression_level)
+            index.compression_level = static_cast<int32_t>(own->compression_level);
+    }
+    return 0;
+}
+
+// ---------------------------------------------------------------- results
+
+// The meta bytes: "created at" in decimal, a newline, the signature.
+frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
+    frond_table_spec spec = {};
+    spec.struct_size = sizeof spec;
+    spec.columns = columns_.data();
+    spec.column_count = static_cast<uint32_t>(columns_.size());
+    spec.indexes = indexes_.data();
+    spec.index_count = index_count();
+    spec.hidden_primary = hidden_;
+    spec.auto_increment_column = UINT32_MAX;
+    // The counter is the table's only when the column leads its index; otherwise the server looks for the
+    // largest value of each group.
+    if (table_->found_next_number_field && table_->s->next_number_keypart == 0)
+        spec.auto_increment_column = table_->found_next_number_field->field_index;
+    spec.auto_increment = auto_increment ? auto_increment : 1;
+    meta_ = std::to_string(static_cast<long long>(my_time(0))) + "\n" + signature_;
+    spec.meta = reinterpret_cast<const uint8_t *>(meta_.data());
+    spec.meta_len = meta_.size();
+    return spec;
+}
+
+std::vector<frond_column_layout> Frond_schema::layout() const {
+    std::vector<frond_column_layout> layout;
+    for (Field **next = table_->field; *next; next++) {
+        const Field *field = *next;
+        frond_column_layout place = {};
+        place.offset = static_cast<uint32_t>(field->ptr - table_->record[0]);
+        if (field->null_ptr) {
+            place.null_offset = static_cast<uint32_t>(field->null_ptr - table_->record[0]);
+            place.null_mask = field->null_bit;
+        }
+        layout.push_back(place);
+    }
+    return layout;
+}
+
+bool frond_meta_matches(const uint8_t *meta, size_t len, const std::string &signature) {
+    const void *newline = len ? memchr(meta, '\n', len) : nullptr;
+    if (!newline)
+        return false;
+    const uint8_t *kept = static_cast<const uint8_t *>(newline) + 1;
+    const size_t kept_len = len - static_cast<size_t>(kept - meta);
+    return kept_len == signature.size() && memcmp(kept, signature.data(), kept_len) == 0;
+}
+
+long long frond_meta_created(const uint8_t *meta, size_t len) {
+    long long seconds = 0;
+    for (size_t i = 0; i < len && meta[i] >= '0' && meta[i] <= '9'; i++)
+        seconds = seconds * 10 + (meta[i] - '0');
+    return seconds;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * From the server's table definition to Frond's: columns, indexes, and where a column lives in a record.
+ */
+#ifndef FROND_SCHEMA_H
+#define FROND_SCHEMA_H
+
+#include <string>
+#include <vector>
+
+#include "frond_rows.h"
+
+class THD;
+struct TABLE;
+struct HA_CREATE_INFO;
+
+/* Invariants
+ *  1. Columns are numbered as in TABLE::field, indexes as in TABLE::key_info, except that a table without a
+ *     primary key has an internal index 0 before them: hidden() is 1 then.
+ *  2. A primary key is the server's index 0. */
+class Frond_schema {
+public:
+    /* Describes `table`. `options` tells whether sizes and compression matter (creation). */
+    explicit Frond_schema(TABLE *table);
+
+    /* Adds what CREATE TABLE says beyond columns and keys. Sends an error and returns HA_ERR when a
+     * combination is not possible. */
+    int take_options(THD *thd, HA_CREATE_INFO *info);
+
+    /* NULL, or why the table cannot be kept. */
+    const char *problem() const { return problem_.empty() ? nullptr : problem_.c_str(); }
+    uint32_t hidden() const { return hidden_; }
+    uint32_t index_count() const { return static_cast<uint32_t>(indexes_.size()); }
+
+    /* The definition for frond_rows_create(); it points into this object. */
+    frond_table_spec spec(uint64_t auto_increment);
+    /* What must agree between creation and open for rows to be read rightly: types, sizes, keys. Names do
+     * not count: renaming a column is instant. */
+    const std::string &signature() const { return signature_; }
+    std::vector<frond_column_layout> layout() const;
+
+private:
+    void add_columns();
+    void add_indexes();
+    void sign();
+
+    TABLE *table_;
+    uint32_t hidden_;
+    std::vector<frond_column_spec> columns_;
+    std::vector<std::vector<frond_part_spec>> parts_;
+    std::vector<frond_index_spec> indexes_;
+    std::string signature_;
+    std::string meta_;
+    std::string problem_;
+};
+
+/* The core's name of a table: the server's path without "./". */
+const char *frond_table_name(const char *path);
+
+/* The signature inside the meta bytes of a table, and the time it was created at (0 if unknown). */
+bool frond_meta_matches(const uint8_t *meta, size_t len, const std::string &signature);
+long long frond_meta_created(const uint8_t *meta, size_t len);
+
+#endif

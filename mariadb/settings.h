@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * System variables, table options and index options.
+ */
+#ifndef FROND_SETTINGS_H
+#define FROND_SETTINGS_H
+
+#include "frond_rows.h"
+
+class THD;
+struct st_mysql_sys_var;
+struct st_ha_create_table_option;
+
+/* CREATE TABLE ... PAGE_SIZE=, COMPRESSION=, COMPRESSION_LEVEL=. Zero means: as the variables say. */
+struct ha_table_option_struct {
+    ulonglong page_size;
+    ulonglong compression_level;
+    uint compression; /* enum frond_compression */
+};
+
+/* The same per index. */
+struct ha_index_option_struct {
+    ulonglong page_size;
+    ulonglong compression_level;
+    uint compression;
+};
+
+extern st_ha_create_table_option frond_table_options[];
+extern st_ha_create_table_option frond_index_options[];
+extern st_mysql_sys_var *frond_system_variables[];
+
+/* Options for frond_open(), from the variables. */
+frond_options frond_open_options();
+
+/* Milliseconds that a statement of this session waits for a row lock. */
+uint64_t frond_lock_timeout_ms(THD *thd);
+/* Whether a transaction fails on rows changed after its snapshot (frond_snapshot_isolation). */
+bool frond_uses_snapshot_isolation(THD *thd);
+/* What new indexes get when nothing is said. */
+uint32_t frond_default_page_size(THD *thd);
+uint32_t frond_default_compression(THD *thd);
+
+#endif

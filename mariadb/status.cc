@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// SHOW GLOBAL STATUS LIKE 'Frond%' and SHOW ENGINE FROND STATUS.
+
+#include "server.h"
+
+#include "plugin.h"
+
+// The engine's counters as the server wants them: an array that outlives the call. Names are collected once
+// (the engine's are stable), values at each SHOW STATUS. Two at a time mix fresh with fresher values.
+static constexpr size_t COUNTERS = 128;
+static char names[COUNTERS][48];
+static ulonglong values[COUNTERS];
+static SHOW_VAR counters[COUNTERS + 1];
+static size_t collected;
+static std::mutex guard;
+
+static void collect(void *, const char *name, uint64_t value) {
+    if (collected >= COUNTERS)
+        return;
+    const size_t i = collected++;
+    if (!counters[i].name) {
+        strmake_buf(names[i], name);
+        counters[i].name = names[i];
+        counters[i].value = &values[i];
+        counters[i].type = SHOW_LONGLONG;
+    }
+    values[i] = value;
+}
+
+static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_status_var *,
+                         enum_var_type) {
+    std::lock_guard<std::mutex> locked(guard);
+    collected = 0;
+    if (frond_database)
+        frond_status(frond_database, collect, nullptr);
+    var->type = SHOW_ARRAY;
+    var->value = counters;
+    return 0;
+}
+
+st_mysql_show_var frond_status_variables[] = {
+    {"Frond", reinterpret_cast<void *>(show_counters), SHOW_FUNC},
+    {NullS, NullS, SHOW_LONG},
+};
+
+bool frond_show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type kind) {
+    if (kind != HA_ENGINE_STATUS || !frond_database)
+        return false;
+    char *text = frond_status_text(frond_database);
+    if (!text)
+        return true;
+    const bool failed = print(thd, STRING_WITH_LEN("Frond"), STRING_WITH_LEN(""), text, strlen(text));
+    frond_free(text);
+    return failed;
+}

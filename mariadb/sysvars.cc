@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// System variables and table options. docs/mariadb.md explains each of them.
+
+#include "server.h"
+
+#include "settings.h"
+
+#include "plugin.h"
+
+static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
+
+static ulonglong cache_size, log_segment_size, log_capacity, lock_memory;
+static ulong flush_log_at_commit;
+static uint background_threads;
+static my_bool direct_io;
+
+// Hands a changed variable to the running engine; the old value stays when it refuses.
+template <typename T>
+static void change(THD *thd, const char *name, void *variable, const void *value) {
+    const T wanted = *static_cast<const T *>(value);
+    if (frond_database && frond_set(frond_database, name, static_cast<uint64_t>(wanted))) {
+        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS, "Frond: %s",
+                            frond_last_error());
+        return;
+    }
+    *static_cast<T *>(variable) = wanted;
+}
+
+static void change_cache_size(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<ulonglong>(thd, "cache_bytes", variable, value);
+}
+
+static void change_log_capacity(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<ulonglong>(thd, "log_capacity_bytes", variable, value);
+}
+
+static void change_durability(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<ulong>(thd, "durability", variable, value);
+}
+
+static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
+                              "Memory for pages and for changes not yet written to tables, in bytes",
+                              nullptr, change_cache_size, 128 * MIB, 8 * MIB, 1ULL << 46, MIB);
+static MYSQL_SYSVAR_ULONG(flush_log_at_commit, flush_log_at_commit, PLUGIN_VAR_RQCMDARG,
+                          "1: a commit is on disk when it returns; 2: in the operating system; "
+                          "0: within a second. With 0 and 2 a power failure loses up to a second",
+                          nullptr, change_durability, 1, 0, 2, 0);
+static MYSQL_SYSVAR_ULONGLONG(log_segment_size, log_segment_size,
+                              PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Size of one file of the log, in bytes", nullptr, nullptr, 64 * MIB,
+                              1 * MIB, 1 * GIB, MIB);
+static MYSQL_SYSVAR_ULONGLONG(log_capacity, log_capacity, PLUGIN_VAR_RQCMDARG,
+                              "Log kept for recovery, in bytes: more means rarer checkpoints and a "
+                              "longer start after a crash",
+                              nullptr, change_log_capacity, 1 * GIB, 16 * MIB, 1ULL << 42, MIB);
+static MYSQL_SYSVAR_ULONGLONG(lock_memory, lock_memory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Memory for row locks, in bytes; a transaction with very many locks "
+                              "locks whole indexes instead",
+                              nullptr, nullptr, 32 * MIB, 1 * MIB, 64 * GIB, MIB);
+static MYSQL_SYSVAR_UINT(background_threads, background_threads,
+                         PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Threads that merge changes into tables", nullptr, nullptr, 2, 1, 64, 0);
+static MYSQL_SYSVAR_BOOL(direct_io, direct_io, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                         "Read and write table files without the operating system's cache", nullptr,
+                         nullptr, TRUE);
+
+static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+                          "Seconds that a statement waits for a row lock before it fails with error "
+                          "1205; 0 does not wait",
+                          nullptr, nullptr, 50, 0, 1024 * 1024 * 1024, 0);
+static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+                         "At REPEATABLE READ, changing a row that another transaction changed after "
+                         "this one's snapshot fails with error 1020. OFF: the newest version is "
+                         "changed, as in InnoDB 10.11",
+                         nullptr, nullptr, TRUE);
+static MYSQL_THDVAR_ULONG(default_page_size, PLUGIN_VAR_RQCMDARG,
+                          "Page size of new tables without PAGE_SIZE: 4096 to 65536, rounded down to "
+                          "a power of two",
+                          nullptr, nullptr, 16384, 4096, 65536, 4096);
+static const char *compression_names[] = {"default", "none", "lz4", "zstd", NullS};
+static TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names,
+                                      nullptr};
+static MYSQL_THDVAR_ENUM(default_compression, PLUGIN_VAR_RQCMDARG,
+                         "Compression of new tables without COMPRESSION", nullptr, nullptr,
+                         FROND_COMPRESSION_DEFAULT, &compression_typelib);
+
+st_mysql_sys_var *frond_system_variables[] = {
+    MYSQL_SYSVAR(cache_size),
+    MYSQL_SYSVAR(flush_log_at_commit),
+    MYSQL_SYSVAR(log_segment_size),
+    MYSQL_SYSVAR(log_capacity),
+    MYSQL_SYSVAR(lock_memory),
+    MYSQL_SYSVAR(background_threads),
+    MYSQL_SYSVAR(direct_io),
+    MYSQL_SYSVAR(lock_wait_timeout),
+    MYSQL_SYSVAR(snapshot_isolation),
+    MYSQL_SYSVAR(default_page_size),
+    MYSQL_SYSVAR(default_compression),
+    nullptr,
+};
+
+st_ha_create_table_option frond_table_options[] = {
+    HA_TOPTION_NUMBER("PAGE_SIZE", page_size, 0, 0, 65536, 4096),
+    HA_TOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", 0),
+    HA_TOPTION_NUMBER("COMPRESSION_LEVEL", compression_level, 0, 0, 22, 1),
+    HA_TOPTION_END,
+};
+
+st_ha_create_table_option frond_index_options[] = {
+    HA_IOPTION_NUMBER("PAGE_SIZE", page_size, 0, 0, 65536, 4096),
+    HA_IOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", 0),
+    HA_IOPTION_NUMBER("COMPRESSION_LEVEL", compression_level, 0, 0, 22, 1),
+    HA_IOPTION_END,
+};
+
+frond_options frond_open_options() {
+    frond_options options = FROND_OPTIONS_INIT;
+    options.durability = static_cast<uint32_t>(flush_log_at_commit);
+    options.cache_bytes = cache_size;
+    options.log_segment_bytes = log_segment_size;
+    options.log_capacity_bytes = log_capacity;
+    options.lock_bytes = lock_memory;
+    options.background_threads = background_threads;
+    options.direct_io = direct_io;
+    options.create = 1;
+    return options;
+}
+
+uint64_t frond_lock_timeout_ms(THD *thd) {
+    // NOWAIT and WAIT n set the server's own lock_wait_timeout for the statement (sql_yacc.yy), and no
+    // variable of an engine but InnoDB's: the smaller one counts.
+    const uint64_t seconds = THDVAR(thd, lock_wait_timeout);
+    const uint64_t servers = thd->variables.lock_wait_timeout;
+    return std::min(seconds, servers) * 1000;
+}
+
+bool frond_uses_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+
+uint32_t frond_default_page_size(THD *thd) {
+    const ulong asked = THDVAR(thd, default_page_size);
+    uint32_t size = 4096;
+    while (size * 2 <= asked)
+        size *= 2;
+    return size;
+}
+
+uint32_t frond_default_compression(THD *thd) {
+    return static_cast<uint32_t>(THDVAR(thd, default_compression));
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The handlerton's transaction functions. There is no prepare(): with the binary log on, the server commits
+// Frond in one phase after writing the log.
+
+#include "server.h"
+
+#include "transaction.h"
+
+#include <atomic>
+
+#include "errors.h"
+#include "log.h"
+#include "plugin.h"
+#include "settings.h"
+
+static std::atomic<uint64_t> sessions{0};
+
+static bool in_transaction(THD *thd) {
+    return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+// `all` is false at the end of each statement; outside of a transaction that is also its end.
+static bool ends_transaction(THD *thd, bool all) { return all || !in_transaction(thd); }
+
+// ---------------------------------------------------------------- session
+
+Frond_session::Frond_session(THD *thd)
+    : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {}
+
+Frond_session::~Frond_session() { rollback(); }
+
+Frond_session *Frond_session::existing(THD *thd) {
+    return static_cast<Frond_session *>(thd_get_ha_data(thd, frond_hton));
+}
+
+Frond_session *Frond_session::of(THD *thd) {
+    Frond_session *session = existing(thd);
+    if (!session) {
+        session = new Frond_session(thd);
+        thd_set_ha_data(thd, frond_hton, session);
+    }
+    return session;
+}
+
+int Frond_session::begin() {
+    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+    const bool snapshot = thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
+    options.isolation = snapshot ? FROND_SNAPSHOT : FROND_READ_COMMITTED;
+    options.latest_writes = !frond_uses_snapshot_isolation(thd_);
+    options.lock_timeout_ms = timeout_ms_ = frond_lock_timeout_ms(thd_);
+    frond_txn *begun = nullptr;
+    if (const int rc = frond_txn_begin(frond_database, &options, &begun))
+        return frond_to_handler_error(thd_, rc);
+    std::lock_guard<std::mutex> locked(guard_);
+    transaction_ = begun;
+    locked_rows_ = false;
+    return 0;
+}
+
+frond_txn *Frond_session::take() {
+    std::lock_guard<std::mutex> locked(guard_);
+    frond_txn *taken = transaction_;
+    transaction_ = nullptr;
+    in_statement_ = false;
+    locked_rows_ = false;
+    return taken;
+}
+
+int Frond_session::enter() {
+    if (!in_statement_) {
+        serial_++;
+        if (!transaction_) {
+            if (const int error = begin())
+                return error;
+        } else {
+            const uint64_t timeout = frond_lock_timeout_ms(thd_);
+            if (timeout != timeout_ms_)
+                frond_txn_set_lock_timeout(transaction_, timeout_ms_ = timeout);
+            frond_txn_clear_interrupt(transaction_);
+        }
+        // A KILL that came before the transaction was there, or was cleared just now, counts.
+        if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
+            frond_txn_interrupt(transaction_);
+        statement_start_ = frond_txn_savepoint(transaction_);
+        in_statement_ = true;
+    }
+    trans_register_ha(thd_, false, frond_hton, 0);
+    if (in_transaction(thd_))
+        trans_register_ha(thd_, true, frond_hton, 0);
+    return 0;
+}
+
+void Frond_session::end_statement() {
+    in_statement_ = false;
+    if (transaction_)
+        frond_txn_end_statement(transaction_);
+}
+
+void Frond_session::undo_statement() {
+    if (transaction_ && in_statement_)
+        frond_txn_rollback_to(transaction_, statement_start_);
+    end_statement();
+}
+
+int Frond_session::commit() {
+    frond_txn *taken = take();
+    if (!taken)
+        return 0;
+    const int rc = frond_txn_commit(taken);
+    if (!rc)
+        return 0;
+    const int error = frond_to_handler_error(nullptr, rc);
+    frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
+    return error;
+}
+
+void Frond_session::rollback() {
+    if (frond_txn *taken = take())
+        frond_txn_rollback(taken);
+}
+
+void Frond_session::interrupt() {
+    std::lock_guard<std::mutex> locked(guard_);
+    if (transaction_)
+        frond_txn_interrupt(transaction_);
+}
+
+// ---------------------------------------------------------------- handlerton
+
+static int commit(handlerton *, THD *thd, bool all) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session)
+        return 0;
+    if (ends_transaction(thd, all))
+        return session->commit();
+    session->end_statement();
+    return 0;
+}
+
+static int rollback(handlerton *, THD *thd, bool all) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session)
+        return 0;
+    if (ends_transaction(thd, all))
+        session->rollback();
+    else
+        session->undo_statement();
+    return 0;
+}
+
+static int close_connection(handlerton *hton, THD *thd) {
+    Frond_session *session = Frond_session::existing(thd);
+    // Takes LOCK_thd_data: after it, no KILL has the pointer.
+    thd_set_ha_data(thd, hton, nullptr);
+    delete session;
+    return 0;
+}
+
+// The caller holds LOCK_thd_data, so the session is not deleted meanwhile.
+static void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
+    if (Frond_session *session = Frond_session::existing(thd))
+        session->interrupt();
+}
+
+static int savepoint_set(handlerton *, THD *thd, void *place) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session || !session->transaction())
+        return HA_ERR_NO_SAVEPOINT;
+    const uint64_t savepoint = frond_txn_savepoint(session->transaction());
+    memcpy(place, &savepoint, sizeof savepoint);
+    return 0;
+}
+
+static int savepoint_rollback(handlerton *, THD *thd, void *place) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session || !session->transaction())
+        return HA_ERR_NO_SAVEPOINT;
+    uint64_t savepoint;
+    memcpy(&savepoint, place, sizeof savepoint);
+    return frond_to_handler_error(thd, frond_txn_rollback_to(session->transaction(), savepoint));
+}
+
+static int savepoint_release(handlerton *, THD *, void *) { return 0; }
+
+// Row locks survive a rollback to a savepoint; as long as there may be some, tables must not be dropped.
+static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+    const Frond_session *session = Frond_session::existing(thd);
+    return !session || !session->may_hold_row_locks();
+}
+
+// The caller holds LOCK_commit_ordered: taking a snapshot does not block.
+static int start_consistent_snapshot(handlerton *, THD *thd) {
+    Frond_session *session = Frond_session::of(thd);
+    if (const int error = session->enter())
+        return error;
+    if (thd_tx_isolation(thd) >= ISO_REPEATABLE_READ)
+        return frond_to_handler_error(thd, frond_txn_snapshot(session->transaction()));
+    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                 "Frond: WITH CONSISTENT SNAPSHOT was ignored because this phrase can only be used with "
+                 "REPEATABLE READ isolation level.");
+    return 0;
+}
+
+void frond_install_transactions(handlerton *hton) {
+    hton->savepoint_offset = sizeof(uint64_t);
+    hton->commit = commit;
+    hton->rollback = rollback;
+    hton->close_connection = close_connection;
+    hton->kill_query = kill_query;
+    hton->savepoint_set = savepoint_set;
+    hton->savepoint_rollback = savepoint_rollback;
+    hton->savepoint_release = savepoint_release;
+    hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
+    hton->start_consistent_snapshot = start_consistent_snapshot;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * What a connection has in Frond: its transaction and where its statement began.
+ */
+#ifndef FROND_TRANSACTION_H
+#define FROND_TRANSACTION_H
+
+#include <mutex>
+
+#include "frond.h"
+
+class THD;
+
+/* Invariants
+ *  1. `transaction_` changes under `guard_`, and only by the connection's own thread: that thread reads it
+ *     freely, KILL reads it under the guard. The guard is held for no longer than an interrupt takes, and
+ *     no other lock is taken inside by this side.
+ *  2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
+ *     whether it still belongs to the running statement.
+ *  3. Between enter() and the end of the statement there is a transaction, and the server knows of it. */
+class Frond_session {
+public:
+    /* The session of `thd`, created at first use. */
+    static Frond_session *of(THD *thd);
+    /* The same, or NULL. */
+    static Frond_session *existing(THD *thd);
+
+    explicit Frond_session(THD *thd);
+    ~Frond_session();
+    Frond_session(const Frond_session &) = delete;
+    Frond_session &operator=(const Frond_session &) = delete;
+
+    /* A statement begins to use Frond, or goes on: begins a transaction if there is none, takes the
+     * statement's savepoint, registers with the server. Returns an HA_ERR code. */
+    int enter();
+
+    bool in_statement() const { return in_statement_; }
+    uint64_t serial() const { return serial_; }
+    frond_txn *transaction() const { return transaction_; }
+    THD *thd() const { return thd_; }
+
+    /* Row locks may be held from now on: metadata locks must outlive them. */
+    void locks_rows() { locked_rows_ = true; }
+    bool may_hold_row_locks() const { return locked_rows_; }
+
+    /* The ends: of a statement inside a transaction, undone or not; of the transaction. */
+    void end_statement();
+    void undo_statement();
+    int commit();
+    void rollback();
+
+    /* From another thread (KILL). */
+    void interrupt();
+
+private:
+    int begin();
+    frond_txn *take();
+
+    THD *const thd_;
+    std::mutex guard_;
+    frond_txn *transaction_ = nullptr;
+    uint64_t serial_;
+    uint64_t statement_start_ = 0;
+    uint64_t timeout_ms_ = 0;
+    bool in_statement_ = false;
+    bool locked_rows_ = false;
+};
+
+#endif
