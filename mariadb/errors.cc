@@ -22,16 +22,16 @@ int frond_to_handler_error(THD *thd, int error) {
         // As InnoDB with innodb_snapshot_isolation: error 1020 and the transaction is gone. Without the
         // mark, UPDATE IGNORE would pass over the row and the transaction go on with a broken snapshot.
         if (thd)
-            thd_mark_transaction_to_rollback(thd, true);
+            thd->mark_transaction_to_rollback(true);
         return HA_ERR_RECORD_CHANGED;
     case FROND_DEADLOCK:
         if (thd)
-            thd_mark_transaction_to_rollback(thd, true);
+            thd->mark_transaction_to_rollback(true);
         return HA_ERR_LOCK_DEADLOCK;
     case FROND_LOCK_TIMEOUT:
     case FROND_LOCK_NOWAIT:
         if (thd)
-            thd_mark_transaction_to_rollback(thd, false);
+            thd->mark_transaction_to_rollback(false);
         return HA_ERR_LOCK_WAIT_TIMEOUT;
     case FROND_LOCK_TABLE_FULL:
         return HA_ERR_LOCK_TABLE_FULL;

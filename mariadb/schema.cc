@@ -34,7 +34,7 @@ static void describe_string(Field *field, frond_column_spec *column) {
 }
 
 // A column of fractional seconds is "hires" in the formats before MySQL 5.6, where whole seconds are not.
-static uint32_t old_temporal(const Field *field, uint32_t whole_seconds) {
+static uint32_t old_temporal(const Field *field, frond_column_type whole_seconds) {
     return field->decimals() ? FROND_OLD_TEMPORAL : whole_seconds;
 }
 

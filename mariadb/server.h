@@ -17,6 +17,5 @@
 #include "key.h"
 #include "table.h"
 #include "sql_alter.h"
-#include "multi_range_read.h"
 
 #endif

@@ -10,7 +10,7 @@
 
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
-static ulonglong cache_size, log_segment_size, log_capacity, lock_memory;
+static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory;
 static ulong flush_log_at_commit;
 static uint background_threads;
 static my_bool direct_io;
@@ -54,7 +54,7 @@ static MYSQL_SYSVAR_ULONGLONG(log_capacity, log_capacity, PLUGIN_VAR_RQCMDARG,
                               "Log kept for recovery, in bytes: more means rarer checkpoints and a "
                               "longer start after a crash",
                               nullptr, change_log_capacity, 1 * GIB, 16 * MIB, 1ULL << 42, MIB);
-static MYSQL_SYSVAR_ULONGLONG(lock_memory, lock_memory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+static MYSQL_SYSVAR_ULONGLONG(lock_memory, row_lock_memory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                               "Memory for row locks, in bytes; a transaction with very many locks "
                               "locks whole indexes instead",
                               nullptr, nullptr, 32 * MIB, 1 * MIB, 64 * GIB, MIB);
@@ -120,7 +120,7 @@ frond_options frond_open_options() {
     options.cache_bytes = cache_size;
     options.log_segment_bytes = log_segment_size;
     options.log_capacity_bytes = log_capacity;
-    options.lock_bytes = lock_memory;
+    options.lock_bytes = row_lock_memory;
     options.background_threads = background_threads;
     options.direct_io = direct_io;
     options.create = 1;

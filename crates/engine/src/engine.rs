@@ -166,6 +166,11 @@ impl Engine {
         wal.sync_to(wal.end()).map_err(|e| self.core.shared.poison(e))
     }
 
+    /// Whether a failed write or sync ended all writing: only a restart helps.
+    pub fn is_poisoned(&self) -> bool {
+        self.core.shared.check_poison().is_err()
+    }
+
     /// Changes the budget while running.
     pub fn set_cache_bytes(&self, bytes: u64) -> Result<()> {
         if bytes < CACHE_BYTES_MIN {

@@ -143,6 +143,11 @@ impl Default for Model {
 }
 
 impl Model {
+    /// Number of the oldest state kept.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// Number of commits so far.
     pub fn now(&self) -> u64 {
         self.first + self.states.len() as u64 - 1

@@ -189,6 +189,9 @@ fn buffered(
     at: Seq,
     value: &mut Option<&mut Vec<u8>>,
 ) -> Option<(Seq, EntryKind)> {
+    if buffer.is_empty() {
+        return None;
+    }
     match value {
         Some(value) => buffer.get(key, at, value),
         None => buffer.newest(key),

@@ -99,8 +99,8 @@ impl Tree {
             Content::Runs(_) => None,
         });
         for buffer in frozen.chain([&view.active.buffer]) {
-            stats.buffered_entries += buffer.entries() as u64;
-            stats.buffered_bytes += buffer.bytes() as u64;
+            stats.buffered_entries += buffer.entries();
+            stats.buffered_bytes += buffer.bytes();
         }
         stats
     }

@@ -199,7 +199,7 @@ impl Tree {
 
     /// Memory of the active buffer.
     pub fn active_bytes(&self) -> u64 {
-        self.inner.view.load().active.buffer.bytes() as u64
+        self.inner.view.load().active.buffer.bytes()
     }
 
     /// Memory of frozen items that wait to be flushed.

@@ -20,6 +20,9 @@ pub(crate) struct Trunk {
     pub applied: Lsn,
 }
 
+/// Called for a node, the edge into it and its range.
+type Visit<'a, 'f> = &'f mut dyn FnMut(&'a Arc<Node>, Option<&'a Child>, &Range);
+
 /// A node on the path of a key.
 pub(crate) struct Found<'a> {
     pub node: &'a Arc<Node>,
@@ -51,7 +54,7 @@ impl Trunk {
 
     /// A key that no key in the runs exceeds; `None` when there are no runs.
     pub fn last_key(&self) -> Option<&[u8]> {
-        fn last_of<'a>(node: &'a Node) -> Option<&'a [u8]> {
+        fn last_of(node: &Node) -> Option<&[u8]> {
             match &node.body {
                 Body::Leaf(leaf) => leaf.slices().map(Slice::last).max(),
                 Body::Inner(inner) => {
@@ -65,12 +68,8 @@ impl Trunk {
     }
 
     /// Calls `f` for every node, parents first, with the edge into it and its range.
-    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Arc<Node>, Option<&'a Child>, &Range)) {
-        fn down<'a>(
-            inner: &'a Inner,
-            range: &Range,
-            f: &mut dyn FnMut(&'a Arc<Node>, Option<&'a Child>, &Range),
-        ) {
+    pub fn walk<'a>(&'a self, f: Visit<'a, '_>) {
+        fn down<'a>(inner: &'a Inner, range: &Range, f: Visit<'a, '_>) {
             for (i, child) in inner.children.iter().enumerate() {
                 let range = inner.range(i, range);
                 f(&child.node, Some(child), &range);

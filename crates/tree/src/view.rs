@@ -60,7 +60,7 @@ impl Frozen {
     /// Bytes of memory that flushing it gives back.
     pub fn bytes(&self) -> u64 {
         match &self.content {
-            Content::Buffer(buffer) => buffer.bytes() as u64,
+            Content::Buffer(buffer) => buffer.bytes(),
             Content::Runs(_) => 0,
         }
     }

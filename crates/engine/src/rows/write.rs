@@ -46,7 +46,7 @@ impl Rows {
             return Ok(Written::Duplicate(0));
         }
         for index in 1..new.len() {
-            if let Some(prefix) = new.unique_prefix(index) {
+            if let Some(prefix) = self.unique_part(new, index) {
                 if !self.claim_unique(txn, index, prefix, flags)? {
                     return Ok(Written::Duplicate(index));
                 }
@@ -91,7 +91,7 @@ impl Rows {
             return Ok(Written::Duplicate(0));
         }
         for index in 1..is.len() {
-            let (before, after) = (was.unique_prefix(index), is.unique_prefix(index));
+            let (before, after) = (self.unique_part(was, index), self.unique_part(is, index));
             if before == after {
                 continue;
             }
@@ -142,7 +142,7 @@ impl Rows {
         self.codec.encode_row(old, was)?;
         self.lock_primary(txn, was.key(0), flags)?;
         for index in 1..was.len() {
-            if let Some(prefix) = was.unique_prefix(index) {
+            if let Some(prefix) = self.unique_part(was, index) {
                 self.lock_unique(txn, index, prefix, flags)?;
             }
         }
@@ -152,6 +152,15 @@ impl Rows {
         }
         txn.writes.add_rows(self.table.id(), -1);
         Ok(())
+    }
+
+    /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
+    fn unique_part<'e>(&self, entries: &'e Entries, index: usize) -> Option<&'e [u8]> {
+        if self.codec.schema().indexes[index].unique {
+            entries.unique_prefix(index)
+        } else {
+            None
+        }
     }
 
     /// Locks the key of a row that was read; it usually is locked already.

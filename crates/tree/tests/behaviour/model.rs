@@ -2,6 +2,8 @@
 
 use frond_run::testing::TestRng;
 
+use frond_tree::TreeOptions;
+
 use crate::support::{below, tiny, Bench};
 
 struct Workload {
@@ -21,8 +23,12 @@ fn random_value(rng: &mut TestRng) -> Vec<u8> {
 }
 
 fn run(seed: u64, load: &Workload) {
+    run_with(tiny(), seed, load);
+}
+
+fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
     let mut rng = TestRng::new(seed);
-    let mut bench = Bench::new(tiny());
+    let mut bench = Bench::new(options);
     let keys = load.keys;
     let mut key = |rng: &mut TestRng| format!("key{:07}", below(rng, keys)).into_bytes();
     let mut image = None;
@@ -109,4 +115,12 @@ fn every_read_equals_the_model_when_most_writes_delete() {
 fn few_hot_keys_with_many_versions_read_right() {
     let load = Workload { keys: 25, deletes: 60, rounds: 500, reopen: true, tall: false };
     (31..=33).for_each(|seed| run(seed, &load));
+}
+
+#[test]
+fn every_read_equals_the_model_when_leaves_merge_deltas_among_themselves() {
+    // Leaves put off full merges for long; each freeze adds a delta.
+    let lazy = TreeOptions { alpha_percent: 1000, min_slice: 1, leaf_bytes: 64 << 10, ..tiny() };
+    let load = Workload { keys: 4000, deletes: 8, rounds: 600, reopen: true, tall: false };
+    (41..=43).for_each(|seed| run_with(lazy.clone(), seed, &load));
 }

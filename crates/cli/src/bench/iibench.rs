@@ -1,0 +1,502 @@
+//! `frond bench iibench`: the insert benchmark without a server.
+//!
+//! One thread inserts, a transaction per batch, through the same typed rows that the SQL plugin uses; a
+//! second one may read short ranges. What is measured includes the engine's background threads: the
+//! CPU time and the bytes are those of the process.
+//!
+//! Invariants:
+//!
+//! - I1. A transaction's latency is from its begin to its acknowledged commit; making the rows (some 20 ns
+//!   each) is inside.
+//! - I2. The data directory is removed at the end, also after an error, unless it is to be kept.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use frond_base::{Error, ErrorKind, Result};
+use frond_engine::rows::{Rows, WriteFlags, Written};
+use frond_engine::{Durability, Engine, Options, Table, TxnOptions};
+use frond_row::{NoBlobs, PlainSortKeys, RowInput};
+use frond_vfs::{OsVfs, Vfs};
+use serde::Serialize;
+
+use crate::args::IibenchArgs;
+use crate::bench::process::Usage;
+use crate::bench::purchases::{self, Purchases};
+use crate::check;
+use crate::out::{bytes, grouped, Failure, Outcome};
+
+const TABLE: &str = "bench/purchases_index";
+/// Entries that a range read fetches.
+const RANGE: usize = 10;
+
+/// Figures of a stretch of the run.
+#[derive(Clone, Serialize)]
+struct Stretch {
+    /// Rows in the table at its end.
+    rows: u64,
+    seconds: f64,
+    rows_per_second: f64,
+    cpu_us_per_row: f64,
+    written_bytes_per_row: f64,
+    p50_us: u64,
+    p99_us: u64,
+    max_us: u64,
+    rss_bytes: u64,
+    /// Background work that waits, as the engine sees it.
+    debt_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    rows: u64,
+    cache_bytes: u64,
+    durability: u8,
+    batch: u32,
+    background_threads: u16,
+    intervals: Vec<Stretch>,
+    total: Stretch,
+    /// Bytes allocated on disk when the last row was in, and after all background work.
+    disk_bytes: u64,
+    settled_disk_bytes: u64,
+    settle_seconds: f64,
+    peak_rss_bytes: u64,
+    query_rounds: u64,
+    query_p50_us: u64,
+    query_p99_us: u64,
+    /// Findings of the check at the end; absent when none was asked for.
+    verified: Option<Vec<String>>,
+    status: std::collections::BTreeMap<&'static str, u64>,
+}
+
+/// A directory that is removed when the run ends, however it ends (I2).
+struct Work {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Work {
+    fn create(parent: &Path, keep: bool) -> Outcome<Work> {
+        let path = parent.join(format!("frond-bench.{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| {
+            Failure::Request(format!(
+                "cannot make {}: {e}; give another place with --dir",
+                path.display()
+            ))
+        })?;
+        Ok(Work { path, keep })
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What remains is named in the report of the next `ls`; there is nobody to tell here.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Runs the benchmark. False when the check at the end found problems.
+pub fn run(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<bool> {
+    let work = Work::create(&args.dir, args.keep)?;
+    let vfs: Arc<dyn Vfs> = Arc::new(
+        OsVfs::new(&work.path)
+            .map_err(|e| Failure::Request(format!("cannot open {}: {e}", work.path.display())))?,
+    );
+    let report = measure(args, &work, &vfs, out)?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&report).unwrap_or_default())?;
+    } else {
+        summary(&report, out)?;
+        if args.keep {
+            writeln!(out, "the database is in {}", work.path.display())?;
+        }
+    }
+    Ok(report.verified.is_none_or(|findings| findings.is_empty()))
+}
+
+fn measure(
+    args: &IibenchArgs,
+    work: &Work,
+    vfs: &Arc<dyn Vfs>,
+    out: &mut dyn Write,
+) -> Outcome<Report> {
+    let options = Options {
+        cache_bytes: args.cache,
+        durability: Durability::from_u8(args.durability).unwrap_or(Durability::Write),
+        background_threads: usize::from(args.background),
+        ..Options::default()
+    };
+    let engine = Arc::new(Engine::open(vfs.clone(), options)?);
+    let table = engine.create_table(purchases::spec(TABLE))?;
+    let queries = Queries::start(vfs, &engine, &table, args)?;
+    let inserted = insert(args, vfs, &engine, &table, out);
+    let (query_rounds, mut query_us) = queries.stop();
+    let (intervals, total) = inserted?;
+    let disk_bytes = allocated(&work.path);
+    let settle = vfs.now();
+    engine.flush_all()?;
+    let settle_seconds = (vfs.now() - settle).as_secs_f64();
+    let settled_disk_bytes = allocated(&work.path);
+    let peak_rss_bytes = Usage::now().peak_rss_bytes;
+    let status = engine.status().into_iter().collect();
+    drop(table);
+    engine.close()?;
+    drop(engine);
+    query_us.sort_unstable();
+    Ok(Report {
+        rows: args.rows,
+        cache_bytes: args.cache,
+        durability: args.durability,
+        batch: args.batch,
+        background_threads: args.background,
+        intervals,
+        total,
+        disk_bytes,
+        settled_disk_bytes,
+        settle_seconds,
+        peak_rss_bytes,
+        query_rounds,
+        query_p50_us: percentile(&query_us, 50),
+        query_p99_us: percentile(&query_us, 99),
+        verified: if args.verify { Some(verify(args, vfs)?) } else { None },
+        status,
+    })
+}
+
+/// The whole database, offline, after the engine was closed.
+fn verify(args: &IibenchArgs, vfs: &Arc<dyn Vfs>) -> Outcome<Vec<String>> {
+    let options = check::Options { cache_bytes: args.cache, ..check::Options::default() };
+    let report = check::run(vfs.clone(), &options, &mut |_| {})?;
+    let mut findings: Vec<String> = report.findings.into_iter().map(|f| f.what).collect();
+    if report.rows != args.rows {
+        findings.push(format!("{} rows inserted, {} found", args.rows, report.rows));
+    }
+    Ok(findings)
+}
+
+/// Where a stretch began.
+struct Mark {
+    rows: u64,
+    at: Duration,
+    usage: Usage,
+}
+
+impl Mark {
+    fn now(vfs: &Arc<dyn Vfs>, rows: u64) -> Mark {
+        Mark { rows, at: vfs.now(), usage: Usage::now() }
+    }
+
+    fn stretch(&self, end: &Mark, debt_bytes: u64, latencies: &mut [u64]) -> Stretch {
+        latencies.sort_unstable();
+        let rows = (end.rows - self.rows).max(1) as f64;
+        let seconds = (end.at - self.at).as_secs_f64();
+        let written = end.usage.write_bytes.saturating_sub(self.usage.write_bytes);
+        Stretch {
+            rows: end.rows,
+            seconds,
+            rows_per_second: rows / seconds.max(1e-9),
+            cpu_us_per_row: (end.usage.cpu_seconds - self.usage.cpu_seconds) * 1e6 / rows,
+            written_bytes_per_row: written as f64 / rows,
+            p50_us: percentile(latencies, 50),
+            p99_us: percentile(latencies, 99),
+            max_us: latencies.last().copied().unwrap_or(0),
+            rss_bytes: end.usage.rss_bytes,
+            debt_bytes,
+        }
+    }
+}
+
+/// Inserts all rows; returns the figures of each interval and of the whole.
+fn insert(
+    args: &IibenchArgs,
+    vfs: &Arc<dyn Vfs>,
+    engine: &Engine,
+    table: &Arc<Table>,
+    out: &mut dyn Write,
+) -> Outcome<(Vec<Stretch>, Stretch)> {
+    let mut source = Purchases::new(args.seed, args.data);
+    let mut rows = Rows::bind(table.clone(), source.layout().clone(), Arc::new(PlainSortKeys))?;
+    let interval = args.interval.unwrap_or(args.rows / 20).max(u64::from(args.batch));
+    if !args.json {
+        heading(args, out)?;
+    }
+    let (mut intervals, mut latencies, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let first = Mark::now(vfs, 0);
+    let mut last = Mark::now(vfs, 0);
+    let mut done = 0;
+    while done < args.rows {
+        let batch = u64::from(args.batch).min(args.rows - done);
+        let begin = vfs.now();
+        insert_batch(engine, table, &mut rows, &mut source, batch)?;
+        latencies.push((vfs.now() - begin).as_micros() as u64);
+        done += batch;
+        if done - last.rows >= interval || done == args.rows {
+            let mark = Mark::now(vfs, done);
+            let stretch = last.stretch(&mark, debt(engine), &mut latencies);
+            if !args.json {
+                line(&stretch, out)?;
+            }
+            intervals.push(stretch);
+            all.append(&mut latencies);
+            last = mark;
+        }
+    }
+    let total = first.stretch(&last, debt(engine), &mut all);
+    Ok((intervals, total))
+}
+
+fn debt(engine: &Engine) -> u64 {
+    engine.status().iter().find(|(n, _)| *n == "merge_debt_bytes").map_or(0, |(_, v)| *v)
+}
+
+fn insert_batch(
+    engine: &Engine,
+    table: &Arc<Table>,
+    rows: &mut Rows,
+    source: &mut Purchases,
+    batch: u64,
+) -> Result<()> {
+    let used_up = || Error::new(ErrorKind::TooBig, "all values of the primary key are used");
+    let (first, _) = table.reserve_auto_increment(1, 1, batch).ok_or_else(used_up)?;
+    let mut txn = engine.begin(TxnOptions::default());
+    for id in first..first + batch {
+        let row = RowInput { record: source.next(id), blobs: &NoBlobs, row_id: 0 };
+        match rows.insert(&mut txn, &row, WriteFlags::default())? {
+            Written::Done => {}
+            Written::Duplicate(index) => {
+                return Err(Error::new(
+                    ErrorKind::DuplicateKey,
+                    format!("row {id} is said to be in index {index} already"),
+                ));
+            }
+        }
+    }
+    txn.commit()?;
+    Ok(())
+}
+
+/// The thread that reads, and what it counted.
+struct Queries {
+    shared: Arc<QueryState>,
+    thread: Option<Box<dyn frond_vfs::JoinThread>>,
+}
+
+#[derive(Default)]
+struct QueryState {
+    stop: AtomicBool,
+    rounds: AtomicU64,
+    latencies: Mutex<Vec<u64>>,
+    sleep: (Mutex<()>, Condvar),
+}
+
+impl Queries {
+    fn start(
+        vfs: &Arc<dyn Vfs>,
+        engine: &Arc<Engine>,
+        table: &Arc<Table>,
+        args: &IibenchArgs,
+    ) -> Result<Queries> {
+        let shared = Arc::new(QueryState::default());
+        if args.queries == 0 {
+            return Ok(Queries { shared, thread: None });
+        }
+        let layout = Purchases::new(0, 0).layout().clone();
+        let rows = Rows::bind(table.clone(), layout, Arc::new(PlainSortKeys))?;
+        let codec = rows.codec().clone();
+        let (clock, state) = (vfs.clone(), shared.clone());
+        let (engine, table) = (engine.clone(), table.clone());
+        let period = Duration::from_secs(1) / args.queries;
+        let mut random = args.seed ^ 0x5851_f42d_4c95_7f2d;
+        let work = move || {
+            let mut due = clock.now();
+            while !state.stop.load(Ordering::Relaxed) {
+                for index in 1..=3 {
+                    let begin = clock.now();
+                    if range_read(&engine, &table, &codec, index, &mut random).is_err() {
+                        // The insert thread meets the same failure and reports it.
+                        return;
+                    }
+                    let took = (clock.now() - begin).as_micros() as u64;
+                    state.latencies.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+                }
+                state.rounds.fetch_add(1, Ordering::Relaxed);
+                due = (due + period).max(clock.now());
+                state.wait(due.saturating_sub(clock.now()));
+            }
+        };
+        let thread = vfs.spawn("frond-queries", Box::new(work));
+        Ok(Queries { shared, thread })
+    }
+
+    /// Ends the thread; returns rounds and latencies in microseconds.
+    fn stop(self) -> (u64, Vec<u64>) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.sleep.1.notify_all();
+        if let Some(thread) = self.thread {
+            thread.join();
+        }
+        let mut latencies =
+            self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.shared.rounds.load(Ordering::Relaxed), std::mem::take(&mut latencies))
+    }
+}
+
+impl QueryState {
+    /// Waits; a missed wake-up at the end costs at most one period.
+    fn wait(&self, time: Duration) {
+        let guard = self.sleep.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !time.is_zero() && !self.stop.load(Ordering::Relaxed) {
+            drop(self.sleep.1.wait_timeout(guard, time));
+        }
+    }
+}
+
+/// SELECT of the index's own columns from a random place on, LIMIT 10.
+fn range_read(
+    engine: &Engine,
+    table: &Arc<Table>,
+    codec: &frond_row::RowCodec,
+    index: usize,
+    random: &mut u64,
+) -> Result<()> {
+    let key = purchases::query_key(codec, index, random)?;
+    let mut txn = engine.begin(TxnOptions::default());
+    let mut cursor = engine.cursor(&mut txn, table, index as u16);
+    let mut valid = cursor.seek(&txn, &key, frond_engine::Seek::Ge)?;
+    for _ in 1..RANGE {
+        if !valid {
+            break;
+        }
+        valid = cursor.next(&txn)?;
+    }
+    Ok(())
+}
+
+/// The value that `percent` of a sorted list are not above.
+fn percentile(sorted: &[u64], percent: usize) -> u64 {
+    match sorted.len() {
+        0 => 0,
+        n => sorted[(n * percent).div_ceil(100).clamp(1, n) - 1],
+    }
+}
+
+/// Bytes allocated on disk in a directory, holes not counted.
+fn allocated(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum()
+}
+
+fn heading(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<()> {
+    writeln!(
+        out,
+        "iibench, embedded: {} rows, {} a transaction, cache {}, durability {}, seed {}\n",
+        grouped(args.rows),
+        args.batch,
+        bytes(args.cache),
+        args.durability,
+        args.seed
+    )?;
+    writeln!(
+        out,
+        "{:>13} {:>10} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "rows", "rows/s", "CPU us", "B/row", "p50 ms", "p99 ms", "max ms", "RSS", "debt"
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+fn line(s: &Stretch, out: &mut dyn Write) -> Outcome<()> {
+    writeln!(
+        out,
+        "{:>13} {:>10} {:>9.2} {:>9.0} {:>8.2} {:>8.2} {:>9.2} {:>9} {:>9}",
+        grouped(s.rows),
+        grouped(s.rows_per_second.round() as u64),
+        s.cpu_us_per_row,
+        s.written_bytes_per_row,
+        s.p50_us as f64 / 1000.0,
+        s.p99_us as f64 / 1000.0,
+        s.max_us as f64 / 1000.0,
+        bytes(s.rss_bytes),
+        bytes(s.debt_bytes)
+    )?;
+    // A person watches; a line costs nothing beside the rows it stands for.
+    out.flush()?;
+    Ok(())
+}
+
+fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
+    let t = &r.total;
+    writeln!(
+        out,
+        "\nwhole run      {} rows/s in {:.1} s; {:.2} us CPU and {:.0} bytes written per row",
+        grouped(t.rows_per_second.round() as u64),
+        t.seconds,
+        t.cpu_us_per_row,
+        t.written_bytes_per_row
+    )?;
+    writeln!(
+        out,
+        "transactions   p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+        t.p50_us as f64 / 1000.0,
+        t.p99_us as f64 / 1000.0,
+        t.max_us as f64 / 1000.0
+    )?;
+    writeln!(
+        out,
+        "memory         {} at most, with a cache of {}",
+        bytes(r.peak_rss_bytes),
+        bytes(r.cache_bytes)
+    )?;
+    let per_row = |n: u64| n as f64 / r.rows.max(1) as f64;
+    writeln!(
+        out,
+        "on disk        {} ({:.0} bytes per row, log included); {} ({:.0}) settled, {:.1} s later",
+        bytes(r.disk_bytes),
+        per_row(r.disk_bytes),
+        bytes(r.settled_disk_bytes),
+        per_row(r.settled_disk_bytes),
+        r.settle_seconds
+    )?;
+    if r.query_rounds > 0 {
+        writeln!(
+            out,
+            "range reads    {} rounds of 3; p50 {} us, p99 {} us",
+            grouped(r.query_rounds),
+            r.query_p50_us,
+            r.query_p99_us
+        )?;
+    }
+    match &r.verified {
+        Some(findings) if findings.is_empty() => {
+            writeln!(out, "verified       every page, row and index entry")?;
+        }
+        Some(findings) => {
+            for finding in findings {
+                writeln!(out, "PROBLEM        {finding}")?;
+            }
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let sorted: Vec<u64> = (1..=200).collect();
+        assert_eq!(percentile(&sorted, 50), 100);
+        assert_eq!(percentile(&sorted, 99), 198);
+        assert_eq!(percentile(&sorted, 100), 200);
+        assert_eq!(percentile(&[7], 1), 7);
+        assert_eq!(percentile(&[], 50), 0);
+    }
+}

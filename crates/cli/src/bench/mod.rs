@@ -1,0 +1,8 @@
+//! `frond bench`: the engine and three of its parts, measured on this machine.
+//!
+//! Absolute figures depend on the machine; what they are good for is in docs/benchmarks.md.
+
+pub mod iibench;
+pub mod micro;
+mod process;
+pub mod purchases;

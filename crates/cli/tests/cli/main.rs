@@ -1,0 +1,6 @@
+//! The tool against small databases: sound ones, damaged ones, wrong directories.
+
+mod commands;
+mod consistency;
+mod damage;
+mod sample;

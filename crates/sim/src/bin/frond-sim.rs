@@ -1,0 +1,201 @@
+//! `frond-sim`: runs the simulator and reports.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use frond_sim::session::{run_checked, run_seed, Failed};
+use frond_sim::sim::Stats;
+use frond_sim::world::Profile;
+use frond_vfs::{MemVfs, Vfs};
+use parking_lot::Mutex;
+
+/// A run that takes longer hangs (oracle O7).
+const HANG: Duration = Duration::from_secs(120);
+
+/// Runs the storage engine on a simulated machine and crashes it.
+#[derive(Parser, Clone)]
+struct Args {
+    /// Run this seed alone and print its trace.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run seeds until this many crash images were recovered.
+    #[arg(long, default_value_t = 20_000)]
+    images: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Threads; each runs seeds of its own.
+    #[arg(long, default_value_t = 2)]
+    jobs: u64,
+    /// torn, errors, space, rot or swarm (a mix).
+    #[arg(long, default_value = "swarm", value_parser = parse_profile)]
+    profile: Profile,
+    /// End after this many failures.
+    #[arg(long, default_value_t = 10)]
+    failures: usize,
+    /// With --seed: print no trace.
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn parse_profile(name: &str) -> Result<Profile, String> {
+    Profile::parse(name).ok_or_else(|| "one of torn, errors, space, rot, swarm".into())
+}
+
+fn main() {
+    let args = Args::parse();
+    let failed = match args.seed {
+        Some(seed) => one(&args, seed),
+        None => many(&args),
+    };
+    std::process::exit(i32::from(failed));
+}
+
+fn one(args: &Args, seed: u64) -> bool {
+    let outcome = run_seed(seed, args.profile, None, !args.quiet);
+    for line in &outcome.trace {
+        println!("{line}");
+    }
+    println!("seed {seed}: {} images, trace {:016x}", outcome.stats.images, outcome.trace_hash);
+    match &outcome.failure {
+        Some(failure) => println!("FAILED {}", failure.0),
+        None => println!("passed"),
+    }
+    outcome.failure.is_some()
+}
+
+/// What the threads of a session share.
+struct Session {
+    next: AtomicU64,
+    stats: Mutex<Stats>,
+    failed: Mutex<Vec<Failed>>,
+    runs: AtomicU64,
+    ended: AtomicBool,
+    /// Seed and start of what each thread runs.
+    running: Mutex<Vec<Option<(u64, Duration)>>>,
+}
+
+fn many(args: &Args) -> bool {
+    let clock: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let session = Arc::new(Session {
+        next: AtomicU64::new(args.first),
+        stats: Mutex::default(),
+        failed: Mutex::default(),
+        runs: AtomicU64::new(0),
+        ended: AtomicBool::new(false),
+        running: Mutex::new(vec![None; args.jobs as usize]),
+    });
+    // The first message of a panic goes to the failure's report, not between the progress lines.
+    std::panic::set_hook(Box::new(|_| ()));
+    let started = clock.now();
+    let mut threads = Vec::new();
+    for job in 0..args.jobs {
+        let (session, args, clock2) = (session.clone(), args.clone(), clock.clone());
+        let work = Box::new(move || worker(&session, &args, job as usize, &*clock2));
+        threads.extend(clock.spawn(&format!("sim-{job}"), work));
+    }
+    watch(&session, args, started, &*clock);
+    for thread in threads {
+        thread.join();
+    }
+    report(&session, args, clock.now() - started)
+}
+
+fn worker(session: &Session, args: &Args, job: usize, clock: &dyn Vfs) {
+    while !session.ended.load(Ordering::Relaxed) {
+        let seed = session.next.fetch_add(1, Ordering::Relaxed);
+        session.running.lock()[job] = Some((seed, clock.now()));
+        let outcome = run_checked(seed, args.profile);
+        session.running.lock()[job] = None;
+        session.runs.fetch_add(1, Ordering::Relaxed);
+        let mut stats = session.stats.lock();
+        stats.add(&outcome.stats);
+        let enough = stats.images + stats.rotten_images >= args.images;
+        drop(stats);
+        if let Some(failure) = outcome.failure {
+            let failed = Failed { seed, profile: args.profile, failure };
+            println!("FAILED seed {seed}: {}\n    {}", failed.failure.0, failed.replay());
+            let mut all = session.failed.lock();
+            all.push(failed);
+            if all.len() >= args.failures {
+                session.ended.store(true, Ordering::Relaxed);
+            }
+        }
+        if enough {
+            session.ended.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Prints progress, and ends the process when a run hangs (O7).
+fn watch(session: &Session, args: &Args, started: Duration, clock: &dyn Vfs) {
+    let pause = parking_lot::Condvar::new();
+    let mutex = Mutex::new(());
+    let mut next_line = started + Duration::from_secs(10);
+    loop {
+        pause.wait_for(&mut mutex.lock(), Duration::from_millis(100));
+        let now = clock.now();
+        let running = session.running.lock().clone();
+        for (seed, since) in running.iter().flatten() {
+            if now.saturating_sub(*since) > HANG {
+                println!("FAILED seed {seed}: O7: the run hangs");
+                println!("    cargo run --release -p frond-sim -- --seed {seed} --profile {}",
+                    args.profile.name());
+                println!("{} passed, 1 failed", session.runs.load(Ordering::Relaxed));
+                std::process::exit(1);
+            }
+        }
+        if session.ended.load(Ordering::Relaxed) {
+            return;
+        }
+        if now >= next_line {
+            next_line = now + Duration::from_secs(10);
+            let stats = session.stats.lock();
+            println!(
+                "{:>4} s: {} runs, {} images recovered, {} failed",
+                (now - started).as_secs(),
+                session.runs.load(Ordering::Relaxed),
+                stats.images + stats.rotten_images,
+                session.failed.lock().len()
+            );
+        }
+    }
+}
+
+fn report(session: &Session, args: &Args, took: Duration) -> bool {
+    let stats = session.stats.lock();
+    let failed = session.failed.lock();
+    let runs = session.runs.load(Ordering::Relaxed);
+    println!("\n{runs} runs in {} s, profile {}", took.as_secs(), args.profile.name());
+    println!(
+        "{} crash images recovered, {} of them of crashes within recovery; {} damaged images, {} \
+         noticed",
+        stats.images, stats.nested_images, stats.rotten_images, stats.rot_detected
+    );
+    println!(
+        "{} commits, {} reads compared, {} conflicts, {} lock refusals, {} restarts, {} failed \
+         calls, {} full disks",
+        stats.commits,
+        stats.reads,
+        stats.conflicts,
+        stats.lock_refusals,
+        stats.restarts,
+        stats.failed_calls,
+        stats.full_disks
+    );
+    for (name, n) in &stats.events {
+        println!("  {n:>9}  {name}");
+    }
+    let crashed = stats.points.0.values().filter(|(_, c)| *c > 0).count();
+    println!("{} crash points passed, {crashed} of them crashed at", stats.points.0.len());
+    for (point, (passed, crashed)) in &stats.points.0 {
+        println!("  {passed:>9} {crashed:>7}  {point}");
+    }
+    for f in failed.iter() {
+        println!("FAILED seed {}: {}\n    {}", f.seed, f.failure.0, f.replay());
+    }
+    println!("{} passed, {} failed", runs - failed.len() as u64, failed.len());
+    !failed.is_empty()
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * The handler: one open table of one connection.
+ *
+ * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_lock.cc (statements and their locks),
+ * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_read.cc (scans), ha_frond_info.cc
+ * (statistics, costs, maintenance).
+ */
+#ifndef FROND_HA_FROND_H
+#define FROND_HA_FROND_H
+
+#include "server.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "errors.h"
+#include "frond_rows.h"
+#include "transaction.h"
+
+/* What all handlers of a table share: when its key statistics were taken. */
+class Frond_share : public Handler_share {
+public:
+    std::mutex guard;
+    ulonglong rows_at_statistics = 0;
+    bool has_statistics = false;
+};
+
+/* One scan of a handler, kept open between statements.
+ * The scan belongs to the statement `serial`; in any other it has to be renewed before use. */
+struct Frond_slot {
+    frond_scan *scan = nullptr;
+    uint64_t serial = 0;
+    uint64_t demand = 0;
+    int lock = 0;
+    int wait = 0;
+    bool condition = false;
+    bool index_only = false;
+    bool all_columns = false;
+    bool has_columns = false;
+    std::vector<uint8_t> columns;
+};
+
+class ha_frond final : public handler {
+public:
+    ha_frond(handlerton *hton, TABLE_SHARE *share);
+    ~ha_frond() override;
+
+    /* ---- what the engine can do ---- */
+    Table_flags table_flags() const override;
+    ulong index_flags(uint index, uint part, bool all_parts) const override;
+    const char *index_type(uint) override { return "BTREE"; }
+    enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+    uint max_supported_keys() const override { return MAX_KEY; }
+    uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+    uint max_supported_key_length() const override { return 3072; }
+    uint max_supported_key_part_length() const override { return 3072; }
+    uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+
+    /* ---- tables ---- */
+    int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+    int open(const char *name, int mode, uint test_if_locked) override;
+    int close() override;
+    handler *clone(const char *name, MEM_ROOT *mem_root) override;
+    int rename_table(const char *from, const char *to) override;
+    int delete_table(const char *name) override;
+    int truncate() override;
+    bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+    enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                               Alter_inplace_info *info) override;
+    void update_create_info(HA_CREATE_INFO *info) override;
+
+    /* ---- statements ---- */
+    uint lock_count() const override { return 0; }
+    THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
+    int external_lock(THD *thd, int type) override;
+    int start_stmt(THD *thd, thr_lock_type type) override;
+    int reset() override;
+    int extra(enum ha_extra_function operation) override;
+    void column_bitmaps_signal() override;
+    void print_error(int error, myf flags) override;
+    bool get_error_message(int error, String *text) override;
+
+    /* ---- changes ---- */
+    int write_row(const uchar *record) override;
+    int update_row(const uchar *old_record, const uchar *new_record) override;
+    int delete_row(const uchar *record) override;
+    void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                            ulonglong *count) override;
+    int reset_auto_increment(ulonglong value) override;
+
+    /* ---- reads ---- */
+    int index_init(uint index, bool sorted) override;
+    int index_end() override;
+    int index_read_map(uchar *record, const uchar *key, key_part_map map,
+                       enum ha_rkey_function how) override;
+    int index_read_last_map(uchar *record, const uchar *key, key_part_map map) override;
+    int index_read_idx_map(uchar *record, uint index, const uchar *key, key_part_map map,
+                           enum ha_rkey_function how) override;
+    int index_next(uchar *record) override;
+    int index_next_same(uchar *record, const uchar *key, uint length) override;
+    int index_prev(uchar *record) override;
+    int index_first(uchar *record) override;
+    int index_last(uchar *record) override;
+    int rnd_init(bool scan) override;
+    int rnd_end() override;
+    int rnd_next(uchar *record) override;
+    int rnd_pos(uchar *record, uchar *pos) override;
+    void position(const uchar *record) override;
+    int cmp_ref(const uchar *a, const uchar *b) override;
+    void unlock_row() override;
+    Item *idx_cond_push(uint index, Item *condition) override;
+    int multi_range_read_init(RANGE_SEQ_IF *seq, void *param, uint n_ranges, uint mode,
+                              HANDLER_BUFFER *buf) override;
+    int multi_range_read_next(range_id_t *range) override;
+    ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *seq, void *param, uint n_ranges,
+                                        uint *bufsz, uint *flags, Cost_estimate *cost) override;
+    ha_rows multi_range_read_info(uint index, uint n_ranges, uint keys, uint key_parts, uint *bufsz,
+                                  uint *flags, Cost_estimate *cost) override;
+    int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
+
+    /* ---- statistics and maintenance ---- */
+    int info(uint flags) override;
+    ha_rows records_in_range(uint index, const key_range *low, const key_range *high,
+                             page_range *pages) override;
+    double read_time(uint index, uint ranges, ha_rows rows) override;
+    ha_rows estimate_rows_upper_bound() override;
+    int analyze(THD *thd, HA_CHECK_OPT *options) override;
+    int check(THD *thd, HA_CHECK_OPT *options) override;
+    int optimize(THD *thd, HA_CHECK_OPT *options) override;
+
+private:
+    friend struct Frond_callbacks;
+
+    Frond_share *get_share();
+    int bind(const char *name);
+    void unbind();
+    void fix_covering();
+
+    /* The transaction that calls belong to: the statement's, or that of a bulk copy. */
+    int transaction(frond_txn **txn);
+    uint frond_index(uint index) const { return index + hidden_; }
+    /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
+    int ready(Frond_slot &slot, uint index, bool conditions);
+    int set_columns(Frond_slot &slot, uint index, bool index_only);
+    Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
+    Frond_slot &fetch_slot() { return slots_.back(); }
+    int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
+    void set_lock(THD *thd, int lock, int wait);
+    uint parts_of_map(uint index, key_part_map map, size_t *length) const;
+    int duplicate(uint32_t index);
+    void note_explicit_auto_increment(const uchar *record);
+
+    int begin_bulk();
+    int end_bulk(bool keep);
+    int bulk_row_written();
+
+    void take_key_statistics(Frond_share *share);
+    bool key_statistics_are_old(const Frond_share *share) const;
+    THD *thd() const { return table->in_use; }
+
+    frond_table *table_ = nullptr;
+    frond_rows *rows_ = nullptr;
+    std::string name_;
+    uint hidden_ = 0;
+    /* Per index of the core, then one for fetches by reference. */
+    std::vector<Frond_slot> slots_;
+    std::vector<uint8_t> wanted_;
+    Frond_slot *current_ = nullptr;
+    Frond_session *session_ = nullptr;
+    /* As store_lock() said, and as this statement reads. */
+    int read_lock_ = FROND_LOCK_NONE;
+    int read_wait_ = FROND_WAIT;
+    int lock_ = FROND_LOCK_NONE;
+    int wait_ = FROND_WAIT;
+    bool reads_all_columns_ = false;
+    /* Changes with each demand for other columns or another condition; slots remember the one they have. */
+    uint64_t demand_ = 1;
+    bool scan_started_ = false;
+    int write_flags_ = FROND_WRITE_DEFAULT;
+    frond_txn *bulk_ = nullptr;
+    bool bulk_mode_ = false;
+    ulonglong bulk_rows_ = 0;
+    DsMrr_impl mrr_;
+};
+
+#endif

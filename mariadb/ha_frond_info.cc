@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Statistics for the optimizer and for people, costs, ANALYZE, CHECK, OPTIMIZE.
+
+#include "ha_frond.h"
+
+#include "log.h"
+#include "plugin.h"
+
+// The optimizer counts in blocks of this many uncompressed bytes.
+static constexpr uint BLOCK_BYTES = 16384;
+
+int ha_frond::info(uint flags) {
+    if (flags & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
+        frond_table_stats now = {};
+        now.struct_size = sizeof now;
+        if (const int rc = frond_table_statistics(table_, &now))
+            return frond_to_handler_error(nullptr, rc);
+        stats.records = now.rows;
+        // A table that is empty now may be filled by the time the plan runs: 0 makes the optimizer treat it
+        // as a constant. People (SHOW TABLE STATUS sets TIME) see the truth.
+        if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_OPEN)))
+            stats.records = 1;
+        stats.deleted = 0;
+        stats.data_file_length = now.data_bytes;
+        stats.index_file_length = now.index_bytes;
+        stats.delete_length = now.free_bytes;
+        stats.mean_rec_length = now.rows ? static_cast<ulong>(now.data_bytes / now.rows) : 0;
+        stats.block_size = BLOCK_BYTES;
+        stats.mrr_length_per_rec = ref_length + sizeof(void *);
+    }
+    if (flags & HA_STATUS_CONST) {
+        Frond_share *share = get_share();
+        std::lock_guard<std::mutex> locked(share->guard);
+        if (key_statistics_are_old(share))
+            take_key_statistics(share);
+    }
+    if ((flags & HA_STATUS_AUTO) && table_)
+        stats.auto_increment_value = frond_auto_increment_get(table_);
+    // errkey was set by the call that failed (HA_STATUS_ERRKEY).
+    return 0;
+}
+
+// Sampling costs reads: again only when the table has doubled or halved.
+bool ha_frond::key_statistics_are_old(const Frond_share *share) const {
+    const ulonglong then = share->rows_at_statistics;
+    return !share->has_statistics || stats.records > 2 * then + 1000 || 2 * stats.records + 1000 < then;
+}
+
+// rec_per_key belongs to the TABLE_SHARE: all handlers of the table see the numbers.
+void ha_frond::take_key_statistics(Frond_share *share) {
+    uint64_t distinct[MAX_REF_PARTS];
+    for (uint k = 0; k < table->s->keys; k++) {
+        KEY &key = table->key_info[k];
+        const uint parts = std::min<uint>(key.user_defined_key_parts, MAX_REF_PARTS);
+        memset(distinct, 0, sizeof distinct);
+        if (frond_rows_distinct(rows_, frond_index(k), distinct, parts))
+            continue;
+        for (uint p = 0; p < key.ext_key_parts; p++) {
+            // Parts appended from the primary key make the entry unique.
+            ulonglong rows = 1;
+            if (p < parts && distinct[p])
+                rows = (stats.records + distinct[p] / 2) / distinct[p];
+            if ((key.flags & HA_NOSAME) && !(key.flags & HA_NULL_PART_KEY) && p + 1 == parts)
+                rows = 1;
+            key.rec_per_key[p] = rows ? static_cast<ulong>(rows) : 1;
+        }
+    }
+    share->rows_at_statistics = stats.records;
+    share->has_statistics = true;
+}
+
+// ---------------------------------------------------------------- costs
+
+ha_rows ha_frond::records_in_range(uint index, const key_range *low, const key_range *high,
+                                   page_range *) {
+    const KEY &key = table->key_info[index];
+    auto end_of = [&](const key_range *from, frond_range_end *end) {
+        if (!from)
+            return static_cast<frond_range_end *>(nullptr);
+        const uint most = from->keypart_map == HA_WHOLE_KEY ? key.user_defined_key_parts
+                                                            : key.ext_key_parts;
+        uint parts = 0;
+        for (key_part_map map = from->keypart_map; parts < most && (map & 1); map >>= 1)
+            parts++;
+        end->tuple = from->key;
+        end->tuple_len = from->length;
+        end->parts = parts;
+        return end;
+    };
+    frond_range_end low_end = {}, high_end = {};
+    frond_range_end *from = end_of(low, &low_end), *to = end_of(high, &high_end);
+    if (from)
+        from->how = low->flag == HA_READ_AFTER_KEY ? FROND_AFTER_KEY : FROND_KEY_EXACT;
+    if (to)
+        to->how = high->flag == HA_READ_BEFORE_KEY ? FROND_BEFORE_KEY : FROND_KEY_EXACT;
+    uint64_t count = 0;
+    if (frond_rows_in_range(rows_, frond_index(index), from, to, &count))
+        return HA_POS_ERROR;
+    // 0 would promise that there is nothing.
+    return count ? count : 1;
+}
+
+// Reading through the primary key costs what that share of a full scan costs: rows are in its entries.
+double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
+    if (index != table->s->primary_key)
+        return handler::read_time(index, ranges, rows);
+    const double scan = scan_time();
+    if (rows <= 2)
+        return static_cast<double>(rows);
+    const ha_rows total = std::max<ha_rows>(stats.records, 1);
+    if (total < rows)
+        return scan;
+    return ranges + static_cast<double>(rows) / static_cast<double>(total) * scan;
+}
+
+ha_rows ha_frond::estimate_rows_upper_bound() { return 2 * stats.records + 1000; }
+
+// ---------------------------------------------------------------- maintenance
+
+int ha_frond::analyze(THD *, HA_CHECK_OPT *) {
+    if (info(HA_STATUS_VARIABLE | HA_STATUS_NO_LOCK))
+        return HA_ADMIN_FAILED;
+    Frond_share *share = get_share();
+    std::lock_guard<std::mutex> locked(share->guard);
+    take_key_statistics(share);
+    return HA_ADMIN_OK;
+}
+
+static void report_problem(void *ctx, const char *problem) {
+    sql_print_error("Frond: CHECK TABLE: %s", problem);
+    push_warning_printf(static_cast<THD *>(ctx), Sql_condition::WARN_LEVEL_WARN, ER_NOT_KEYFILE,
+                        "Frond: %s", problem);
+}
+
+int ha_frond::check(THD *thd, HA_CHECK_OPT *) {
+    uint64_t problems = 0;
+    if (const int rc = frond_table_check(frond_database, name_.c_str(), report_problem, thd, &problems)) {
+        frond_push_warning(thd, ER_CHECK_NO_SUCH_TABLE);
+        return rc == FROND_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+    }
+    return problems ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
+}
+
+static int optimize_killed(void *ctx) {
+    return thd_kill_level(static_cast<THD *>(ctx)) != THD_IS_NOT_KILLED;
+}
+
+int ha_frond::optimize(THD *thd, HA_CHECK_OPT *) {
+    if (frond_table_optimize(table_, optimize_killed, thd)) {
+        frond_push_warning(thd, ER_UNKNOWN_ERROR);
+        return HA_ADMIN_FAILED;
+    }
+    return HA_ADMIN_OK;
+}

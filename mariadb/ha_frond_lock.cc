@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Statements: which locks their reads take, and what the handler does when they begin and end.
+//
+// Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
+//   written tables, SELECT ... FOR UPDATE          exclusive
+//   LOCK IN SHARE MODE; any read at SERIALIZABLE   shared
+//     inside a transaction
+//   all other reads, those of INSERT ... SELECT    none: they read the snapshot
+//     and of subqueries included
+
+#include "ha_frond.h"
+
+THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
+    if (type == TL_IGNORE)
+        return to; // may be another connection's handler, on its way to be dropped
+    const bool skip = type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
+    const bool shared = type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED;
+    read_lock_ = shared ? FROND_LOCK_SHARED : FROND_LOCK_NONE;
+    read_wait_ = skip ? FROND_SKIP_LOCKED : FROND_WAIT;
+    return to;
+}
+
+void ha_frond::set_lock(THD *thd, int lock, int wait) {
+    if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
+        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
+        lock = FROND_LOCK_SHARED;
+    lock_ = lock;
+    wait_ = wait;
+    if (lock != FROND_LOCK_NONE)
+        session_->locks_rows();
+    // Changes need the whole old row, whatever the statement itself looks at.
+    reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
+    demand_++;
+    write_flags_ = FROND_WRITE_DEFAULT;
+    if (thd_test_options(thd, OPTION_RELAXED_UNIQUE_CHECKS))
+        write_flags_ |= FROND_WRITE_SKIP_UNIQUE;
+}
+
+int ha_frond::external_lock(THD *thd, int type) {
+    if (type == F_UNLCK)
+        return 0;
+    session_ = Frond_session::of(thd);
+    if (const int error = session_->enter())
+        return error;
+    // The look-ups for UNIQUE over a BLOB go through a clone locked for reading, while its table is being
+    // written: they have to see what was committed after the snapshot.
+    const bool checks_unique = type == F_RDLCK && table->file != this && table->s->long_unique_table &&
+                               table->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE;
+    if (type == F_WRLCK)
+        set_lock(thd, FROND_LOCK_EXCLUSIVE, read_wait_);
+    else
+        set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
+    return 0;
+}
+
+// Under LOCK TABLES and for tables that stored functions use, external_lock() came long before.
+int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
+    session_ = Frond_session::of(thd);
+    if (const int error = session_->enter())
+        return error;
+    store_lock(thd, nullptr, type);
+    set_lock(thd, type >= TL_WRITE_ALLOW_WRITE ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
+    return 0;
+}
+
+int ha_frond::transaction(frond_txn **txn) {
+    if (bulk_) {
+        *txn = bulk_;
+        return 0;
+    }
+    // A commit inside the statement (DDL, HANDLER) ended the transaction: go on in a new one.
+    if (!session_->in_statement() || !session_->transaction()) {
+        if (const int error = session_->enter())
+            return error;
+        if (lock_ != FROND_LOCK_NONE)
+            session_->locks_rows();
+    }
+    *txn = session_->transaction();
+    return 0;
+}
+
+// The end of a statement for this handler, which goes back to the server's table cache.
+int ha_frond::reset() {
+    mrr_.dsmrr_close();
+    for (Frond_slot &slot : slots_) {
+        if (slot.scan && slot.serial) {
+            frond_scan_park(slot.scan);
+            slot.serial = 0;
+        }
+    }
+    current_ = nullptr;
+    demand_++;
+    return 0;
+}
+
+int ha_frond::extra(enum ha_extra_function operation) {
+    switch (operation) {
+    case HA_EXTRA_KEYREAD:
+    case HA_EXTRA_NO_KEYREAD:
+        demand_++;
+        return 0;
+    case HA_EXTRA_BEGIN_COPY:
+    case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
+        return begin_bulk();
+    case HA_EXTRA_END_COPY:
+        return end_bulk(true);
+    case HA_EXTRA_ABORT_COPY:
+        return end_bulk(false);
+    default:
+        return 0;
+    }
+}
+
+void ha_frond::column_bitmaps_signal() {
+    demand_++;
+    handler::column_bitmaps_signal();
+}
+
+// Errors whose usual text would be wrong or say too little.
+void ha_frond::print_error(int error, myf flags) {
+    const char *text = frond_last_error();
+    switch (error) {
+    case HA_ERR_TO_BIG_ROW:
+        my_printf_error(ER_TOO_BIG_ROWSIZE, "Frond: %s", flags, text);
+        return;
+    case HA_ERR_RECORD_FILE_FULL:
+        my_printf_error(ER_DISK_FULL, "Frond: %s", flags | ME_ERROR_LOG, text);
+        return;
+    case HA_ERR_CRASHED:
+        my_printf_error(ER_NOT_KEYFILE, "Frond: %s", flags | ME_ERROR_LOG, text);
+        return;
+    case HA_ERR_INTERNAL_ERROR:
+        my_printf_error(ER_GET_ERRMSG, "Frond: %s", flags | ME_ERROR_LOG, text);
+        return;
+    default:
+        handler::print_error(error, flags);
+    }
+}
+
+bool ha_frond::get_error_message(int, String *) { return false; }

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Reads: scans over indexes, fetches by reference, index conditions, multi-range reads.
+//
+// Each index has a slot with a scan that is kept between statements; `ready` renews it when the statement is
+// a new one. So a point read costs no more than the seek.
+
+#include "ha_frond.h"
+
+#include "plugin.h"
+
+// ---------------------------------------------------------------- slots
+
+int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
+    current_ = &slot;
+    const uint64_t serial = session_->serial();
+    const bool fresh = slot.serial == serial && slot.lock == lock_ && slot.wait == wait_;
+    if (likely(fresh && slot.demand == demand_ && session_->in_statement()))
+        return 0;
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    if (!fresh || slot.serial != session_->serial()) {
+        const uint core_index = &slot == &fetch_slot() ? 0 : index;
+        const int rc = slot.scan ? frond_scan_renew(slot.scan, txn, lock_, wait_)
+                                 : frond_scan_open(txn, rows_, core_index, lock_, wait_, &slot.scan);
+        if (rc)
+            return frond_to_handler_error(thd(), rc);
+        slot.serial = session_->serial();
+        slot.lock = lock_;
+        slot.wait = wait_;
+    }
+    slot.demand = demand_;
+    const uint server_index = index - hidden_;
+    const bool index_only = conditions && keyread_enabled() && keyread == server_index;
+    if (const int error = set_columns(slot, index, index_only))
+        return error;
+    const bool condition = conditions && pushed_idx_cond && pushed_idx_cond_keyno == server_index;
+    if (slot.condition != condition) {
+        frond_scan_condition(slot.scan, condition);
+        slot.condition = condition;
+    }
+    return 0;
+}
+
+// Virtual columns are not stored; the server computes them from others, except when it reads the index alone.
+int ha_frond::set_columns(Frond_slot &slot, uint index, bool index_only) {
+    const bool all = reads_all_columns_ && !index_only;
+    if (slot.has_columns && all && slot.all_columns && !slot.index_only)
+        return 0;
+    int rc;
+    if (all) {
+        rc = frond_scan_columns(slot.scan, nullptr, 0);
+    } else {
+        std::fill(wanted_.begin(), wanted_.end(), 0);
+        for (uint f = 0; f < table->s->fields; f++) {
+            const bool asked = bitmap_is_set(table->read_set, f) || bitmap_is_set(table->write_set, f);
+            if (!asked)
+                continue;
+            const bool covered = index_only && frond_rows_covers(rows_, index, f);
+            if (covered || (table->field[f]->stored_in_db() && !index_only))
+                wanted_[f / 8] |= static_cast<uint8_t>(1 << (f % 8));
+        }
+        if (slot.has_columns && !slot.all_columns && slot.index_only == index_only &&
+            slot.columns == wanted_)
+            return 0;
+        rc = frond_scan_columns(slot.scan, wanted_.data(), index_only);
+        slot.columns = wanted_;
+    }
+    slot.has_columns = !rc;
+    slot.all_columns = all;
+    slot.index_only = index_only;
+    return frond_to_handler_error(thd(), rc);
+}
+
+// ---------------------------------------------------------------- index scans
+
+int ha_frond::index_init(uint index, bool) {
+    active_index = index;
+    demand_++;
+    return 0;
+}
+
+int ha_frond::index_end() {
+    active_index = MAX_KEY;
+    return 0;
+}
+
+static int seek_of(enum ha_rkey_function how) {
+    switch (how) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+        return FROND_KEY_EXACT;
+    case HA_READ_KEY_OR_NEXT:
+        return FROND_KEY_OR_NEXT;
+    case HA_READ_KEY_OR_PREV:
+        return FROND_KEY_OR_PREV;
+    case HA_READ_AFTER_KEY:
+        return FROND_AFTER_KEY;
+    case HA_READ_BEFORE_KEY:
+        return FROND_BEFORE_KEY;
+    case HA_READ_PREFIX_LAST:
+        return FROND_PREFIX_LAST;
+    case HA_READ_PREFIX_LAST_OR_PREV:
+        return FROND_PREFIX_LAST_OR_PREV;
+    default:
+        return -1; // the MBR functions of spatial indexes
+    }
+}
+
+// How many leading parts of the index a map names, and their length in a key image. HA_WHOLE_KEY stands for
+// the parts the user gave, without those of the primary key that the server thinks of as appended.
+uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const {
+    const KEY &key = table->key_info[index];
+    const uint most = map == HA_WHOLE_KEY ? key.user_defined_key_parts : key.ext_key_parts;
+    uint parts = 0;
+    size_t bytes = 0;
+    for (; parts < most && (map & 1); map >>= 1, parts++)
+        bytes += key.key_part[parts].store_length;
+    *length = bytes;
+    return parts;
+}
+
+int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map, int how) {
+    Frond_slot &slot = slot_of_index(index);
+    if (const int error = ready(slot, frond_index(index), record == table->record[0]))
+        return error;
+    size_t length;
+    const uint parts = parts_of_map(index, map, &length);
+    return frond_read_result(thd(), frond_scan_seek(slot.scan, how, key, length, parts, record),
+                             HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_frond::index_read_map(uchar *record, const uchar *key, key_part_map map,
+                             enum ha_rkey_function how) {
+    if (!key)
+        return index_first(record);
+    const int seek_how = seek_of(how);
+    return seek_how < 0 ? HA_ERR_WRONG_COMMAND : seek(active_index, record, key, map, seek_how);
+}
+
+int ha_frond::index_read_last_map(uchar *record, const uchar *key, key_part_map map) {
+    return seek(active_index, record, key, map, FROND_PREFIX_LAST);
+}
+
+int ha_frond::index_read_idx_map(uchar *record, uint index, const uchar *key, key_part_map map,
+                                 enum ha_rkey_function how) {
+    const int seek_how = seek_of(how);
+    if (seek_how < 0)
+        return HA_ERR_WRONG_COMMAND;
+    demand_++;
+    const int error = seek(index, record, key, map, seek_how);
+    demand_++;
+    return error;
+}
+
+int ha_frond::index_next(uchar *record) {
+    Frond_slot &slot = slot_of_index(active_index);
+    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+        return error;
+    return frond_read_result(thd(), frond_scan_next(slot.scan, record), HA_ERR_END_OF_FILE);
+}
+
+int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
+    Frond_slot &slot = slot_of_index(active_index);
+    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+        return error;
+    const KEY &info = table->key_info[active_index];
+    uint parts = 0;
+    for (uint bytes = 0; parts < info.ext_key_parts; parts++)
+        if ((bytes += info.key_part[parts].store_length) > length)
+            break;
+    return frond_read_result(thd(), frond_scan_next_same(slot.scan, key, length, parts, record),
+                             HA_ERR_END_OF_FILE);
+}
+
+int ha_frond::index_prev(uchar *record) {
+    Frond_slot &slot = slot_of_index(active_index);
+    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+        return error;
+    return frond_read_result(thd(), frond_scan_prev(slot.scan, record), HA_ERR_END_OF_FILE);
+}
+
+int ha_frond::index_first(uchar *record) {
+    Frond_slot &slot = slot_of_index(active_index);
+    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+        return error;
+    return frond_read_result(thd(), frond_scan_first(slot.scan, record), HA_ERR_END_OF_FILE);
+}
+
+int ha_frond::index_last(uchar *record) {
+    Frond_slot &slot = slot_of_index(active_index);
+    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+        return error;
+    return frond_read_result(thd(), frond_scan_last(slot.scan, record), HA_ERR_END_OF_FILE);
+}
+
+// ---------------------------------------------------------------- table scans and references
+
+int ha_frond::rnd_init(bool) {
+    scan_started_ = false;
+    demand_++;
+    return 0;
+}
+
+int ha_frond::rnd_end() { return 0; }
+
+int ha_frond::rnd_next(uchar *record) {
+    Frond_slot &slot = slots_[0];
+    if (const int error = ready(slot, 0, false))
+        return error;
+    const int rc = scan_started_ ? frond_scan_next(slot.scan, record) : frond_scan_first(slot.scan, record);
+    scan_started_ = true;
+    return frond_read_result(thd(), rc, HA_ERR_END_OF_FILE);
+}
+
+int ha_frond::rnd_pos(uchar *record, uchar *pos) {
+    Frond_slot &slot = fetch_slot();
+    if (const int error = ready(slot, 0, false))
+        return error;
+    return frond_read_result(thd(), frond_scan_fetch(slot.scan, pos, record), HA_ERR_KEY_NOT_FOUND);
+}
+
+// With a primary key, the reference comes from the record, which need not be the row under the scan (a
+// replica fills it from the binary log); the row number of a table without one is that of the last row read.
+void ha_frond::position(const uchar *record) {
+    if (frond_rows_ref(rows_, record, ref))
+        memset(ref, 0, ref_length);
+}
+
+int ha_frond::cmp_ref(const uchar *a, const uchar *b) { return frond_ref_compare(a, b); }
+
+void ha_frond::unlock_row() {
+    if (current_ && current_->scan)
+        frond_scan_unlock(current_->scan);
+}
+
+// ---------------------------------------------------------------- conditions and multi-range reads
+
+Item *ha_frond::idx_cond_push(uint index, Item *condition) {
+    pushed_idx_cond = condition;
+    pushed_idx_cond_keyno = index;
+    in_range_check_pushed_down = true;
+    demand_++;
+    return nullptr;
+}
+
+int ha_frond::multi_range_read_init(RANGE_SEQ_IF *seq, void *param, uint n_ranges, uint mode,
+                                    HANDLER_BUFFER *buf) {
+    return mrr_.dsmrr_init(this, seq, param, n_ranges, mode, buf);
+}
+
+int ha_frond::multi_range_read_next(range_id_t *range) { return mrr_.dsmrr_next(range); }
+
+ha_rows ha_frond::multi_range_read_info_const(uint index, RANGE_SEQ_IF *seq, void *param, uint n_ranges,
+                                              uint *bufsz, uint *flags, Cost_estimate *cost) {
+    mrr_.init(this, table);
+    return mrr_.dsmrr_info_const(index, seq, param, n_ranges, bufsz, flags, cost);
+}
+
+ha_rows ha_frond::multi_range_read_info(uint index, uint n_ranges, uint keys, uint key_parts,
+                                        uint *bufsz, uint *flags, Cost_estimate *cost) {
+    mrr_.init(this, table);
+    return mrr_.dsmrr_info(index, n_ranges, keys, key_parts, bufsz, flags, cost);
+}
+
+int ha_frond::multi_range_read_explain_info(uint mode, char *text, size_t size) {
+    return mrr_.dsmrr_explain_info(mode, text, size);
+}

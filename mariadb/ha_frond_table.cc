@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Tables: create, open, close, rename, drop, truncate, and which ALTER TABLE needs no copy.
+
+#include "ha_frond.h"
+
+#include "collation.h"
+#include "log.h"
+#include "plugin.h"
+#include "schema.h"
+#include "settings.h"
+
+ha_frond::ha_frond(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+
+ha_frond::~ha_frond() = default;
+
+handler::Table_flags ha_frond::table_flags() const {
+    return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PRIMARY_KEY_IN_READ_INDEX |
+           HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
+           HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE |
+           HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
+           HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS;
+}
+
+ulong ha_frond::index_flags(uint index, uint, bool) const {
+    ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
+    if (index == table_share->primary_key)
+        flags |= HA_CLUSTERED_INDEX;
+    else
+        flags |= HA_DO_INDEX_COND_PUSHDOWN;
+    return flags;
+}
+
+// ---------------------------------------------------------------- create
+
+// What would be accepted in silence by the server but is not kept here.
+static int refuse_unsupported(HA_CREATE_INFO *info) {
+    if (info->alter_info) {
+        List_iterator<Key> keys(info->alter_info->key_list);
+        while (const Key *key = keys++) {
+            if (key->type == Key::FOREIGN_KEY) {
+                my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY");
+                return HA_ERR_UNSUPPORTED;
+            }
+        }
+    }
+    const char *option = info->data_file_name    ? "DATA DIRECTORY"
+                         : info->index_file_name ? "INDEX DIRECTORY"
+                         : info->tmp_table()     ? "TEMPORARY"
+                                                 : nullptr;
+    if (!option)
+        return 0;
+    my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Frond", option);
+    return HA_WRONG_CREATE_OPTION;
+}
+
+int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+    if (const int error = refuse_unsupported(info))
+        return error;
+    Frond_schema schema(form);
+    if (const char *problem = schema.problem()) {
+        my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), problem);
+        return HA_ERR_UNSUPPORTED;
+    }
+    if (const int error = schema.take_options(ha_thd(), info))
+        return error;
+    const frond_table_spec spec = schema.spec(info->auto_increment_value);
+    const int rc = frond_rows_create(frond_database, frond_table_name(name), &spec);
+    if (!rc)
+        return 0;
+    const int error = frond_to_handler_error(nullptr, rc);
+    if (error != HA_ERR_TABLE_EXIST)
+        frond_push_warning(ha_thd(), ER_CANT_CREATE_TABLE);
+    return error;
+}
+
+// ---------------------------------------------------------------- open
+
+struct Frond_callbacks {
+    static ha_frond *self(void *ctx) { return static_cast<ha_frond *>(ctx); }
+
+    // An old DECIMAL, say: the server's own sort key, from an image that need not be record[0].
+    static void opaque(void *ctx, uint32_t column, const uint8_t *image, uint8_t *dst, size_t len) {
+        Field *field = self(ctx)->table->field[column];
+        const my_ptrdiff_t distance = image - field->ptr;
+        field->move_field_offset(distance);
+        field->sort_string(dst, static_cast<uint>(len));
+        field->move_field_offset(-distance);
+    }
+
+    static int condition(void *ctx) { return handler_index_cond_check(static_cast<handler *>(self(ctx))); }
+
+    static int killed(void *ctx) { return thd_kill_level(self(ctx)->thd()) != THD_IS_NOT_KILLED; }
+};
+
+Frond_share *ha_frond::get_share() {
+    lock_shared_ha_data();
+    Frond_share *share = static_cast<Frond_share *>(get_ha_share_ptr());
+    if (!share) {
+        share = new Frond_share;
+        set_ha_share_ptr(share);
+    }
+    unlock_shared_ha_data();
+    return share;
+}
+
+// A plugin compiled against other class layouts reads nonsense here; better to fail before it writes.
+static bool layout_is_right(const TABLE *table, const TABLE_SHARE *share) {
+    return table && table->s == share && table->record[0] && share->fields &&
+           table->field[0]->table == table;
+}
+
+int ha_frond::open(const char *name, int, uint) {
+    if (!layout_is_right(table, table_share)) {
+        sql_print_error("Frond: the plugin was not built for this server; table '%s' is not opened", name);
+        return HA_ERR_INTERNAL_ERROR;
+    }
+    if (const int error = bind(name))
+        return error;
+    ref_length = static_cast<uint>(frond_rows_ref_bytes(rows_));
+    fix_covering();
+    return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_frond::bind(const char *name) {
+    name_ = frond_table_name(name);
+    if (const int rc = frond_table_open(frond_database, name_.c_str(), &table_))
+        return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+    Frond_schema schema(table);
+    const uint8_t *meta = nullptr;
+    size_t meta_len = 0;
+    int rc = frond_rows_table_meta(table_, &meta, &meta_len);
+    if (!rc && !frond_meta_matches(meta, meta_len, schema.signature())) {
+        sql_print_error("Frond: table '%s' and its .frm file describe different columns; the .frm file may "
+                        "have been replaced. Restore it from a backup",
+                        name_.c_str());
+        unbind();
+        return HA_ERR_TABLE_DEF_CHANGED;
+    }
+    hidden_ = schema.hidden();
+    stats.create_time = static_cast<time_t>(frond_meta_created(meta, meta_len));
+    const std::vector<frond_column_layout> layout = schema.layout();
+    frond_rows_callbacks callbacks = {};
+    callbacks.struct_size = sizeof callbacks;
+    callbacks.ctx = this;
+    callbacks.weights = frond_collation_weights;
+    callbacks.weights_len = frond_collation_weights_len;
+    callbacks.char_prefix = frond_collation_char_prefix;
+    callbacks.opaque = Frond_callbacks::opaque;
+    callbacks.condition = Frond_callbacks::condition;
+    callbacks.killed = Frond_callbacks::killed;
+    if (!rc)
+        rc = frond_rows_bind(table_, layout.data(), static_cast<uint32_t>(layout.size()),
+                             table->s->reclength, &callbacks, &rows_);
+    if (rc) {
+        const int error = frond_to_handler_error(nullptr, rc);
+        unbind();
+        return error;
+    }
+    slots_.clear();
+    slots_.resize(schema.index_count() + 1);
+    wanted_.assign((table->s->fields + 7) / 8, 0);
+    return 0;
+}
+
+void ha_frond::unbind() {
+    current_ = nullptr;
+    for (Frond_slot &slot : slots_)
+        frond_scan_close(slot.scan);
+    slots_.clear();
+    frond_rows_unbind(rows_);
+    rows_ = nullptr;
+    frond_table_close(table_);
+    table_ = nullptr;
+}
+
+// The server takes each whole key part for readable from its index (index_flags); some are not.
+void ha_frond::fix_covering() {
+    for (uint f = 0; f < table->s->fields; f++) {
+        Field *field = table->field[f];
+        for (uint k = 0; k < table->s->keys; k++) {
+            if (!field->part_of_key.is_set(k) || frond_rows_covers(rows_, frond_index(k), f))
+                continue;
+            field->part_of_key.clear_bit(k);
+            field->part_of_key_not_clustered.clear_bit(k);
+        }
+    }
+}
+
+int ha_frond::close() {
+    end_bulk(false);
+    unbind();
+    session_ = nullptr;
+    return 0;
+}
+
+handler *ha_frond::clone(const char *name, MEM_ROOT *mem_root) {
+    handler *copy = handler::clone(name, mem_root);
+    if (copy) {
+        // store_lock() is not called for clones.
+        ha_frond *frond = static_cast<ha_frond *>(copy);
+        frond->read_lock_ = read_lock_;
+        frond->read_wait_ = read_wait_;
+    }
+    return copy;
+}
+
+// ---------------------------------------------------------------- rename, drop, truncate
+
+int ha_frond::rename_table(const char *from, const char *to) {
+    const int rc = frond_table_rename(frond_database, frond_table_name(from), frond_table_name(to));
+    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+}
+
+int ha_frond::delete_table(const char *name) {
+    const int rc = frond_table_drop(frond_database, frond_table_name(name));
+    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+}
+
+int ha_frond::truncate() {
+    // The name stands for another tree afterwards: nothing of the old one may stay open.
+    const std::string name = name_;
+    unbind();
+    const int rc = frond_table_truncate(frond_database, name.c_str());
+    const int error = bind(name.c_str());
+    if (!rc && !error && table->found_next_number_field)
+        frond_auto_increment_set(table_, 1);
+    return rc ? frond_to_handler_error(nullptr, rc) : error;
+}
+
+// ---------------------------------------------------------------- ALTER TABLE
+
+static bool same_options(const ha_table_option_struct *a, const ha_table_option_struct *b) {
+    if (!a || !b)
+        return a == b;
+    return a->page_size == b->page_size && a->compression == b->compression &&
+           a->compression_level == b->compression_level;
+}
+
+bool ha_frond::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
+    if (table_changes != IS_EQUAL_YES || (info->used_fields & HA_CREATE_USED_AUTO) ||
+        info->data_file_name || info->index_file_name ||
+        !same_options(info->option_struct, table->s->option_struct))
+        return COMPATIBLE_DATA_NO;
+    return COMPATIBLE_DATA_YES;
+}
+
+enum_alter_inplace_result
+ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
+    if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
+    // What passes there changes the .frm file alone.
+    return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
+}
+
+void ha_frond::update_create_info(HA_CREATE_INFO *info) {
+    if (!(info->used_fields & HA_CREATE_USED_AUTO)) {
+        this->info(HA_STATUS_AUTO);
+        info->auto_increment_value = stats.auto_increment_value;
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Changes: rows, AUTO_INCREMENT, and the bulk copies of ALTER TABLE and CREATE TABLE ... SELECT.
+
+#include "ha_frond.h"
+
+#include "plugin.h"
+
+// A copy commits each time it has written this many rows: a transaction's changes are kept in memory.
+static constexpr ulonglong BULK_ROWS = 10000;
+
+int ha_frond::duplicate(uint32_t index) {
+    errkey = index - hidden_;
+    return HA_ERR_FOUND_DUPP_KEY;
+}
+
+int ha_frond::write_row(const uchar *record) {
+    const bool numbers = table->next_number_field && record == table->record[0];
+    if (numbers)
+        if (const int error = update_auto_increment())
+            return error;
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    uint32_t index = 0;
+    const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
+    if (unlikely(rc))
+        return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
+    if (numbers)
+        note_explicit_auto_increment(record);
+    return bulk_ ? bulk_row_written() : 0;
+}
+
+int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    uint32_t index = 0;
+    const int rc = frond_row_update(txn, rows_, old_record, new_record, write_flags_, &index);
+    if (unlikely(rc))
+        return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
+    // INSERT ... ON DUPLICATE KEY UPDATE may set the column; a plain UPDATE does not move the counter.
+    if (table->next_number_field && new_record == table->record[0] &&
+        thd_sql_command(thd()) == SQLCOM_INSERT)
+        note_explicit_auto_increment(new_record);
+    return 0;
+}
+
+int ha_frond::delete_row(const uchar *record) {
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    return frond_to_handler_error(thd(), frond_row_delete(txn, rows_, record, write_flags_));
+}
+
+// ---------------------------------------------------------------- AUTO_INCREMENT
+
+void ha_frond::note_explicit_auto_increment(const uchar *) {
+    if (table->s->next_number_keypart != 0)
+        return;
+    const Field *field = table->found_next_number_field;
+    const longlong value = table->found_next_number_field->val_int();
+    const bool positive = value > 0 || (value < 0 && (field->flags & UNSIGNED_FLAG));
+    // Reserved values are past the counter already.
+    if (positive && static_cast<ulonglong>(value) != insert_id_for_cur_row)
+        frond_auto_increment_used(table_, static_cast<uint64_t>(value));
+}
+
+void ha_frond::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted,
+                                  ulonglong *first, ulonglong *count) {
+    if (table->s->next_number_keypart != 0) {
+        handler::get_auto_increment(offset, increment, wanted, first, count);
+        return;
+    }
+    uint64_t from = 0, reserved = 0;
+    if (frond_auto_increment_reserve(table_, offset, increment, wanted ? wanted : 1, &from, &reserved)) {
+        *first = ULONGLONG_MAX;
+        *count = 0;
+        return;
+    }
+    *first = from;
+    *count = reserved;
+}
+
+int ha_frond::reset_auto_increment(ulonglong value) {
+    return frond_to_handler_error(nullptr, frond_auto_increment_set(table_, value ? value : 1));
+}
+
+// ---------------------------------------------------------------- bulk copies
+
+// Nobody else can see a table that is being built, so its rows need no locks, and a failed copy is undone by
+// dropping the table: hence a transaction of its own, committed piece by piece.
+int ha_frond::begin_bulk() {
+    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+    options.isolation = FROND_READ_COMMITTED;
+    if (const int rc = frond_txn_begin(frond_database, &options, &bulk_))
+        return frond_to_handler_error(nullptr, rc);
+    bulk_rows_ = 0;
+    write_flags_ |= FROND_WRITE_NO_LOCKS;
+    return 0;
+}
+
+int ha_frond::bulk_row_written() {
+    if (++bulk_rows_ % BULK_ROWS)
+        return 0;
+    for (Frond_slot &slot : slots_)
+        slot.serial = 0; // of the transaction that ends
+    frond_txn *txn = bulk_;
+    bulk_ = nullptr;
+    if (const int rc = frond_txn_commit(txn))
+        return frond_to_handler_error(thd(), rc);
+    const ulonglong rows = bulk_rows_;
+    const int error = begin_bulk();
+    bulk_rows_ = rows;
+    return error;
+}
+
+int ha_frond::end_bulk(bool keep) {
+    frond_txn *txn = bulk_;
+    if (!txn)
+        return 0;
+    bulk_ = nullptr;
+    write_flags_ &= ~FROND_WRITE_NO_LOCKS;
+    for (Frond_slot &slot : slots_)
+        slot.serial = 0;
+    if (!keep) {
+        frond_txn_rollback(txn);
+        return 0;
+    }
+    if (const int rc = frond_txn_commit(txn))
+        return frond_to_handler_error(thd(), rc);
+    // The table is about to take the place of another: its rows have to survive what the rename survives.
+    return frond_to_handler_error(thd(), frond_sync(frond_database));
+}

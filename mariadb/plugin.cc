@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// The plugin: its declaration, and opening and closing of the database in <datadir>/#frond.
+
+#include "server.h"
+
+#include "plugin.h"
+
+#include "errors.h"
+#include "ha_frond.h"
+#include "log.h"
+#include "mysqld.h"
+#include "schema.h"
+#include "settings.h"
+
+handlerton *frond_hton;
+frond_db *frond_database;
+
+// A name that the server cannot give to a database: it writes '#' as "@0023".
+static const char DIRECTORY[] = "#frond";
+
+// Exported by the server, declared in none of its headers for plugins.
+extern bool ignore_db_dirs_append(const char *dirname_arg);
+
+static void log_message(void *, int level, const char *message) {
+    switch (level) {
+    case 0:
+        sql_print_error("Frond: %s", message);
+        break;
+    case 1:
+        sql_print_warning("Frond: %s", message);
+        break;
+    default:
+        sql_print_information("Frond: %s", message);
+    }
+}
+
+static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *root) {
+    return new (root) ha_frond(hton, share);
+}
+
+// Asked for tables of any engine when a .frm file is missing: it must be cheap, and silent about strangers.
+static int drop_table(handlerton *, const char *path) {
+    const int rc = frond_table_drop(frond_database, frond_table_name(path));
+    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+}
+
+static bool flush_logs(handlerton *) { return frond_database && frond_sync(frond_database) != 0; }
+
+static int close_database() {
+    frond_db *database = frond_database;
+    frond_database = nullptr;
+    if (database && frond_close(database)) {
+        sql_print_error("Frond: closing: %s", frond_last_error());
+        return 1;
+    }
+    return 0;
+}
+
+// The server fills in these members before it calls us. A plugin compiled against another layout of
+// handlerton finds something else.
+static bool layout_is_right(const handlerton *hton) {
+    return hton->slot == HA_SLOT_UNDEF && hton->drop_table && hton->tablefile_extensions &&
+           hton->discover_table_names && !hton->commit && !hton->create && !hton->flags;
+}
+
+static int init(void *p) {
+    handlerton *hton = static_cast<handlerton *>(p);
+    if (!layout_is_right(hton)) {
+        sql_print_error("Frond: the plugin was not built for this server (%s): build it again with "
+                        "this server's headers",
+                        server_version);
+        return 1;
+    }
+    frond_hton = hton;
+    hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TEMPORARY_NOT_SUPPORTED |
+                  HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+    hton->create = create_handler;
+    hton->drop_table = drop_table;
+    hton->flush_logs = flush_logs;
+    hton->show_status = frond_show_status;
+    hton->table_options = frond_table_options;
+    hton->index_options = frond_index_options;
+    frond_install_transactions(hton);
+    ignore_db_dirs_append(DIRECTORY);
+
+    char path[FN_REFLEN];
+    my_snprintf(path, sizeof path, "%s/%s", mysql_real_data_home, DIRECTORY);
+    frond_options options = frond_open_options();
+    options.log = log_message;
+    if (const int rc = frond_open(path, &options, &frond_database)) {
+        sql_print_error("Frond: cannot open %s: %s (%d)", path, frond_last_error(), rc);
+        return 1;
+    }
+    return 0;
+}
+
+static int deinit(void *) { return close_database(); }
+
+static st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+maria_declare_plugin(frond){
+    MYSQL_STORAGE_ENGINE_PLUGIN,
+    &storage_engine,
+    "Frond",
+    "The Frond authors",
+    "Write-optimised transactional engine: buffered trees, snapshot isolation, row locks",
+    PLUGIN_LICENSE_GPL,
+    init,
+    deinit,
+    0x0001,
+    frond_status_variables,
+    frond_system_variables,
+    "0.1",
+    MariaDB_PLUGIN_MATURITY_EXPERIMENTAL,
+} maria_declare_plugin_end;

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+#
+# The C example against libfrond.a and libfrond.so, and under valgrind where that is installed.
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+OUT=$TARGET/examples-c
+SECONDS_MAX=300
+passed=0
+failed=0
+skipped=0
+
+check() { # check LABEL COMMAND...
+    local label=$1
+    shift
+    say "$label"
+    if timeout "$SECONDS_MAX" "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
+# A pointer that C code gave to the library is what memcheck can judge; memory that the library keeps
+# until the process ends (thread locals, the allocator's own) is reachable and not an error.
+memcheck() {
+    valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \
+        --errors-for-leak-kinds=definite "$@"
+}
+
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
+check "build the library" cargo build --quiet --release -p frond-capi
+# Silent about itself under make, whose variables would be taken for ours.
+check "compile the example" env -u MAKEFLAGS make --no-print-directory -C examples/c OUT="$OUT"
+check "run it, linked statically" "$OUT/bank"
+check "run it with the shared library" "$OUT/bank-shared"
+if command -v valgrind >/dev/null 2>&1; then
+    check "run it under valgrind" memcheck "$OUT/bank"
+else
+    skipped=$((skipped + 1))
+    say "valgrind is not installed: that run is skipped"
+fi
+
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+[[ $failed -eq 0 ]]
