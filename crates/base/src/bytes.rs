@@ -27,7 +27,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
 
 /// Bytes that [`put_varint`] appends for `n`.
 pub fn varint_len(n: u64) -> usize {
-    ((64 - (n | 1).leading_zeros() as usize) + 6) / 7
+    (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Appends a varint length and the bytes.

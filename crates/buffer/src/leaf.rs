@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn large_values_survive_removal_compaction_and_split() {
         let mut leaf = Leaf::new(0);
-        let value = |i: u8| vec![i; if i % 3 == 0 { 5000 } else { 300 }];
+        let value = |i: u8| vec![i; if i.is_multiple_of(3) { 5000 } else { 300 }];
         for i in 0..90u8 {
             assert!(add(&mut leaf, put(&[i], u64::from(i), &value(i))));
         }

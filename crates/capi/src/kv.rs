@@ -29,7 +29,8 @@ pub unsafe extern "C" fn frond_put(
         // SAFETY: A2.
         let (inner, table) = unsafe { (inner(txn)?, handle(table, "table")?) };
         // SAFETY: A2.
-        let (key, value) = unsafe { (bytes(key, key_len, "key")?, bytes(value, value_len, "value")?) };
+        let (key, value) =
+            unsafe { (bytes(key, key_len, "key")?, bytes(value, value_len, "value")?) };
         inner.txn.put(&table.table, key, value, flags & 1 != 0)?;
         Ok(OK)
     })

@@ -62,12 +62,7 @@ fn walk(
     Ok(rows)
 }
 
-fn typed(
-    table: &Table,
-    def: &TableDef,
-    options: &Options,
-    out: &mut dyn Write,
-) -> Outcome<u64> {
+fn typed(table: &Table, def: &TableDef, options: &Options, out: &mut dyn Write) -> Outcome<u64> {
     let schema = Arc::new(Schema::decode(&def.schema, &def.name)?);
     let index = find_index(&schema, &options.index)?;
     let tree = usize::from(schema.indexes[index].tree);
@@ -106,12 +101,7 @@ fn find_index(schema: &Schema, wanted: &str) -> Outcome<usize> {
 }
 
 /// Keys and values that no schema describes: as text where they are, else as hex digits.
-fn plain(
-    table: &Table,
-    def: &TableDef,
-    options: &Options,
-    out: &mut dyn Write,
-) -> Outcome<u64> {
+fn plain(table: &Table, def: &TableDef, options: &Options, out: &mut dyn Write) -> Outcome<u64> {
     let tree = options.index.parse::<usize>().ok().and_then(|n| table.trees().get(n));
     let Some(tree) = tree else {
         return Err(Failure::Request(format!(

@@ -41,8 +41,7 @@ pub fn run(vfs: Arc<dyn Vfs>, summary: bool, json: bool, out: &mut dyn Write) ->
         }
         let (kind, len) = (kind_name(record.kind), record.payload.len());
         let written = if json {
-            let line =
-                json!({ "lsn": record.lsn, "end": record.end, "kind": kind, "bytes": len });
+            let line = json!({ "lsn": record.lsn, "end": record.end, "kind": kind, "bytes": len });
             writeln!(out, "{line}")
         } else {
             writeln!(out, "{:>16}  {len:>12}  {kind}", record.lsn)

@@ -72,11 +72,8 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
 
 fn run_check(args: &CheckArgs, out: &mut dyn Write) -> Outcome<End> {
     let vfs = open::directory(&args.dir)?;
-    let options = check::Options {
-        cache_bytes: args.cache,
-        table: args.table.clone(),
-        rows: !args.no_rows,
-    };
+    let options =
+        check::Options { cache_bytes: args.cache, table: args.table.clone(), rows: !args.no_rows };
     // On a terminal one line that changes; in a file one line per step would be noise.
     let shown = !args.quiet && std::io::stderr().is_terminal();
     let mut progress = |what: &str| {

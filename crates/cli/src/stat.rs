@@ -72,12 +72,7 @@ struct DatabaseStat {
 }
 
 /// Writes the figures of the whole database, or of `only`.
-pub fn run(
-    vfs: Arc<dyn Vfs>,
-    only: Option<&str>,
-    json: bool,
-    out: &mut dyn Write,
-) -> Outcome<()> {
+pub fn run(vfs: Arc<dyn Vfs>, only: Option<&str>, json: bool, out: &mut dyn Write) -> Outcome<()> {
     let engine = open::engine(vfs, CACHE)?;
     if let Some(name) = only {
         if !engine.table_exists(name) {
@@ -109,10 +104,7 @@ fn measure(engine: &Engine, only: Option<&str>) -> DatabaseStat {
     DatabaseStat {
         format: frond_engine::FORMAT_VERSION,
         tables,
-        log: LogStat {
-            kept_bytes: counter("log_bytes_kept"),
-            segments: counter("log_segments"),
-        },
+        log: LogStat { kept_bytes: counter("log_bytes_kept"), segments: counter("log_segments") },
         failures,
     }
 }
@@ -163,8 +155,17 @@ fn write_text(stat: &DatabaseStat, detail: bool, out: &mut dyn Write) -> Outcome
     let mut trees = Grid::new(
         2,
         &[
-            "table", "index", "entries", "tombstones", "runs", "leaves", "height", "logical",
-            "stored", "B/entry", "buffered",
+            "table",
+            "index",
+            "entries",
+            "tombstones",
+            "runs",
+            "leaves",
+            "height",
+            "logical",
+            "stored",
+            "B/entry",
+            "buffered",
         ],
     );
     for table in &stat.tables {
@@ -180,7 +181,7 @@ fn write_text(stat: &DatabaseStat, detail: bool, out: &mut dyn Write) -> Outcome
                 bytes(index.logical_bytes),
                 bytes(index.stored_bytes),
                 format!("{:.1}", index.per_entry()),
-                bytes(index.buffered_bytes),
+                bytes(if index.buffered_entries > 0 { index.buffered_bytes } else { 0 }),
             ]);
         }
     }

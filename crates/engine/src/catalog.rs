@@ -10,7 +10,9 @@
 //!
 //! A definition starts with its own format version; unknown versions are refused, not guessed.
 
-use frond_base::{put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId};
+use frond_base::{
+    put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId,
+};
 use frond_run::Compression;
 
 /// The system table's number.
@@ -225,9 +227,6 @@ mod tests {
     fn newer_definition_is_refused_as_unsupported() {
         let mut bytes = sample().encode();
         bytes[0] = 9;
-        assert_eq!(
-            TableDef::decode("t", &bytes).unwrap_err().kind(),
-            ErrorKind::UnsupportedFormat
-        );
+        assert_eq!(TableDef::decode("t", &bytes).unwrap_err().kind(), ErrorKind::UnsupportedFormat);
     }
 }

@@ -61,13 +61,13 @@ fn check_one(table: &Arc<Table>, outcome: &mut CheckOutcome) {
         outcome.trees += 1;
         match tree.check(true) {
             Ok(report) => {
-                outcome.runs += report.runs as u64;
+                outcome.runs += report.runs;
                 outcome.pages += report.pages;
                 outcome.entries += report.entries;
             }
-            Err(e) => outcome
-                .problems
-                .push(format!("table '{name}', index {}: {e}", tree.id().index)),
+            Err(e) => {
+                outcome.problems.push(format!("table '{name}', index {}: {e}", tree.id().index))
+            }
         }
         for (block, extent) in tree.run_extents() {
             if named.insert(block, extent).is_some() {

@@ -188,7 +188,8 @@ impl Cursor {
         };
         let forward = self.direction == Direction::Forward;
         let mut position = frond_buffer::Cursor::new();
-        let mut entry = if forward { position.seek(own, from) } else { position.seek_back(own, from) };
+        let mut entry =
+            if forward { position.seek(own, from) } else { position.seek_back(own, from) };
         loop {
             let Some(e) = entry else { return Ok(self.take_tree()) };
             let tree = self.tree();

@@ -124,14 +124,13 @@ impl Core {
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        let def =
-            TableDef {
-                id,
-                name: spec.name,
-                indexes: spec.indexes,
-                schema: spec.schema,
-                meta: spec.meta,
-            };
+        let def = TableDef {
+            id,
+            name: spec.name,
+            indexes: spec.indexes,
+            schema: spec.schema,
+            meta: spec.meta,
+        };
         def.validate()?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
         if spec.auto_increment > 1 {
@@ -148,7 +147,7 @@ impl Core {
         names.apply(CatalogRow::NextTable(next))?;
         names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) })?;
         drop(names);
-        self.log_unlogged_counters(&[table.clone()]);
+        self.log_unlogged_counters(std::slice::from_ref(&table));
         Ok(table)
     }
 
@@ -156,9 +155,7 @@ impl Core {
         let _one = self.ddl.lock();
         let def = self.names.read().require(name)?;
         self.commit_definitions(&[], &[table_key(name)])?;
-        self.names
-            .write()
-            .apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
+        self.names.write().apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
         self.retire_table(def.id);
         Ok(())
     }
@@ -226,10 +223,9 @@ impl Core {
         let old = self.names.read().require(name)?;
         let new = TableDef { schema, ..(*old).clone() };
         self.commit_definitions(&[(table_key(name), new.encode())], &[])?;
-        self.names.write().apply(CatalogRow::Table {
-            name: name.to_owned(),
-            definition: Some(new.clone()),
-        })?;
+        self.names
+            .write()
+            .apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) })?;
         if let Some(table) = self.tables.read().get(&new.id) {
             table.set_def(new);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frond_base::{ErrorKind, Error, Result};
+use frond_base::{Error, ErrorKind, Result};
 use frond_txn::{CommitClock, LockOptions, LockTable};
 use frond_vfs::{DirLock, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
@@ -51,10 +51,9 @@ impl Engine {
             vfs
         };
         let lock = vfs.lock_dir().map_err(|e| match e.kind() {
-            std::io::ErrorKind::WouldBlock => Error::new(
-                ErrorKind::Busy,
-                "another process has this database open; stop it first",
-            ),
+            std::io::ErrorKind::WouldBlock => {
+                Error::new(ErrorKind::Busy, "another process has this database open; stop it first")
+            }
             _ => Error::io("lock", "the database directory", e),
         })?;
         let database = identity::open_or_create(&*vfs, options.read_only)?;
@@ -75,8 +74,7 @@ impl Engine {
             memory_limit: usize::try_from(options.lock_bytes).unwrap_or(usize::MAX),
             ..LockOptions::default()
         });
-        let core =
-            Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
+        let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
         match recovered {
             Some(mut recovered) => core.recover(&mut recovered)?,
             None => {

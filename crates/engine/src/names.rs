@@ -78,8 +78,8 @@ impl Names {
     }
 
     pub fn require(&self, name: &str) -> Result<Arc<TableDef>> {
-        self.get(name).cloned().ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"))
-        })
+        self.get(name)
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")))
     }
 }

@@ -48,10 +48,8 @@ impl Loading {
         let shared = &core.shared;
         let name = file_name(id);
         let store = Arc::new(TableStore::new(shared.clone(), id));
-        let counters =
-            CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
-        let mut loading =
-            Loading { store, loaders: Vec::new(), counters, image_lsn: 0 };
+        let counters = CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
+        let mut loading = Loading { store, loaders: Vec::new(), counters, image_lsn: 0 };
         if !shared.vfs.exists(&name).map_err(|e| Error::io("look for", &name, e))? {
             return Ok(loading);
         }
@@ -334,8 +332,7 @@ impl Core {
         found: &mut Found,
         log_from: Lsn,
     ) -> Result<()> {
-        let Some(table) =
-            self.recovered_table(counters.table, record, names, found, log_from)?
+        let Some(table) = self.recovered_table(counters.table, record, names, found, log_from)?
         else {
             return Ok(());
         };

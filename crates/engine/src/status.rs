@@ -35,7 +35,7 @@ impl Engine {
             ("cache_bytes_limit", budget.limit() as u64),
             ("cache_bytes_used", budget.used() as u64),
             ("page_cache_bytes", part(Part::PageCache)),
-            ("page_cache_pages", cache.pages as u64),
+            ("page_cache_pages", cache.pages),
             ("page_cache_hits", cache.hits),
             ("page_cache_misses", cache.misses),
             ("page_cache_evicted", cache.evicted),
@@ -98,8 +98,15 @@ impl Engine {
         writeln!(
             out,
             "{:<40} {:>5} {:>12} {:>14} {:>14} {:>6} {:>7} {:>6} {:>14}",
-            "table", "index", "entries", "stored bytes", "logical bytes", "runs", "leaves",
-            "height", "buffered bytes"
+            "table",
+            "index",
+            "entries",
+            "stored bytes",
+            "logical bytes",
+            "runs",
+            "leaves",
+            "height",
+            "buffered bytes"
         )?;
         let mut tables: Vec<_> = core.tables.read().values().cloned().collect();
         tables.sort_by_key(|t| t.id());
@@ -111,8 +118,15 @@ impl Engine {
                 writeln!(
                     out,
                     "{:<40} {:>5} {:>12} {:>14} {:>14} {:>6} {:>7} {:>6} {:>14}",
-                    name, tree.id().index, s.entries, s.run_bytes, s.logical_bytes, s.runs,
-                    s.leaves, s.height, tree.buffered_bytes()
+                    name,
+                    tree.id().index,
+                    s.entries,
+                    s.run_bytes,
+                    s.logical_bytes,
+                    s.runs,
+                    s.leaves,
+                    s.height,
+                    tree.buffered_bytes()
                 )?;
             }
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, Lsn, Result, TableId, TreeId};
-use frond_cache::{Part, PageKey};
+use frond_cache::{PageKey, Part};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use frond_space::TableFile;
 use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
@@ -92,8 +92,7 @@ impl TableStore {
             return Ok(file);
         }
         let s = &self.shared;
-        let file =
-            TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.end())?;
+        let file = TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.end())?;
         Ok(self.file.get_or_init(|| file))
     }
 
@@ -208,12 +207,7 @@ impl RunStore for TableStore {
 }
 
 impl EditLog for TableStore {
-    fn log_edit(
-        &self,
-        tree: TreeId,
-        edit: &TrunkEdit,
-        publish: &mut dyn FnMut(Lsn),
-    ) -> Result<()> {
+    fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
         self.shared.wal.reserve(payload.len() as u64)?;

@@ -411,9 +411,7 @@ impl Core {
         }
         self.log_message(0, &format!("background work on tree {}: {failure}", tree.id()));
         let mut failures = self.work.failures.lock();
-        let f = failures
-            .entry(tree.id())
-            .or_insert(Failure { until: now, wait: RETRY_AFTER / 2 });
+        let f = failures.entry(tree.id()).or_insert(Failure { until: now, wait: RETRY_AFTER / 2 });
         f.wait = (f.wait * 2).min(RETRY_MAX);
         if failure.kind() == ErrorKind::NoSpace {
             // Space may come back at any moment: keep looking.

@@ -119,7 +119,8 @@ impl Dump {
 
 /// Bytes for a report: the beginning, in text where it is text.
 pub fn show(bytes: &[u8]) -> String {
-    let head: String = bytes.iter().take(24).flat_map(|b| b.escape_ascii()).map(char::from).collect();
+    let head: String =
+        bytes.iter().take(24).flat_map(|b| b.escape_ascii()).map(char::from).collect();
     format!("\"{head}\"({})", bytes.len())
 }
 

@@ -212,7 +212,7 @@ pub fn decode_header(bytes: &[u8], slot: usize, id: Identity, file: &str) -> Res
         || image.len > MAX_IMAGE
         || image.offset < FIRST_EXTENT
         || image.offset > MAX_FILE - MAX_IMAGE
-        || image.offset % EXTENT_ALIGN != 0
+        || !image.offset.is_multiple_of(EXTENT_ALIGN)
     {
         return Err(bad(&format!("impossible image [{}, +{}]", image.offset, image.len)));
     }
@@ -353,7 +353,7 @@ pub fn decode_image(
 pub fn checked_extent(offset: u64, len: u64) -> Option<Extent> {
     let end = offset.checked_add(len)?;
     let fits = len > 0 && offset >= FIRST_EXTENT && end <= MAX_FILE;
-    let whole = offset % EXTENT_ALIGN == 0 && len % EXTENT_ALIGN == 0;
+    let whole = offset.is_multiple_of(EXTENT_ALIGN) && len.is_multiple_of(EXTENT_ALIGN);
     (fits && whole).then_some(Extent { offset, len })
 }
 

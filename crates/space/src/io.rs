@@ -19,7 +19,7 @@ pub fn write_padded(file: &dyn VfsFile, name: &str, bytes: &[u8], offset: u64) -
         let zeros = [0u8; DIRECT_ALIGN];
         return file.write_all_at(&zeros[..padding], offset + bytes.len() as u64).map_err(failed);
     }
-    if padding == 0 && bytes.as_ptr() as usize % DIRECT_ALIGN == 0 {
+    if padding == 0 && (bytes.as_ptr() as usize).is_multiple_of(DIRECT_ALIGN) {
         return file.write_all_at(bytes, offset).map_err(failed);
     }
     let mut piece = AlignedBuf::with_capacity(PIECE.min(bytes.len() + padding));

@@ -105,7 +105,7 @@ impl OsFile {
     fn assert_aligned(&self, buf: &[u8], offset: u64) {
         let bits = buf.as_ptr() as usize | buf.len() | offset as usize;
         assert!(
-            !self.direct || bits % DIRECT_ALIGN == 0,
+            !self.direct || bits.is_multiple_of(DIRECT_ALIGN),
             "direct transfer is not aligned: {} bytes at {offset}",
             buf.len()
         );

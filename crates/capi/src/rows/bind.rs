@@ -70,7 +70,9 @@ impl SortKeys for ServerSortKeys {
 
     fn char_prefix(&self, charset: u32, src: &[u8], chars: usize) -> usize {
         match self.callbacks.char_prefix {
-            Some(f) => f(self.callbacks.ctx, charset, src.as_ptr(), src.len(), chars).min(src.len()),
+            Some(f) => {
+                f(self.callbacks.ctx, charset, src.as_ptr(), src.len(), chars).min(src.len())
+            }
             None => chars.min(src.len()),
         }
     }
@@ -261,8 +263,7 @@ pub unsafe extern "C" fn frond_rows_covers(
         let Ok(rows) = (unsafe { handle(rows, "rows") }) else { return 0 };
         let codec = rows.rows.codec();
         let (index, column) = (index as usize, column as usize);
-        let known =
-            index < codec.schema().indexes.len() && column < codec.schema().columns.len();
+        let known = index < codec.schema().indexes.len() && column < codec.schema().columns.len();
         c_int::from(known && codec.covers(index, column))
     })
 }

@@ -200,9 +200,9 @@ pub unsafe extern "C" fn frond_table_optimize(
     guard(|| {
         // SAFETY: A2.
         let table = unsafe { handle(table, "table") }?;
-        table.engine.optimize_table(&table.table, &mut || {
-            killed.is_some_and(|killed| killed(ctx) != 0)
-        })?;
+        table
+            .engine
+            .optimize_table(&table.table, &mut || killed.is_some_and(|killed| killed(ctx) != 0))?;
         Ok(OK)
     })
 }

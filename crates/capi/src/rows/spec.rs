@@ -4,9 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use frond_base::{IndexNo, Result};
 use frond_engine::{Compression, IndexDef, TableSpec};
-use frond_row::{
-    Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel,
-};
+use frond_row::{Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel};
 
 use crate::db::frond_db;
 use crate::error::{guard, invalid, OK};
@@ -70,9 +68,8 @@ const NULLABLE: u32 = 1;
 const VIRTUAL: u32 = 2;
 
 fn column_type(c: &frond_column_spec) -> Result<ColumnType> {
-    let small = |n: u32| {
-        u8::try_from(n).map_err(|_| invalid("a parameter of a column type is above 255"))
-    };
+    let small =
+        |n: u32| u8::try_from(n).map_err(|_| invalid("a parameter of a column type is above 255"));
     let (a, b) = (c.a, c.b);
     Ok(match c.kind {
         1 => ColumnType::Int { unsigned: a != 0 },
@@ -141,8 +138,10 @@ unsafe fn column(n: usize, c: &frond_column_spec) -> Result<Column> {
 /// A2 for the pointers inside.
 unsafe fn index(n: usize, i: &frond_index_spec) -> Result<Index> {
     // SAFETY: A2.
-    let (name, parts) = unsafe { (text(i.name, "index name")?, array(i.parts, i.part_count, "parts")?) };
-    let small = |n: u32| u16::try_from(n).map_err(|_| invalid("a number in an index is above 65535"));
+    let (name, parts) =
+        unsafe { (text(i.name, "index name")?, array(i.parts, i.part_count, "parts")?) };
+    let small =
+        |n: u32| u16::try_from(n).map_err(|_| invalid("a number in an index is above 65535"));
     let parts = parts.iter().map(|p| {
         let prefix = match p.prefix_bytes {
             0 => None,

@@ -69,7 +69,8 @@ pub unsafe extern "C" fn frond_row_update(
         let (inner, rows) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
         let n = rows.record_bytes;
         // SAFETY: A2, record images have record_bytes bytes.
-        let (old, new) = unsafe { (bytes(old_record, n, "record")?, bytes(new_record, n, "record")?) };
+        let (old, new) =
+            unsafe { (bytes(old_record, n, "record")?, bytes(new_record, n, "record")?) };
         let (old, new) = (input(old, rows.row_id), input(new, rows.row_id));
         let written = rows.rows.update(&mut inner.txn, &old, &new, flags(write_flags))?;
         // SAFETY: A2.

@@ -50,6 +50,13 @@ struct Stretch {
     debt_bytes: u64,
 }
 
+/// Bytes allocated on disk, holes not counted. The log is allocated ahead, a segment at a time.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Disk {
+    table_bytes: u64,
+    log_bytes: u64,
+}
+
 #[derive(Serialize)]
 struct Report {
     rows: u64,
@@ -60,8 +67,8 @@ struct Report {
     intervals: Vec<Stretch>,
     total: Stretch,
     /// Bytes allocated on disk when the last row was in, and after all background work.
-    disk_bytes: u64,
-    settled_disk_bytes: u64,
+    disk: Disk,
+    settled_disk: Disk,
     settle_seconds: f64,
     peak_rss_bytes: u64,
     query_rounds: u64,
@@ -137,11 +144,11 @@ fn measure(
     let inserted = insert(args, vfs, &engine, &table, out);
     let (query_rounds, mut query_us) = queries.stop();
     let (intervals, total) = inserted?;
-    let disk_bytes = allocated(&work.path);
+    let disk = allocated(&work.path);
     let settle = vfs.now();
     engine.flush_all()?;
     let settle_seconds = (vfs.now() - settle).as_secs_f64();
-    let settled_disk_bytes = allocated(&work.path);
+    let settled_disk = allocated(&work.path);
     let peak_rss_bytes = Usage::now().peak_rss_bytes;
     let status = engine.status().into_iter().collect();
     drop(table);
@@ -156,8 +163,8 @@ fn measure(
         background_threads: args.background,
         intervals,
         total,
-        disk_bytes,
-        settled_disk_bytes,
+        disk,
+        settled_disk,
         settle_seconds,
         peak_rss_bytes,
         query_rounds,
@@ -340,8 +347,7 @@ impl Queries {
         if let Some(thread) = self.thread {
             thread.join();
         }
-        let mut latencies =
-            self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latencies = self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         (self.shared.rounds.load(Ordering::Relaxed), std::mem::take(&mut latencies))
     }
 }
@@ -385,11 +391,19 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
     }
 }
 
-/// Bytes allocated on disk in a directory, holes not counted.
-fn allocated(dir: &Path) -> u64 {
+/// What the files of a database take.
+fn allocated(dir: &Path) -> Disk {
     use std::os::unix::fs::MetadataExt;
-    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
-    entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.blocks() * 512).sum()
+    let mut disk = Disk::default();
+    let Ok(entries) = std::fs::read_dir(dir) else { return disk };
+    for entry in entries.flatten() {
+        let Ok(meta) = entry.metadata() else { continue };
+        match entry.file_name().to_str() {
+            Some(name) if name.ends_with(".frd") => disk.table_bytes += meta.blocks() * 512,
+            _ => disk.log_bytes += meta.blocks() * 512,
+        }
+    }
+    disk
 }
 
 fn heading(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<()> {
@@ -453,15 +467,20 @@ fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
         bytes(r.peak_rss_bytes),
         bytes(r.cache_bytes)
     )?;
-    let per_row = |n: u64| n as f64 / r.rows.max(1) as f64;
     writeln!(
         out,
-        "on disk        {} ({:.0} bytes per row, log included); {} ({:.0}) settled, {:.1} s later",
-        bytes(r.disk_bytes),
-        per_row(r.disk_bytes),
-        bytes(r.settled_disk_bytes),
-        per_row(r.settled_disk_bytes),
+        "tables         {} on disk ({:.0} bytes per row), {} ({:.0}) when settled, {:.1} s later",
+        bytes(r.disk.table_bytes),
+        r.disk.table_bytes as f64 / r.rows.max(1) as f64,
+        bytes(r.settled_disk.table_bytes),
+        r.settled_disk.table_bytes as f64 / r.rows.max(1) as f64,
         r.settle_seconds
+    )?;
+    writeln!(
+        out,
+        "log            {} on disk, {} when settled",
+        bytes(r.disk.log_bytes),
+        bytes(r.settled_disk.log_bytes)
     )?;
     if r.query_rounds > 0 {
         writeln!(

@@ -110,7 +110,11 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
     writeln!(out, "ascending batches               {:>10.1} ns/entry", f.ascending_insert_ns)?;
     writeln!(out, "random reads                    {:>10.1} ns", f.get_ns)?;
     writeln!(out, "memory beyond the data, random  {:>10.1} bytes/entry", f.overhead_bytes)?;
-    writeln!(out, "                     ascending  {:>10.1} bytes/entry", f.overhead_ascending_bytes)?;
+    writeln!(
+        out,
+        "                     ascending  {:>10.1} bytes/entry",
+        f.overhead_ascending_bytes
+    )?;
     writeln!(out, "dropping it                     {:>10.1} ms", f.drop_ms)?;
     Ok(())
 }

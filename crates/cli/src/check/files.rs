@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use frond_base::{ErrorKind, TableId};
 use frond_engine::{read_identity, TableDef};
-use frond_space::{TableFile, TableFileOptions};
+use frond_space::{Checkpoint, TableFile, TableFileOptions};
 use frond_vfs::{Vfs, LOCK_FILE};
 
 use crate::check::Report;
@@ -50,14 +50,19 @@ pub fn log(vfs: &dyn Vfs, database: Option<u64>, report: &mut Report) {
     }
 }
 
-/// Headers and image of every table file.
-pub fn tables(vfs: &dyn Vfs, database: u64, names: &[String], report: &mut Report) {
+/// Headers and image of every table file; `each` gets what opened.
+pub fn tables(
+    vfs: &dyn Vfs,
+    database: u64,
+    names: &[String],
+    report: &mut Report,
+    each: &mut dyn FnMut(TableFile, Option<Checkpoint>, &mut Report),
+) {
     for name in names {
         let Some(table) = table_of(name) else { continue };
-        report.table_files += 1;
         let options = TableFileOptions { database, table, direct: false, read_only: true };
         match TableFile::open(vfs, name, &options) {
-            Ok((file, _)) => {
+            Ok((file, checkpoint)) => {
                 if let Some(found) = file.fallback() {
                     report.warning(format!(
                         "{name}: {}; the other header is used (normal after a crash during a \
@@ -65,6 +70,7 @@ pub fn tables(vfs: &dyn Vfs, database: u64, names: &[String], report: &mut Repor
                         found.reason
                     ));
                 }
+                each(file, checkpoint, report);
             }
             Err(e) => report.problem(e.message()),
         }

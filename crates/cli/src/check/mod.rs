@@ -2,7 +2,7 @@
 //!
 //! In order: identity; every log segment; every table file's headers and image; then the database is
 //! opened (recovered in memory) and every run, page and count is read; then rows are compared with
-//! indexes. Where the database does not open the earlier parts still say which files are sound.
+//! indexes. Where the database does not open, pages are read as of each table's newest checkpoint.
 //!
 //! Invariants:
 //!
@@ -13,6 +13,7 @@
 mod files;
 mod report;
 mod rows;
+mod stored;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outc
     let names = vfs
         .list()
         .map_err(|e| Failure::Request(format!("cannot list the database directory: {e}")))?;
-    {
+    let database = {
         let _lock = vfs.lock_dir().map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => {
                 open::explain(frond_base::Error::new(ErrorKind::Busy, ""))
@@ -68,10 +69,11 @@ pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outc
         if let Some(database) = database {
             progress("table files");
             guarded(&mut report, "reading table files", |r| {
-                files::tables(&*vfs, database, &names, r);
+                files::tables(&*vfs, database, &names, r, &mut |_, _, r| r.table_files += 1);
             });
         }
-    }
+        database
+    };
     progress("recovery, in memory");
     let mut opened = None;
     guarded(&mut report, "recovering", |r| {
@@ -92,7 +94,19 @@ pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outc
             files::strangers(&names, Some(&engine.tables()), &mut report);
             guarded(&mut report, "closing", |_| drop(engine));
         }
-        None => files::strangers(&names, None, &mut report),
+        None => {
+            progress("pages, as of each table's checkpoint");
+            if let Some(database) = database {
+                guarded(&mut report, "reading pages", |r| {
+                    files::tables(&*vfs, database, &names, r, &mut |file, checkpoint, r| {
+                        if let Some(checkpoint) = checkpoint {
+                            stored::check(file, &checkpoint, r);
+                        }
+                    });
+                });
+            }
+            files::strangers(&names, None, &mut report);
+        }
     }
     report.seconds = vfs.now().saturating_sub(start).as_secs_f64();
     Ok(report)

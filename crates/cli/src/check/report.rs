@@ -137,7 +137,8 @@ impl Report {
         if !self.complete {
             writeln!(
                 out,
-                "        the database does not open, so rows and indexes were not compared"
+                "        the database does not open: pages were checked as of each table's newest \
+                 checkpoint, rows and indexes were not compared"
             )?;
         }
         match self.problems() {
@@ -156,7 +157,9 @@ mod tests {
     #[test]
     fn one_damage_met_twice_is_listed_once() {
         let mut report = Report::default();
-        report.problem("3.frd: image: checksum; restore this file from a backup or run 'frond check'");
+        report.problem(
+            "3.frd: image: checksum; restore this file from a backup or run 'frond check'",
+        );
         report.problem("table 'a': 3.frd: image: checksum");
         report.problem("4.frd: image: checksum");
         assert_eq!(report.problems(), 2);

@@ -67,12 +67,7 @@ fn walk(tree: &Tree, mut each: impl FnMut(&[u8], &[u8]) -> Result<bool>) -> Resu
 }
 
 /// A table of keys and values: only their number can be compared.
-fn plain(
-    table: &Table,
-    name: &str,
-    report: &mut Report,
-    progress: Progress<'_>,
-) -> Result<()> {
+fn plain(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>) -> Result<()> {
     let mut rows = 0u64;
     walk(table.tree(0), |_, _| {
         rows += 1;
@@ -109,12 +104,7 @@ struct Subject<'a> {
     derivable: u128,
 }
 
-fn typed(
-    table: &Table,
-    name: &str,
-    report: &mut Report,
-    progress: Progress<'_>,
-) -> Result<()> {
+fn typed(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>) -> Result<()> {
     let def = table.def();
     let schema = Arc::new(Schema::decode(&def.schema, name)?);
     let trees = table.trees().len();
@@ -277,10 +267,7 @@ impl Subject<'_> {
                 Some(_) => "has another value than its row asks for",
                 None => "is missing",
             };
-            report.problem(format!(
-                "{place}: the entry of row {} {what}",
-                hex(key, KEY_SHOWN)
-            ));
+            report.problem(format!("{place}: the entry of row {} {what}", hex(key, KEY_SHOWN)));
             named += 1;
             Ok(named < EXAMPLES)
         })

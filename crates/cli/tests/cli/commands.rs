@@ -172,8 +172,18 @@ fn the_log_is_listed_with_its_kinds() {
 fn the_insert_benchmark_leaves_a_sound_table_and_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let args = [
-        "bench", "iibench", "--rows", "20k", "--cache", "8M", "--queries", "50", "--verify",
-        "--json", "--dir", path(&dir),
+        "bench",
+        "iibench",
+        "--rows",
+        "20k",
+        "--cache",
+        "8M",
+        "--queries",
+        "50",
+        "--verify",
+        "--json",
+        "--dir",
+        path(&dir),
     ];
     let o = frond(&args);
     assert_eq!(o.status.code(), Some(0), "{}{}", out(&o), err(&o));

@@ -134,10 +134,7 @@ fn strange_files_are_warnings_and_leave_the_database_clean() {
     // The copy is another table's file: damage, and an orphan.
     assert_eq!(report.problems(), 1, "{}", text(&report));
     let warned = |name: &str| {
-        report
-            .findings
-            .iter()
-            .any(|f| f.severity == Severity::Warning && f.what.starts_with(name))
+        report.findings.iter().any(|f| f.severity == Severity::Warning && f.what.starts_with(name))
     };
     assert!(warned("core.1234"), "{}", text(&report));
     assert!(warned("77.frd: belongs to no table"), "{}", text(&report));

@@ -169,3 +169,21 @@ fn a_damaged_older_header_is_a_warning() {
     // The older one can be done without; the newer one too, while the log still reaches back.
     assert!(warned >= 1);
 }
+
+#[test]
+fn a_broken_log_leaves_the_tables_checked_as_of_their_checkpoints() {
+    let mut files = sample::sample();
+    let segments: Vec<String> = files.keys().filter(|n| n.starts_with("log.")).cloned().collect();
+    files.get_mut(&segments[0]).unwrap()[..4096].fill(0xff);
+    let report = checked(&files);
+    assert!(!report.is_clean() && !report.complete);
+    assert!(report.pages > 20 && report.tables == 4, "{report:?}");
+    assert!(report.findings.iter().all(|f| f.what.contains("log")), "{:#?}", report.findings);
+    // And a page that is damaged as well is told apart.
+    let bytes = files.get_mut("1.frd").unwrap();
+    for at in (8192..bytes.len()).step_by(256) {
+        bytes[at] ^= 0x40;
+    }
+    let report = checked(&files);
+    assert!(report.findings.iter().any(|f| f.what.contains("1.frd")), "{:#?}", report.findings);
+}

@@ -70,7 +70,12 @@ pub fn customers() -> Schema {
                 unique: true,
                 parts: vec![part(0, prefix, true)],
             },
-            Index { tree: 2, name: "by_nick".into(), unique: false, parts: vec![part(1, None, false)] },
+            Index {
+                tree: 2,
+                name: "by_nick".into(),
+                unique: false,
+                parts: vec![part(1, None, false)],
+            },
         ],
         hidden_primary: true,
         auto_increment: None,

@@ -172,15 +172,13 @@ impl Scan {
     pub fn want(&mut self, wanted: impl Fn(usize) -> bool, index_only: bool) {
         self.from_entry = self.codec.project(self.index, &wanted);
         self.from_row = self.codec.project(0, &wanted);
-        self.needs_row =
-            self.index != 0 && !index_only && !self.from_entry.missing().is_empty();
+        self.needs_row = self.index != 0 && !index_only && !self.from_entry.missing().is_empty();
     }
 
     /// Evaluates the caller's condition on index entries from now on, or not.
     pub fn set_condition(&mut self, on: bool) {
         let (codec, index) = (&self.codec, self.index);
-        self.for_condition =
-            on.then(|| codec.project(index, |column| codec.covers(index, column)));
+        self.for_condition = on.then(|| codec.project(index, |column| codec.covers(index, column)));
     }
 
     /// Positions by the first `parts` parts of `tuple` (the server's key image).
@@ -379,7 +377,7 @@ impl Scan {
                 Condition::Skip => {}
             }
             self.polls += 1;
-            if self.polls % 256 == 0 && hooks.killed() {
+            if self.polls.is_multiple_of(256) && hooks.killed() {
                 return Err(interrupted());
             }
             valid = match way {

@@ -1,4 +1,5 @@
 //! The engine through its public face.
+#![allow(clippy::unwrap_used)]
 
 mod concurrency;
 mod durability;

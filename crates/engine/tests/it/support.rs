@@ -69,11 +69,7 @@ pub fn all(engine: &Engine, table: &Arc<Table>) -> Vec<(Vec<u8>, Vec<u8>)> {
     scan(engine, &mut txn, table)
 }
 
-pub fn scan(
-    engine: &Engine,
-    txn: &mut Transaction,
-    table: &Arc<Table>,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn scan(engine: &Engine, txn: &mut Transaction, table: &Arc<Table>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = engine.cursor(txn, table, 0);
     let mut found = Vec::new();
     let mut valid = cursor.first(txn).unwrap();

@@ -141,8 +141,10 @@ fn watch(session: &Session, args: &Args, started: Duration, clock: &dyn Vfs) {
         for (seed, since) in running.iter().flatten() {
             if now.saturating_sub(*since) > HANG {
                 println!("FAILED seed {seed}: O7: the run hangs");
-                println!("    cargo run --release -p frond-sim -- --seed {seed} --profile {}",
-                    args.profile.name());
+                println!(
+                    "    cargo run --release -p frond-sim -- --seed {seed} --profile {}",
+                    args.profile.name()
+                );
                 println!("{} passed, 1 failed", session.runs.load(Ordering::Relaxed));
                 std::process::exit(1);
             }

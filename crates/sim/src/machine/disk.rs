@@ -134,7 +134,12 @@ impl Disk {
             dir: self.dir.clone(),
             durable_dir: self.durable_dir.clone(),
             dir_pending: self.dir_pending.clone(),
-            reserved: self.reserved.iter().filter(|(no, _)| keep(no)).map(|(n, r)| (*n, *r)).collect(),
+            reserved: self
+                .reserved
+                .iter()
+                .filter(|(no, _)| keep(no))
+                .map(|(n, r)| (*n, *r))
+                .collect(),
         }
     }
 

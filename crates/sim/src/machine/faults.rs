@@ -17,7 +17,10 @@ pub struct Faults {
 impl Faults {
     /// Faults that a correct program need not even report.
     pub fn harmless(self) -> bool {
-        self.read_error == 0 && self.write_error == 0 && self.sync_error == 0 && self.space.is_none()
+        self.read_error == 0
+            && self.write_error == 0
+            && self.sync_error == 0
+            && self.space.is_none()
     }
 }
 

@@ -9,9 +9,15 @@ use crate::rng::Rng;
 /// A change that no sync has covered yet.
 #[derive(Clone)]
 pub enum Pending {
-    Write { offset: u64, bytes: Arc<[u8]> },
+    Write {
+        offset: u64,
+        bytes: Arc<[u8]>,
+    },
     /// The bytes of the range became zero: a punched hole, or what was cut off.
-    Zero { offset: u64, end: u64 },
+    Zero {
+        offset: u64,
+        end: u64,
+    },
     SetLen(u64),
 }
 

@@ -207,7 +207,8 @@ impl Machine {
         self.trace = mix(self.trace, a);
         self.trace = mix(self.trace, b);
         if let Some(lines) = &mut self.lines {
-            lines.push(format!("    {:>6} {:?} {action} {class:?} {a} {b}", self.calls, self.phase));
+            lines
+                .push(format!("    {:>6} {:?} {action} {class:?} {a} {b}", self.calls, self.phase));
         }
     }
 

@@ -263,6 +263,7 @@ impl Sim {
             Err(e) => return fail(format!("close: {e:?}")),
         }
         note!(self, "  closed");
+        self.settle_captures()?;
         if self.rotten() {
             self.rot(&disk, true)?;
         }

@@ -228,7 +228,12 @@ impl Sim {
         }
         for step in 0..self.world.steps {
             let op = OPS[self.rng.weighted(&self.world.weights.clone())].0;
-            note!(self, "step {step}: {op:?} (state {}, durable {})", self.model.now(), self.durable);
+            note!(
+                self,
+                "step {step}: {op:?} (state {}, durable {})",
+                self.model.now(),
+                self.durable
+            );
             self.step(op)?;
             self.settle_captures()?;
             if self.stats.images + self.stats.rotten_images >= self.world.images {
@@ -286,9 +291,9 @@ impl Sim {
         self.durable = self.model.now();
         self.written = self.durable;
         self.tell_bounds();
-        self.forget();
     }
 
+    /// Only when no capture waits: they ask for older states.
     fn forget(&mut self) {
         let oldest = self.txns.iter().filter_map(|t| t.snapshot).min().unwrap_or(u64::MAX);
         self.model.forget_below(self.durable.min(oldest));

@@ -157,7 +157,13 @@ impl Sim {
         let value = self.value();
         let must_be_new = self.rng.percent(10);
         let present = self.row_in(i, table, &key);
-        note!(self, "  txn {} put {table} {} = {}", self.txns[i].real.id(), show(&key), show(&value));
+        note!(
+            self,
+            "  txn {} put {table} {} = {}",
+            self.txns[i].real.id(),
+            show(&key),
+            show(&value)
+        );
         let expect = self.expect_lock(i, table, &key, RowMode::X);
         self.txns[i].used.insert(table);
         let got = self.txns[i].real.put(&handle, &key, &value, must_be_new);
@@ -251,11 +257,7 @@ impl Sim {
     fn lock_only(&mut self, i: usize, table: TableNo, key: &[u8], mode: RowMode) -> Check {
         let Some(handle) = self.handle(table)? else { return Ok(()) };
         let who = self.txns[i].real.id();
-        let granted = self
-            .locks
-            .entry((table, key.to_vec()))
-            .or_default()
-            .grants(who, mode);
+        let granted = self.locks.entry((table, key.to_vec())).or_default().grants(who, mode);
         let mark = self.txns[i].real.lock_mark();
         let got = self.txns[i].real.lock(&handle, 0, key, mode, OnLocked::Fail);
         match got {

@@ -30,6 +30,7 @@ impl Sim {
                 self.crash(&capture, &mut rng)?;
             }
         }
+        self.forget();
         Ok(())
     }
 
@@ -39,7 +40,12 @@ impl Sim {
         let lost_power = !rng.percent(10);
         let disk =
             if lost_power { capture.disk.after_power_loss(rng) } else { capture.disk.snapshot() };
-        note!(self, "  image at call {} ({}), states {lower}..={upper}", capture.call, capture.point);
+        note!(
+            self,
+            "  image at call {} ({}), states {lower}..={upper}",
+            capture.call,
+            capture.point
+        );
         if self.rotten() {
             return self.rot_crash(&disk, wanted.upper, rng);
         }
