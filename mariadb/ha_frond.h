@@ -150,7 +150,7 @@ private:
     void set_lock(THD *thd, int lock, int wait);
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
-    void note_explicit_auto_increment(const uchar *record);
+    void note_explicit_auto_increment(ulonglong reserved);
 
     int begin_bulk();
     int end_bulk(bool keep);
@@ -178,9 +178,10 @@ private:
     /* Changes with each demand for other columns or another condition; slots remember the one they have. */
     uint64_t demand_ = 1;
     bool scan_started_ = false;
+    /* The server's number of the index that the last change violated. */
+    uint duplicate_ = MAX_KEY;
     int write_flags_ = FROND_WRITE_DEFAULT;
     frond_txn *bulk_ = nullptr;
-    bool bulk_mode_ = false;
     ulonglong bulk_rows_ = 0;
     DsMrr_impl mrr_;
 };

@@ -37,7 +37,8 @@ int ha_frond::info(uint flags) {
     }
     if ((flags & HA_STATUS_AUTO) && table_)
         stats.auto_increment_value = frond_auto_increment_get(table_);
-    // errkey was set by the call that failed (HA_STATUS_ERRKEY).
+    if (flags & HA_STATUS_ERRKEY)
+        errkey = duplicate_;
     return 0;
 }
 

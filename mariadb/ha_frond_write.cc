@@ -10,7 +10,7 @@
 static constexpr ulonglong BULK_ROWS = 10000;
 
 int ha_frond::duplicate(uint32_t index) {
-    errkey = index - hidden_;
+    duplicate_ = index - hidden_;
     return HA_ERR_FOUND_DUPP_KEY;
 }
 
@@ -27,7 +27,7 @@ int ha_frond::write_row(const uchar *record) {
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     if (numbers)
-        note_explicit_auto_increment(record);
+        note_explicit_auto_increment(insert_id_for_cur_row);
     return bulk_ ? bulk_row_written() : 0;
 }
 
@@ -39,10 +39,11 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
     const int rc = frond_row_update(txn, rows_, old_record, new_record, write_flags_, &index);
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
-    // INSERT ... ON DUPLICATE KEY UPDATE may set the column; a plain UPDATE does not move the counter.
-    if (table->next_number_field && new_record == table->record[0] &&
-        thd_sql_command(thd()) == SQLCOM_INSERT)
-        note_explicit_auto_increment(new_record);
+    // As in InnoDB, an UPDATE of the column moves the counter past the new value too.
+    const Field *numbered = table->found_next_number_field;
+    if (numbered && new_record == table->record[0] &&
+        bitmap_is_set(table->write_set, numbered->field_index))
+        note_explicit_auto_increment(0);
     return 0;
 }
 
@@ -55,14 +56,14 @@ int ha_frond::delete_row(const uchar *record) {
 
 // ---------------------------------------------------------------- AUTO_INCREMENT
 
-void ha_frond::note_explicit_auto_increment(const uchar *) {
+// record[0] was written with the value the user gave, or with `reserved` (0: none), which is past already.
+void ha_frond::note_explicit_auto_increment(ulonglong reserved) {
     if (table->s->next_number_keypart != 0)
         return;
     const Field *field = table->found_next_number_field;
     const longlong value = table->found_next_number_field->val_int();
     const bool positive = value > 0 || (value < 0 && (field->flags & UNSIGNED_FLAG));
-    // Reserved values are past the counter already.
-    if (positive && static_cast<ulonglong>(value) != insert_id_for_cur_row)
+    if (positive && static_cast<ulonglong>(value) != reserved)
         frond_auto_increment_used(table_, static_cast<uint64_t>(value));
 }
 

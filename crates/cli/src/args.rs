@@ -40,13 +40,14 @@ pub enum Command {
 
 /// Verify everything that a database has stored
 ///
-/// Reads every file: the identity, both headers and the image of every table file, every page of every
-/// run with its checksum, the order and the number of entries, every row, and for each secondary index
-/// that its entries are exactly those that the rows ask for. The log is read record by record. Files that
-/// belong to no table are named.
+/// Reads every file: the identity, both headers and the image of every table file, every page of
+/// every run with its checksum, the order and the number of entries, every row, and for each
+/// secondary index that its entries are exactly those that the rows ask for. The log is read record
+/// by record. Files that belong to no table are named.
 ///
 /// Each finding names file and place. `problem` means that something stored is wrong; `warning`
-/// that something is odd but explained by a crash (a half-written header, a file whose table is gone).
+/// that something is odd but explained by a crash (a half-written header, a file whose table is
+/// gone).
 ///
 /// Exit status: 0 no problem, 1 problems, 2 could not check (wrong directory, in use).
 #[derive(Args)]
@@ -76,9 +77,9 @@ pub struct CheckArgs {
 
 /// Show tables, trees and their sizes
 ///
-/// One line per index: entries (versions, tombstones included), runs, leaves and height of its tree,
-/// bytes before encoding (logical) and as stored, stored bytes per entry, and what is in the log but not
-/// yet in a run (buffered). Then the table files, with the holes in them, and the log.
+/// One line per index: entries (versions, tombstones included), runs, leaves and height of its
+/// tree, bytes before encoding (logical) and as stored, stored bytes per entry, and what is in the
+/// log but not yet in a run (buffered). Then the table files, with the holes in them, and the log.
 #[derive(Args)]
 #[command(after_long_help = "Examples:\n  \
     frond stat '/var/lib/mysql/#frond'\n  \
@@ -96,7 +97,8 @@ pub struct StatArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Format {
-    /// Values between tabs, NULL as \N, special characters behind backslashes: as LOAD DATA reads them
+    /// Values between tabs, NULL as \N, special characters behind backslashes: as LOAD DATA reads
+    /// them
     Tabs,
     /// One JSON object per line
     Json,
@@ -106,9 +108,9 @@ pub enum Format {
 ///
 /// Prints the newest committed rows in key order, decoded with the table's own schema: no server is
 /// needed. Text is printed as it is stored, in the character set of its column; bytes that are not
-/// UTF-8 are printed as 0x and hex digits. With --index, an index is printed instead: the columns it
-/// holds, in its order. Tables of plain keys and values (made through the C or Rust API) are printed as
-/// key and value.
+/// UTF-8 are printed as 0x and hex digits. With --index, an index is printed instead: the columns
+/// it holds, in its order. Tables of plain keys and values (made through the C or Rust API) are
+/// printed as key and value.
 #[derive(Args)]
 #[command(after_long_help = "Examples:\n  \
     frond dump '/var/lib/mysql/#frond' shop/orders > orders.tsv\n  \
@@ -164,10 +166,10 @@ pub enum BenchCommand {
 
 /// The insert benchmark on the embedded engine
 ///
-/// Inserts seeded rows into a table with an ascending primary key and three secondary indexes on random
-/// values, 1000 rows a transaction, one thread: the rows and the table of `make demo`, without a
-/// server, so what remains is the engine's own cost. The data directory is made below --dir and removed
-/// at the end.
+/// Inserts seeded rows into a table with an ascending primary key and three secondary indexes on
+/// random values, 1000 rows a transaction: the rows and the table of `make demo`,
+/// without a server, so what remains is the engine's own cost. The data directory is made below
+/// --dir and removed at the end.
 ///
 /// Bytes written are the kernel's count for this process: log, runs and images.
 #[derive(Args)]
@@ -182,6 +184,9 @@ pub struct IibenchArgs {
     /// Rows per transaction
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub batch: u32,
+    /// Threads that insert
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: u16,
     /// The engine's memory budget
     #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = parse_bytes)]
     pub cache: u64,
@@ -189,7 +194,8 @@ pub struct IibenchArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub durability: u8,
     /// Rounds of three short range reads per second, on a second thread (0: none)
-    #[arg(long, value_name = "RATE", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub queries: u32,
     /// Threads that flush and merge
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -14,8 +14,8 @@ pub const IDENTITY: &str = "frond.id";
 /// The directory that the MariaDB plugin keeps inside the server's data directory.
 const IN_SERVER: &str = "#frond";
 
-/// The directory as a [`Vfs`]. Refuses what is no Frond database before anything (a lock file, say) is
-/// made in it.
+/// The directory as a [`Vfs`]. Refuses what is no Frond database before anything (a lock file, say)
+/// is made in it.
 pub fn directory(path: &Path) -> Outcome<Arc<dyn Vfs>> {
     let shown = path.display();
     let ask = "give the directory that holds frond.id (for a MariaDB server: #frond in its data \

@@ -1,4 +1,5 @@
-//! How results are written: numbers as people read them, aligned tables, and the tool's one error type.
+//! How results are written: numbers as people read them, aligned tables, and the tool's one error
+//! type.
 
 use std::fmt;
 use std::io;
@@ -80,7 +81,8 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// A count or a size: `200000`, `200_000`, and with a suffix in steps of `base`: `200k`, `1.5M`, `4G`.
+/// A count or a size: `200000`, `200_000`, and with a suffix in steps of `base`: `200k`, `1.5M`,
+/// `4G`.
 fn scaled(text: &str, base: u64) -> Result<u64, String> {
     let bad = || format!("'{text}' is not a number such as 200000, 200k, 1.5M or 4G");
     let clean: String = text.trim().chars().filter(|c| *c != '_').collect();

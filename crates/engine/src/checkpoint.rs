@@ -8,6 +8,8 @@
 //! - K1. The log is durable up to the image's LSN before the header that names the image is written.
 //!   Otherwise a crash could keep this table's part of a transaction that the log lost.
 //! - K2. The log is trimmed only below what every table needs, computed after its end was read (ST3).
+//! - K3. Before segments are removed, a durable record says up to where: recovery can tell a trimmed log
+//!   from one that lost its front.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use frond_base::{BlockId, Lsn, Result};
 use frond_tree::Tree;
 
 use crate::core::Core;
+use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
 
 impl Core {
@@ -68,7 +71,14 @@ impl Core {
     pub(crate) fn trim_log(&self) -> Result<()> {
         let end = self.shared.wal.durable();
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
-        self.shared.wal.trim(needed)
+        let wal = &self.shared.wal;
+        if !wal.can_trim(needed) {
+            return Ok(());
+        }
+        // K3.
+        let at = wal.append(KIND_TRIM, &trim_record(needed))?;
+        wal.sync_to(at.end).map_err(|e| self.shared.poison(e))?;
+        wal.trim(needed)
     }
 
     /// Works towards a shorter log: freezes or images the table that holds it back. Returns whether there

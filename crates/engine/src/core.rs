@@ -16,7 +16,7 @@
 //! - C2. A sequence is published only when all smaller ones are applied.
 //! - C3. After a failed log write or sync nothing is acknowledged any more.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct Core {
     pub(crate) clock: CommitClock,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) locks: Arc<LockTable>,
-    pub(crate) tables: RwLock<HashMap<TableId, Arc<Table>>>,
+    pub(crate) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(crate) names: RwLock<Names>,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
@@ -86,7 +86,7 @@ impl Core {
             clock,
             snapshots: SnapshotRegistry::new(),
             locks,
-            tables: RwLock::new(HashMap::new()),
+            tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),
             ddl: Mutex::new(()),
             work,

@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, IndexNo, Result, Seq};
+use frond_base::{EntryKind, IndexNo, Result, Seq, SEQ_MAX};
 use frond_buffer::SortedBuffer;
 use frond_tree::{Bounds, Seek, TreeCursor};
 
@@ -188,8 +188,7 @@ impl Cursor {
         };
         let forward = self.direction == Direction::Forward;
         let mut position = frond_buffer::Cursor::new();
-        let mut entry =
-            if forward { position.seek(own, from) } else { position.seek_back(own, from) };
+        let mut entry = nearest(&mut position, own, from, forward);
         loop {
             let Some(e) = entry else { return Ok(self.take_tree()) };
             let tree = self.tree();
@@ -218,21 +217,22 @@ impl Cursor {
                 return Ok(true);
             }
             let hidden = e.key.to_vec();
-            entry = beyond(&mut position, own, &hidden, forward);
+            entry = nearest(&mut position, own, Bound::Excluded(&hidden), forward);
         }
     }
 }
 
-/// The newest own version of the nearest key beyond `key`.
-fn beyond<'a>(
+/// The newest own version of the nearest key within `from`.
+fn nearest<'a>(
     position: &mut frond_buffer::Cursor,
     own: &'a SortedBuffer,
-    key: &[u8],
+    from: Bound<&[u8]>,
     forward: bool,
 ) -> Option<frond_base::EntryRef<'a>> {
     if forward {
-        position.seek(own, Bound::Excluded(key))
-    } else {
-        position.seek_back(own, Bound::Excluded(key))
+        return position.seek(own, from);
     }
+    // Backward the oldest version of a key comes first.
+    let oldest = position.seek_back(own, from)?;
+    own.find(oldest.key, SEQ_MAX)
 }

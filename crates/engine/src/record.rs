@@ -20,14 +20,18 @@
 //! counter sections of kind 1 (with their number).
 //!
 //! Kind 4, counters set: as kind 3, but the values replace what was (ALTER TABLE ... AUTO_INCREMENT).
+//!
+//! Kind 5, trim: varint LSN. Log below it is about to be removed. Recovery refuses a log that starts behind
+//! the newest such LSN: then somebody else removed segments.
 
-use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Result, ShortInput};
+use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Lsn, Result, ShortInput};
 use frond_base::{Error, TableId, TreeId};
 
 pub const KIND_TRANSACTION: u8 = 1;
 pub const KIND_EDIT: u8 = 2;
 pub const KIND_COUNTERS: u8 = 3;
 pub const KIND_SET_COUNTERS: u8 = 4;
+pub const KIND_TRIM: u8 = 5;
 
 /// Counters of a table as a record carries them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +82,19 @@ pub fn put_entry(out: &mut Vec<u8>, key: &[u8], kind: EntryKind, value: &[u8]) {
             out.extend_from_slice(value);
         }
     }
+}
+
+/// A trim record.
+pub fn trim_record(upto: Lsn) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, upto);
+    out
+}
+
+/// The LSN of a trim record.
+pub fn decode_trim(payload: &[u8], lsn: Lsn) -> Result<Lsn> {
+    let mut reader = ByteReader::new(payload);
+    reader.varint().map_err(|e| e.in_file("log", &format!("trim record at {lsn}")))
 }
 
 /// Reads the sections of a record; every error names the record's place in the log.

@@ -14,8 +14,8 @@
 //!
 //! Tested by the simulator, which crashes at every step here too.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Error, Lsn, Result, TableId, SEQ_MAX};
@@ -29,7 +29,8 @@ use crate::image::TableImage;
 use crate::names::Names;
 use crate::options::KEY_BYTES_MAX;
 use crate::record::{
-    CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS, KIND_TRANSACTION,
+    decode_trim, CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS,
+    KIND_TRANSACTION, KIND_TRIM,
 };
 use crate::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
@@ -123,7 +124,7 @@ impl Loading {
 #[derive(Default)]
 struct Found {
     /// Image and edits are in, transactions not yet.
-    loading: HashMap<TableId, Loading>,
+    loading: BTreeMap<TableId, Loading>,
     /// Tables that need a file that is not there (R1).
     lost: HashSet<TableId>,
     /// Image LSNs of the tables already finished.
@@ -141,10 +142,22 @@ impl Core {
         let log_from = log.start();
         let mut found = Found::default();
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
+        let mut trimmed = 0;
         while let Some(record) = log.next()? {
-            if record.kind == KIND_EDIT {
-                self.recover_edit(&record, &mut found)?;
+            match record.kind {
+                KIND_EDIT => self.recover_edit(&record, &mut found)?,
+                KIND_TRIM => trimmed = decode_trim(record.payload, record.lsn)?.max(trimmed),
+                _ => {}
             }
+        }
+        if log_from > trimmed {
+            return Err(Error::corruption(
+                "log",
+                format_args!(
+                    "starts at {log_from}, but was trimmed to {trimmed} only: its oldest segments \
+                     (log.*.frl) are missing"
+                ),
+            ));
         }
         log.rewind();
 
@@ -166,7 +179,7 @@ impl Core {
                         self.recover_counters(&record, c, set, &names, &mut found, log_from)?;
                     }
                 }
-                KIND_EDIT => {}
+                KIND_EDIT | KIND_TRIM => {}
                 kind => {
                     return Err(Error::corruption(
                         "log",

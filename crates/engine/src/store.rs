@@ -92,7 +92,7 @@ impl TableStore {
             return Ok(file);
         }
         let s = &self.shared;
-        let file = TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.end())?;
+        let file = TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.durable())?;
         Ok(self.file.get_or_init(|| file))
     }
 

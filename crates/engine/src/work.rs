@@ -5,7 +5,7 @@
 //! the log back. Without threads (`background_threads` = 0) the owner calls [`Core::background_step`], and
 //! writers who meet the memory limit run steps themselves: so the simulator drives everything.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,8 @@ pub struct Work {
     debt_limit: AtomicU64,
     log_capacity: AtomicU64,
     /// Tables that may have buffered entries or work to do.
-    dirty: Mutex<HashMap<TableId, Arc<Table>>>,
+    /// Ordered, so that equally urgent work is taken in the same order in every run.
+    dirty: Mutex<BTreeMap<TableId, Arc<Table>>>,
     /// Bytes committed since the last measurement.
     unmeasured: AtomicU64,
     buffered: AtomicU64,
@@ -96,7 +97,7 @@ impl Work {
             write_limit: AtomicU64::new(0),
             debt_limit: AtomicU64::new(0),
             log_capacity: AtomicU64::new(options.log_capacity_bytes),
-            dirty: Mutex::new(HashMap::new()),
+            dirty: Mutex::new(BTreeMap::new()),
             unmeasured: AtomicU64::new(0),
             buffered: AtomicU64::new(0),
             debt: AtomicU64::new(0),

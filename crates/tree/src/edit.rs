@@ -134,7 +134,7 @@ pub(crate) fn count_refs(trunk: &Trunk) -> Refs {
 #[derive(Default)]
 struct Collected<'a> {
     nodes: BTreeMap<NodeId, &'a Node>,
-    runs: HashMap<BlockId, (Arc<TrunkRun>, i64)>,
+    runs: BTreeMap<BlockId, (Arc<TrunkRun>, i64)>,
 }
 
 impl<'a> Collected<'a> {

@@ -129,7 +129,7 @@ impl Tree {
     pub fn debt(&self) -> Debt {
         let frozen = self.frozen_bytes();
         let state = self.inner.state.lock();
-        let total = |needs: &std::collections::HashMap<_, crate::need::Need>| {
+        let total = |needs: &std::collections::BTreeMap<_, crate::need::Need>| {
             needs.values().fold(0u64, |n, need| n.saturating_add(need.debt))
         };
         Debt { frozen, upper: total(&state.flushes), leaves: total(&state.merges) }

@@ -1,6 +1,6 @@
 //! Figures about a tree, and the check of all it has stored.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use frond_base::{BlockId, EntryKind, EntrySource, Error, Result};
@@ -73,7 +73,7 @@ impl Tree {
             ..TreeStats::default()
         };
         let mut held = Counts::default();
-        let mut runs: HashMap<BlockId, &TrunkRun> = HashMap::new();
+        let mut runs: BTreeMap<BlockId, &TrunkRun> = BTreeMap::new();
         view.trunk.walk(&mut |node, edge, _| {
             match &node.body {
                 Body::Leaf(_) => stats.leaves += 1,
@@ -108,7 +108,7 @@ impl Tree {
     /// The blocks that the trunk holds.
     pub fn run_extents(&self) -> Vec<(BlockId, Extent)> {
         let view = self.inner.view.load();
-        let mut runs = HashMap::new();
+        let mut runs = BTreeMap::new();
         view.trunk.each_slice(&mut |s| {
             runs.insert(s.run.block(), s.run.extent);
         });
@@ -126,7 +126,7 @@ impl Tree {
         let bad = |what: String| Error::corruption(&file, format!("tree {tree}: {what}"));
         check::structure(&view.trunk).map_err(bad)?;
         let mut report = CheckReport::default();
-        let mut runs = HashMap::new();
+        let mut runs = BTreeMap::new();
         view.trunk.walk(&mut |_, _, _| report.nodes += 1);
         view.trunk.each_slice(&mut |s| {
             runs.insert(s.run.block(), s.run.clone());

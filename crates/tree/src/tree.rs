@@ -14,7 +14,7 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -68,8 +68,9 @@ pub(crate) struct State {
     pub freezing: bool,
     /// The oldest frozen item is in the trunk below this key.
     pub flushed_to: Option<Key>,
-    pub merges: HashMap<NodeId, Need>,
-    pub flushes: HashMap<NodeId, Need>,
+    /// Ordered, so that equally urgent work is taken in the same order in every run.
+    pub merges: BTreeMap<NodeId, Need>,
+    pub flushes: BTreeMap<NodeId, Need>,
 }
 
 #[derive(Default)]
@@ -382,7 +383,7 @@ impl TreeInner {
     }
 }
 
-fn set_need(needs: &mut HashMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
+fn set_need(needs: &mut BTreeMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
     match need {
         Some(need) => needs.insert(id, need),
         None => needs.remove(&id),

@@ -516,6 +516,12 @@ impl Wal {
         self.sync_to(marker.end)
     }
 
+    /// Whether [`Wal::trim`] would remove anything.
+    pub fn can_trim(&self, upto: Lsn) -> bool {
+        let upto = upto.min(self.durable());
+        self.segments.lock().get(1).is_some_and(|next| next.start <= upto)
+    }
+
     /// Removes the oldest segments that hold nothing at or behind `upto` (nor anything not yet
     /// durable). The current segment always stays.
     pub fn trim(&self, upto: Lsn) -> Result<()> {

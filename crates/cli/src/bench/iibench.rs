@@ -1,37 +1,33 @@
 //! `frond bench iibench`: the insert benchmark without a server.
 //!
-//! One thread inserts, a transaction per batch, through the same typed rows that the SQL plugin uses; a
-//! second one may read short ranges. What is measured includes the engine's background threads: the
-//! CPU time and the bytes are those of the process.
+//! One thread inserts, a transaction per batch, through the same typed rows that the SQL plugin
+//! uses; a second one may read short ranges. What is measured includes the engine's background
+//! threads: the CPU time and the bytes are those of the process.
 //!
 //! Invariants:
 //!
-//! - I1. A transaction's latency is from its begin to its acknowledged commit; making the rows (some 20 ns
-//!   each) is inside.
+//! - I1. A transaction's latency is from its begin to its acknowledged commit; making the rows
+//!   (some 20 ns each) is inside.
 //! - I2. The data directory is removed at the end, also after an error, unless it is to be kept.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind, Result};
-use frond_engine::rows::{Rows, WriteFlags, Written};
-use frond_engine::{Durability, Engine, Options, Table, TxnOptions};
-use frond_row::{NoBlobs, PlainSortKeys, RowInput};
+use frond_engine::{Durability, Engine, Options, Table};
 use frond_vfs::{OsVfs, Vfs};
 use serde::Serialize;
 
 use crate::args::IibenchArgs;
+use crate::bench::inserters::Inserters;
 use crate::bench::process::Usage;
-use crate::bench::purchases::{self, Purchases};
+use crate::bench::purchases;
+use crate::bench::queries::Queries;
 use crate::check;
 use crate::out::{bytes, grouped, Failure, Outcome};
 
 const TABLE: &str = "bench/purchases_index";
-/// Entries that a range read fetches.
-const RANGE: usize = 10;
 
 /// Figures of a stretch of the run.
 #[derive(Clone, Serialize)]
@@ -63,6 +59,7 @@ struct Report {
     cache_bytes: u64,
     durability: u8,
     batch: u32,
+    threads: u16,
     background_threads: u16,
     intervals: Vec<Stretch>,
     total: Stretch,
@@ -160,6 +157,7 @@ fn measure(
         cache_bytes: args.cache,
         durability: args.durability,
         batch: args.batch,
+        threads: args.threads,
         background_threads: args.background,
         intervals,
         total,
@@ -222,28 +220,28 @@ impl Mark {
 fn insert(
     args: &IibenchArgs,
     vfs: &Arc<dyn Vfs>,
-    engine: &Engine,
+    engine: &Arc<Engine>,
     table: &Arc<Table>,
     out: &mut dyn Write,
 ) -> Outcome<(Vec<Stretch>, Stretch)> {
-    let mut source = Purchases::new(args.seed, args.data);
-    let mut rows = Rows::bind(table.clone(), source.layout().clone(), Arc::new(PlainSortKeys))?;
     let interval = args.interval.unwrap_or(args.rows / 20).max(u64::from(args.batch));
     if !args.json {
         heading(args, out)?;
     }
-    let (mut intervals, mut latencies, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut intervals, mut all) = (Vec::new(), Vec::new());
     let first = Mark::now(vfs, 0);
     let mut last = Mark::now(vfs, 0);
-    let mut done = 0;
-    while done < args.rows {
-        let batch = u64::from(args.batch).min(args.rows - done);
-        let begin = vfs.now();
-        insert_batch(engine, table, &mut rows, &mut source, batch)?;
-        latencies.push((vfs.now() - begin).as_micros() as u64);
-        done += batch;
-        if done - last.rows >= interval || done == args.rows {
+    let mut inserters = Inserters::start(args, vfs, engine, table)?;
+    let mut more = true;
+    while more {
+        more = inserters.step();
+        if !more {
+            inserters.finish()?;
+        }
+        let done = inserters.done();
+        if done - last.rows >= interval || (!more && done > last.rows) {
             let mark = Mark::now(vfs, done);
+            let mut latencies = inserters.take_latencies();
             let stretch = last.stretch(&mark, debt(engine), &mut latencies);
             if !args.json {
                 line(&stretch, out)?;
@@ -259,128 +257,6 @@ fn insert(
 
 fn debt(engine: &Engine) -> u64 {
     engine.status().iter().find(|(n, _)| *n == "merge_debt_bytes").map_or(0, |(_, v)| *v)
-}
-
-fn insert_batch(
-    engine: &Engine,
-    table: &Arc<Table>,
-    rows: &mut Rows,
-    source: &mut Purchases,
-    batch: u64,
-) -> Result<()> {
-    let used_up = || Error::new(ErrorKind::TooBig, "all values of the primary key are used");
-    let (first, _) = table.reserve_auto_increment(1, 1, batch).ok_or_else(used_up)?;
-    let mut txn = engine.begin(TxnOptions::default());
-    for id in first..first + batch {
-        let row = RowInput { record: source.next(id), blobs: &NoBlobs, row_id: 0 };
-        match rows.insert(&mut txn, &row, WriteFlags::default())? {
-            Written::Done => {}
-            Written::Duplicate(index) => {
-                return Err(Error::new(
-                    ErrorKind::DuplicateKey,
-                    format!("row {id} is said to be in index {index} already"),
-                ));
-            }
-        }
-    }
-    txn.commit()?;
-    Ok(())
-}
-
-/// The thread that reads, and what it counted.
-struct Queries {
-    shared: Arc<QueryState>,
-    thread: Option<Box<dyn frond_vfs::JoinThread>>,
-}
-
-#[derive(Default)]
-struct QueryState {
-    stop: AtomicBool,
-    rounds: AtomicU64,
-    latencies: Mutex<Vec<u64>>,
-    sleep: (Mutex<()>, Condvar),
-}
-
-impl Queries {
-    fn start(
-        vfs: &Arc<dyn Vfs>,
-        engine: &Arc<Engine>,
-        table: &Arc<Table>,
-        args: &IibenchArgs,
-    ) -> Result<Queries> {
-        let shared = Arc::new(QueryState::default());
-        if args.queries == 0 {
-            return Ok(Queries { shared, thread: None });
-        }
-        let layout = Purchases::new(0, 0).layout().clone();
-        let rows = Rows::bind(table.clone(), layout, Arc::new(PlainSortKeys))?;
-        let codec = rows.codec().clone();
-        let (clock, state) = (vfs.clone(), shared.clone());
-        let (engine, table) = (engine.clone(), table.clone());
-        let period = Duration::from_secs(1) / args.queries;
-        let mut random = args.seed ^ 0x5851_f42d_4c95_7f2d;
-        let work = move || {
-            let mut due = clock.now();
-            while !state.stop.load(Ordering::Relaxed) {
-                for index in 1..=3 {
-                    let begin = clock.now();
-                    if range_read(&engine, &table, &codec, index, &mut random).is_err() {
-                        // The insert thread meets the same failure and reports it.
-                        return;
-                    }
-                    let took = (clock.now() - begin).as_micros() as u64;
-                    state.latencies.lock().unwrap_or_else(PoisonError::into_inner).push(took);
-                }
-                state.rounds.fetch_add(1, Ordering::Relaxed);
-                due = (due + period).max(clock.now());
-                state.wait(due.saturating_sub(clock.now()));
-            }
-        };
-        let thread = vfs.spawn("frond-queries", Box::new(work));
-        Ok(Queries { shared, thread })
-    }
-
-    /// Ends the thread; returns rounds and latencies in microseconds.
-    fn stop(self) -> (u64, Vec<u64>) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.sleep.1.notify_all();
-        if let Some(thread) = self.thread {
-            thread.join();
-        }
-        let mut latencies = self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.shared.rounds.load(Ordering::Relaxed), std::mem::take(&mut latencies))
-    }
-}
-
-impl QueryState {
-    /// Waits; a missed wake-up at the end costs at most one period.
-    fn wait(&self, time: Duration) {
-        let guard = self.sleep.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !time.is_zero() && !self.stop.load(Ordering::Relaxed) {
-            drop(self.sleep.1.wait_timeout(guard, time));
-        }
-    }
-}
-
-/// SELECT of the index's own columns from a random place on, LIMIT 10.
-fn range_read(
-    engine: &Engine,
-    table: &Arc<Table>,
-    codec: &frond_row::RowCodec,
-    index: usize,
-    random: &mut u64,
-) -> Result<()> {
-    let key = purchases::query_key(codec, index, random)?;
-    let mut txn = engine.begin(TxnOptions::default());
-    let mut cursor = engine.cursor(&mut txn, table, index as u16);
-    let mut valid = cursor.seek(&txn, &key, frond_engine::Seek::Ge)?;
-    for _ in 1..RANGE {
-        if !valid {
-            break;
-        }
-        valid = cursor.next(&txn)?;
-    }
-    Ok(())
 }
 
 /// The value that `percent` of a sorted list are not above.
@@ -409,9 +285,11 @@ fn allocated(dir: &Path) -> Disk {
 fn heading(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<()> {
     writeln!(
         out,
-        "iibench, embedded: {} rows, {} a transaction, cache {}, durability {}, seed {}\n",
+        "iibench, embedded: {} rows, {} a transaction, {} thread(s), cache {}, durability {}, \
+         seed {}\n",
         grouped(args.rows),
         args.batch,
+        args.threads,
         bytes(args.cache),
         args.durability,
         args.seed

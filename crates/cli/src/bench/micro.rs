@@ -1,4 +1,5 @@
-//! The benchmarks of single parts, which live with the parts: run codec, extent allocator, write buffer.
+//! The benchmarks of single parts, which live with the parts: run codec, extent allocator, write
+//! buffer.
 
 use std::io::Write;
 

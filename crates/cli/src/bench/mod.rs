@@ -3,6 +3,8 @@
 //! Absolute figures depend on the machine; what they are good for is in docs/benchmarks.md.
 
 pub mod iibench;
+mod inserters;
 pub mod micro;
 mod process;
 pub mod purchases;
+mod queries;

@@ -3,7 +3,8 @@
 use frond_vfs::{MemVfs, Vfs};
 use serde::Serialize;
 
-/// Ticks per second of the times in /proc/self/stat: USER_HZ, 100 on every Linux that Debian builds for.
+/// Ticks per second of the times in /proc/self/stat: USER_HZ, 100 on every Linux that Debian builds
+/// for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Totals since the process started; zeros where the kernel does not tell.
@@ -11,7 +12,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct Usage {
     /// User and system time of all threads.
     pub cpu_seconds: f64,
-    /// Bytes handed to the storage layer: direct writes, and pages of the system's cache when dirtied.
+    /// Bytes handed to the storage layer: direct writes, and pages of the system's cache when
+    /// dirtied.
     pub write_bytes: u64,
     pub read_bytes: u64,
     pub rss_bytes: u64,
@@ -32,8 +34,8 @@ impl Usage {
     }
 }
 
-/// utime + stime, the 14th and 15th fields. The 2nd is the command in parentheses, which may itself hold
-/// spaces and parentheses: counting starts behind the last closing one.
+/// utime + stime, the 14th and 15th fields. The 2nd is the command in parentheses, which may itself
+/// hold spaces and parentheses: counting starts behind the last closing one.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);

@@ -1,8 +1,8 @@
-//! The table and the rows of the insert benchmark: the same as those that `bench/iibench` sends to a
-//! server as SQL, so that figures of the two can be compared.
+//! The table and the rows of the insert benchmark: the same as those that `bench/iibench` sends to
+//! a server as SQL, so that figures of the two can be compared.
 //!
-//! - B1. Rows depend on seed, number and shape only. The generator is the one of bench/iibench/rows.c:
-//!   splitmix64, two draws for the numbers of a row, then its text.
+//! - B1. Rows depend on seed, number and shape only. The generator is the one of
+//!   bench/iibench/rows.c: splitmix64, two draws for the numbers of a row, then its text.
 
 use frond_base::Result;
 use frond_engine::{IndexDef, TableSpec};
@@ -27,9 +27,9 @@ const DATA: usize = 6;
 /// Characters that `data` may hold.
 const DATA_MAX: u32 = 4000;
 
-/// transactionid BIGINT AUTO_INCREMENT PRIMARY KEY, dateandtime DATETIME, cashregisterid INT NOT NULL,
-/// customerid INT NOT NULL, productid INT NOT NULL, price FLOAT NOT NULL, data VARCHAR(4000), and the
-/// keys marketsegment, registersegment and pdc.
+/// transactionid BIGINT AUTO_INCREMENT PRIMARY KEY, dateandtime DATETIME, cashregisterid INT NOT
+/// NULL, customerid INT NOT NULL, productid INT NOT NULL, price FLOAT NOT NULL, data VARCHAR(4000),
+/// and the keys marketsegment, registersegment and pdc.
 pub fn schema() -> Schema {
     let int = ColumnType::Int { unsigned: false };
     let mut columns = vec![

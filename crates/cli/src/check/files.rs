@@ -1,4 +1,5 @@
-//! The parts of a check that need no open database: identity, log, headers and images, strange files.
+//! The parts of a check that need no open database: identity, log, headers and images, strange
+//! files.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ pub fn strangers(names: &[String], tables: Option<&[Arc<TableDef>]>, report: &mu
         if let Some(id) = table_of(name) {
             if defined.as_ref().is_some_and(|ids| !ids.contains(&id)) {
                 report.warning(format!(
-                    "{name}: belongs to no table (it was dropped before a crash); the next start of \
+                    "{name}: belongs to no table (dropped just before a crash); the next start of \
                      the server removes it"
                 ));
             }

@@ -1,13 +1,15 @@
 //! `frond check`: everything stored, verified offline.
 //!
-//! In order: identity; every log segment; every table file's headers and image; then the database is
-//! opened (recovered in memory) and every run, page and count is read; then rows are compared with
-//! indexes. Where the database does not open, pages are read as of each table's newest checkpoint.
+//! In order: identity; every log segment; every table file's headers and image; then the database
+//! is opened (recovered in memory) and every run, page and count is read; then rows are compared
+//! with indexes. Where the database does not open, pages are read as of each table's newest
+//! checkpoint.
 //!
 //! Invariants:
 //!
-//! - K1. Nothing is written (T1); the directory's lock is held throughout.
-//! - K2. Damage is a finding and never ends the check; only what makes checking impossible is an error.
+//! - K1. Nothing is written (T1); the directory's lock is held while anything is read.
+//! - K2. Damage is a finding and never ends the check; only what makes checking impossible is an
+//!   error.
 //! - K3. Findings are bounded, and so is the time: each byte is read a fixed number of times.
 
 mod files;
@@ -48,8 +50,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
 /// Checks the database in the directory of `vfs`.
 ///
-/// Fails only when there is nothing to check: another process has it, the directory cannot be read, a
-/// newer release wrote it, the table asked for does not exist.
+/// Fails only when there is nothing to check: another process has it, the directory cannot be read,
+/// a newer release wrote it, the table asked for does not exist.
 pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outcome<Report> {
     let start = vfs.now();
     let mut report = Report::default();
@@ -96,6 +98,7 @@ pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outc
         }
         None => {
             progress("pages, as of each table's checkpoint");
+            let _lock = vfs.lock_dir().ok();
             if let Some(database) = database {
                 guarded(&mut report, "reading pages", |r| {
                     files::tables(&*vfs, database, &names, r, &mut |file, checkpoint, r| {
@@ -160,7 +163,8 @@ pub fn no_such_table(engine: &Engine, name: &str) -> Failure {
     Failure::Request(format!("there is no table '{name}'; {hint}"))
 }
 
-/// Runs a part of the check; a panic in it is an error of ours, reported as such, and the rest goes on.
+/// Runs a part of the check; a panic in it is an error of ours, reported as such, and the rest goes
+/// on.
 fn guarded(report: &mut Report, doing: &str, part: impl FnOnce(&mut Report)) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| part(report))) {
         let text = panic

@@ -64,8 +64,8 @@ impl Report {
         self.add(Severity::Warning, what.into());
     }
 
-    /// The same damage is often met twice (a header by itself, then by the table that needs it); it is
-    /// listed once, by the first who met it.
+    /// The same damage is often met twice (a header by itself, then by the table that needs it); it
+    /// is listed once, by the first who met it.
     fn add(&mut self, severity: Severity, what: String) {
         let what = what.replace(ENGINE_HINT, "");
         let known = |f: &Finding| f.what.contains(&what) || what.contains(&f.what);
@@ -129,8 +129,8 @@ impl Report {
         if self.indexes_counted_only > 0 {
             writeln!(
                 out,
-                "        {} indexes on collated text were counted and followed to their rows, but not \
-                 derived: CHECK TABLE in a server does that",
+                "        {} indexes on collated text were counted and followed to their rows, but \
+                 not derived: that needs a server's collations",
                 self.indexes_counted_only
             )?;
         }

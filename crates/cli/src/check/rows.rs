@@ -1,12 +1,12 @@
 //! Rows against indexes: every index holds exactly the entries that the rows ask for.
 //!
-//! One pass over the primary index derives the entries of all others and adds up their hashes; one pass
-//! over each index adds up what is there. Equal sums and counts mean equal sets (but for a chance of
-//! 2^-64), without sorting or looking anything up. Only where they differ a second, slow walk names
-//! entries. Rejected: a lookup per entry, which on a cold cache costs a page read each.
+//! One pass over the primary index derives the entries of all others and adds up their hashes; one
+//! pass over each index adds up what is there. Equal sums and counts mean equal sets (but for a
+//! chance of 2^-64), without sorting or looking anything up. Only where they differ a second, slow
+//! walk names entries. Rejected: a lookup per entry, which on a cold cache costs a page read each.
 //!
-//! Indexes on collated text cannot be derived without the server's collations: their entries are counted,
-//! and the primary keys in them are compared with those of the rows.
+//! Indexes on collated text cannot be derived without the server's collations: their entries are
+//! counted, and the primary keys in them are compared with those of the rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -150,7 +150,8 @@ impl Subject<'_> {
         self.derivable >> index & 1 == 1
     }
 
-    /// Decodes every row. Returns the set of primary keys, and per index the entries that there must be.
+    /// Decodes every row. Returns the set of primary keys, and per index the entries that there
+    /// must be.
     fn primary(&self, report: &mut Report, progress: Progress<'_>) -> Result<(Sum, Vec<Sum>)> {
         let mut wanted = vec![Sum::default(); self.schema.indexes.len()];
         let mut keys = Sum::default();
@@ -381,8 +382,8 @@ fn can_derive(schema: &Schema, index: usize) -> bool {
         let c = &schema.columns[usize::from(part.column)];
         let ordered = !(c.is_text() && matches!(c.sort, Sort::Weights(_)))
             && !matches!(c.ty, ColumnType::Opaque { .. });
-        // A prefix is so many characters: their lengths are known for fixed widths and for UTF-8, whose
-        // longest character has 3 or 4 bytes.
+        // A prefix is so many characters: their lengths are known for fixed widths and for UTF-8,
+        // whose longest character has 3 or 4 bytes.
         let (min, max) = (c.min_char_bytes, c.max_char_bytes);
         ordered && c.stored && (part.prefix.is_none() || min == max || max >= 3)
     })

@@ -1,9 +1,10 @@
 //! Pages of a database that does not open: each table by itself, as of its newest checkpoint.
 //!
-//! A damaged log keeps the whole database from opening. What an operator then needs to know is which
-//! tables are sound up to their last checkpoint; for that neither log nor catalog is needed.
+//! A damaged log keeps the whole database from opening. What an operator then needs to know is
+//! which tables are sound up to their last checkpoint; for that neither log nor catalog is needed.
 //!
-//! Does not compare rows with indexes: the definitions are in the catalog, which may be what is damaged.
+//! Does not compare rows with indexes: the definitions are in the catalog, which may be what is
+//! damaged.
 
 use std::sync::Arc;
 

@@ -65,7 +65,7 @@ fn wrong_directories_get_status_2_and_a_way_out() {
     refuse(dir.path(), "holds no Frond database");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made in it");
     let file = dir.path().join("file");
-    std::fs::copy("/dev/null", &file).unwrap();
+    std::fs::write(&file, b"text").unwrap();
     refuse(&file, "is a file");
     let inner = dir.path().join("#frond");
     std::fs::create_dir(&inner).unwrap();
@@ -92,7 +92,8 @@ fn rows_are_dumped_as_tabs_and_as_json() {
     let o = frond(&["dump", path(&dir), "shop/customers", "--limit", "3"]);
     assert_eq!(
         out(&o),
-        "mail\tnick\n\\N\t\\N\n000001\u{e9}\u{e9}@example.org\tNick1 \n000002\u{e9}\u{e9}@example.org\tNick2 \n",
+        "mail\tnick\n\\N\t\\N\n000001\u{e9}\u{e9}@example.org\tNick1 \n\
+         000002\u{e9}\u{e9}@example.org\tNick2 \n",
         "{}",
         err(&o)
     );

@@ -43,7 +43,8 @@ pub fn options() -> Options {
     }
 }
 
-/// No primary key; text that may be NULL; a unique index on a descending prefix; one on collated text.
+/// No primary key; text that may be NULL; a unique index on a descending prefix; one on collated
+/// text.
 pub fn customers() -> Schema {
     let text = |name: &str, id: u32| {
         let mut c = Column::new(name, ColumnType::VarChar { length_bytes: 1 }, 41);

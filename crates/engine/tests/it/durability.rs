@@ -111,3 +111,26 @@ fn option_values_out_of_range_are_named() {
         assert!(e.to_string().contains(word), "{e}");
     }
 }
+
+#[test]
+fn log_that_lost_its_oldest_segment_is_refused() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        for n in 0..1_500 {
+            // Values that do not pack: several segments, none of them trimmed.
+            let mut rng = Rng(n);
+            let value: Vec<u8> = (0..100).map(|_| rng.next() as u8).collect();
+            put(&engine, &t, &key(n), &value);
+        }
+    }
+    let mut segments: Vec<_> =
+        vfs.list().unwrap().into_iter().filter(|n| n.starts_with("log.")).collect();
+    segments.sort();
+    assert!(segments.len() > 2, "{segments:?}");
+    vfs.remove(&segments[0]).unwrap();
+    let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    assert!(e.to_string().contains("missing"), "{e}");
+}
