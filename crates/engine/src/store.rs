@@ -46,7 +46,9 @@ pub struct TableStore {
     id: TableId,
     name: String,
     file: OnceLock<TableFile>,
-    creating: Mutex<()>,
+    /// Held while the file is created. The latest failure: whoever got a block id that cannot be used
+    /// is told it.
+    creating: Mutex<Option<Error>>,
     edits: Mutex<()>,
     dirty_from: AtomicU64,
     readahead: Readahead,
@@ -61,7 +63,7 @@ impl TableStore {
             id,
             name: file_name(id),
             file: OnceLock::new(),
-            creating: Mutex::new(()),
+            creating: Mutex::new(None),
             edits: Mutex::new(()),
             dirty_from: AtomicU64::new(CLEAN),
             readahead: Readahead::default(),
@@ -87,13 +89,20 @@ impl TableStore {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let _one = self.creating.lock();
+        let mut failure = self.creating.lock();
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
         let s = &self.shared;
-        let file = TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), s.wal.durable())?;
-        Ok(self.file.get_or_init(|| file))
+        // Durable, not the end: a crash must not leave a file that is ahead of the log.
+        let lsn = s.wal.durable();
+        match TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), lsn) {
+            Ok(file) => Ok(self.file.get_or_init(|| file)),
+            Err(e) => {
+                *failure = Some(e.duplicate());
+                Err(e)
+            }
+        }
     }
 
     /// Held while an edit is logged and published, and while an image is taken (ST1).
@@ -177,12 +186,17 @@ impl RunStore for TableStore {
     fn next_block(&self) -> BlockId {
         match self.file() {
             Ok(file) => file.next_block(),
-            // The write that follows reports why the file cannot be created.
+            // The write that follows reports why the file could not be created.
             Err(_) => BlockId::MAX,
         }
     }
 
     fn write_run(&self, run: &BuiltRun) -> Result<Extent> {
+        if run.meta.block() == BlockId::MAX {
+            if let Some(e) = &*self.creating.lock() {
+                return Err(e.duplicate());
+            }
+        }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
         Ok(Extent { offset: extent.offset, len: extent.len })
     }

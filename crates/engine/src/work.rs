@@ -486,7 +486,7 @@ impl Core {
             Ok(()) if self.work.is_full.load(Ordering::Relaxed) => {
                 // Let the next job find out whether there is room again.
                 self.work.failures.lock().clear();
-                if self.work.dirty.lock().is_empty() {
+                if self.most_urgent().is_none() {
                     self.work.set_full(None);
                 }
                 self.work.wake();

@@ -23,8 +23,14 @@
 //! 56   8  image length in bytes (the extent is that, rounded up to units)
 //! 64   8  image checksum, seeded with database, table and sequence
 //! 72      zeros
-//! 4088 8  checksum of the 4088 bytes before, seeded with the slot
+//! 504  8  checksum of the 504 bytes before, seeded with the slot
+//! 512     unused: zeros when written, not looked at
 //! ```
+//!
+//! Everything that counts lies in the slot's first sector, which a crash leaves old or new (V5 of the
+//! vfs), never torn. So a header that does not verify is damage. Rejected: a checksum over the whole unit.
+//! A torn header then looks like a damaged one, and when the log is already trimmed beyond the other
+//! header's LSN (nothing had touched the table in between) opening has to refuse what is only a crash.
 //!
 //! Magic, version and the place of the checksum are the same in every version of this format, so that
 //! a file of a newer release is told from a damaged one.
@@ -71,7 +77,9 @@ const MAGIC: &[u8; 8] = b"FrondTbl";
 const IMAGE_MAGIC: &[u8; 8] = b"FrondImg";
 const VERSION: u32 = 1;
 const KNOWN_FEATURES: u32 = 0;
-const CHECKSUM_AT: usize = HEADER_BYTES - 8;
+/// A sector, so that a header is never torn.
+const HEADER_SECTOR: usize = 512;
+const CHECKSUM_AT: usize = HEADER_SECTOR - 8;
 
 /// Which file of which database this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,6 +148,7 @@ pub fn encode_header(header: &Header, id: Identity) -> Vec<u8> {
     out.resize(CHECKSUM_AT, 0);
     let sum = header_checksum(&out, slot_of(header.seq));
     out.extend_from_slice(&sum.to_le_bytes());
+    out.resize(HEADER_BYTES, 0);
     out
 }
 
@@ -410,10 +419,10 @@ mod tests {
     }
 
     #[test]
-    fn any_damaged_byte_of_a_header_invalidates_it() {
+    fn any_damaged_byte_of_a_headers_sector_invalidates_it() {
         let image = Some(ImageRef { offset: 81920, len: 5000, checksum: 99 });
         let good = encode_header(&Header { seq: 5, lsn: 77, image }, ID);
-        for i in 0..HEADER_BYTES {
+        for i in 0..HEADER_SECTOR {
             let mut bytes = good.clone();
             bytes[i] ^= 0x10;
             assert!(matches!(decode_header(&bytes, 1, ID, "f"), Ok(Slot::Invalid(_))), "byte {i}");

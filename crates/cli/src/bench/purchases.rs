@@ -158,7 +158,7 @@ impl Purchases {
 fn packed_time(seconds: u64) -> [u8; 5] {
     let (day, second) = (1 + (seconds / 86_400).min(30), seconds % 86_400);
     let date = (2026 * 13 + 1) << 5 | day;
-    let time = (second / 3600) << 12 | (second / 60 % 60) << 6 | second % 60;
+    let time = (second / 3600) << 12 | (second / 60 % 60) << 6 | (second % 60);
     let packed = (date << 17 | time) + 0x80_0000_0000;
     let b = packed.to_be_bytes();
     [b[3], b[4], b[5], b[6], b[7]]

@@ -80,7 +80,7 @@ fn plain(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>)
 }
 
 fn said(progress: Progress<'_>, what: &str, n: u64) {
-    if n % PROGRESS_EVERY == 0 {
+    if n.is_multiple_of(PROGRESS_EVERY) {
         progress(&format!("rows of {what}: {}", grouped(n)));
     }
 }
@@ -380,8 +380,8 @@ fn parts_of(schema: &Schema, index: usize) -> impl Iterator<Item = &Part> {
 fn can_derive(schema: &Schema, index: usize) -> bool {
     parts_of(schema, index).all(|part| {
         let c = &schema.columns[usize::from(part.column)];
-        let ordered = !(c.is_text() && matches!(c.sort, Sort::Weights(_)))
-            && !matches!(c.ty, ColumnType::Opaque { .. });
+        let weighted = c.is_text() && matches!(c.sort, Sort::Weights(_));
+        let ordered = !weighted && !matches!(c.ty, ColumnType::Opaque { .. });
         // A prefix is so many characters: their lengths are known for fixed widths and for UTF-8,
         // whose longest character has 3 or 4 bytes.
         let (min, max) = (c.min_char_bytes, c.max_char_bytes);

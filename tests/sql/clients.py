@@ -1,0 +1,307 @@
+"""The clients of the crash tests: each knows what was acknowledged to it, and verifies it.
+
+A statement's answer can be lost with the server. What was sent and not answered is in doubt, and may
+be there in whole or not at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+
+import pymysql
+
+from anomalies import Transaction
+from server import Server, engine, rows, run
+
+LOST = (0, 2006, 2013, 2055, 1053, 2003, 2002)
+# Record changed, deadlock, lock wait: the transaction is given up.
+RETRIED = (1020, 1213, 1205)
+
+ACCOUNTS = 60
+START_BALANCE = 1000
+LISTS = 12
+_numbers = itertools.count(1)
+
+
+class Problem(Exception):
+    """What the engine promised does not hold."""
+
+
+class Client:
+    """One connection in one thread, between a start and a kill of the server."""
+
+    # Errors that are an answer like any other, for example a full disk.
+    tolerated: tuple[int, ...] = ()
+
+    def __init__(self, server: Server, seed: str, number: int):
+        self.server, self.number = server, number
+        self.r = random.Random(f"{seed}:{type(self).__name__}:{number}")
+        self.acknowledged = 0
+        self.refused = 0
+        self.problem: BaseException | None = None
+
+    def prepare(self, admin: pymysql.Connection) -> None:
+        raise NotImplementedError
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def verify(self, admin: pymysql.Connection) -> None:
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        self.stopping = False
+        self.thread = threading.Thread(target=self._loop, name=type(self).__name__)
+        self.thread.start()
+
+    def end(self) -> None:
+        """After the kill (or to stop): waits for the thread; says what it could not understand."""
+        self.stopping = True
+        self.thread.join(100)
+        if self.thread.is_alive():
+            raise Problem(f"client {self.number} hangs")
+        if self.problem:
+            raise Problem(f"client {self.number}, {type(self).__name__}: {self.problem}")
+
+    def summary(self) -> str:
+        refused = f" ({self.refused} refused)" if self.refused else ""
+        return f"{type(self).__name__.lower()} {self.acknowledged}{refused}"
+
+    def _loop(self) -> None:
+        try:
+            self.connection = self.server.connect("kill9", autocommit=False)
+            while not self.stopping:
+                try:
+                    self.step()
+                except pymysql.err.Error as error:
+                    if error.args[0] in LOST:
+                        return
+                    if error.args[0] not in RETRIED + self.tolerated:
+                        raise
+                    self.refused += error.args[0] in self.tolerated
+                    run(self.connection, "ROLLBACK")
+            self.connection.close()
+        except pymysql.err.Error as error:
+            if error.args[0] not in LOST:
+                self.problem = error
+        except OSError:
+            pass
+        except BaseException as error:  # pylint: disable=broad-except
+            self.problem = error
+
+
+class Bank(Client):
+    """Moves money. No transfer is remembered: the sum says enough, and the index has to agree."""
+
+    def prepare(self, admin: pymysql.Connection) -> None:
+        run(admin, "CREATE TABLE kill9.accounts (id INT PRIMARY KEY, owner INT NOT NULL, balance BIGINT "
+                   "NOT NULL, moves INT NOT NULL DEFAULT 0, note VARCHAR(300) NOT NULL DEFAULT '', "
+                   f"KEY by_owner (owner, balance)) ENGINE={engine()}")
+        run(admin, "INSERT INTO kill9.accounts (id, owner, balance) SELECT seq, seq MOD 7, "
+                   f"{START_BALANCE} FROM seq_1_to_{ACCOUNTS}")
+
+    def step(self) -> None:
+        source, target = self.r.sample(range(1, ACCOUNTS + 1), 2)
+        amount = self.r.randint(1, 50)
+        note = "n" * self.r.randint(0, 300)
+        for account, change in ((source, -amount), (target, amount)):
+            run(self.connection, f"UPDATE accounts SET balance = balance + ({change}), "
+                                 f"moves = moves + 1, note = '{note}' WHERE id = {account}")
+        run(self.connection, "COMMIT")
+        self.acknowledged += 1
+
+    def verify(self, admin: pymysql.Connection) -> None:
+        by_row = rows(admin, "SELECT id, owner, balance FROM accounts FORCE INDEX (PRIMARY)")
+        by_index = rows(admin, "SELECT id, owner, balance FROM accounts FORCE INDEX (by_owner) "
+                               "WHERE owner >= 0")
+        if sorted(by_row) != sorted(by_index):
+            raise Problem(f"by_owner and the rows differ: {set(by_row) ^ set(by_index)}")
+        total = sum(int(row[2]) for row in by_row)
+        if len(by_row) != ACCOUNTS or total != ACCOUNTS * START_BALANCE:
+            raise Problem(f"{len(by_row)} accounts with {total} in sum")
+        moves = int(rows(admin, "SELECT SUM(moves) FROM accounts")[0][0])
+        if moves % 2:
+            raise Problem(f"{moves} moves: half a transfer is there")
+
+
+class Lists(Client):
+    """Appends numbers to lists, a few in one transaction."""
+
+    def __init__(self, server: Server, seed: str, number: int):
+        super().__init__(server, seed, number)
+        self.transactions: list[Transaction] = []
+
+    def prepare(self, admin: pymysql.Connection) -> None:
+        run(admin, f"CREATE TABLE kill9.lists (id INT PRIMARY KEY, v LONGTEXT NOT NULL) ENGINE={engine()}")
+        run(admin, f"INSERT INTO kill9.lists SELECT seq, '' FROM seq_1_to_{LISTS}")
+
+    def step(self) -> None:
+        t = Transaction(next(_numbers), self.number, time.monotonic(), 0, "aborted")
+        self.transactions.append(t)
+        try:
+            for _ in range(self.r.randint(1, 3)):
+                key, number = self.r.randint(1, LISTS), next(_numbers)
+                t.operations.append(["append", key, number])
+                run(self.connection, f"UPDATE lists SET v = CONCAT(v, ',{number}') WHERE id = {key}")
+            t.status = "unknown"
+            run(self.connection, "COMMIT")
+            t.status = "ok"
+            self.acknowledged += 1
+        except pymysql.err.Error as error:
+            # A COMMIT that was refused is undone; one that was not answered is in doubt.
+            if error.args[0] in RETRIED + self.tolerated:
+                t.status = "aborted"
+            raise
+        finally:
+            t.end = time.monotonic()
+
+    def verify(self, admin: pymysql.Connection) -> None:
+        """What is there of transactions in doubt is settled now; the driver checks all lists."""
+        text = b",".join(v for _, v in rows(admin, "SELECT id, v FROM lists"))
+        there = {int(n) for n in text.split(b",") if n}
+        for t in self.transactions:
+            if t.status == "unknown":
+                numbers = {o[2] for o in t.operations}
+                if numbers <= there:
+                    t.status = "ok"
+                elif not numbers & there:
+                    t.status = "aborted"
+                else:
+                    raise Problem(f"a part of a transaction: {numbers & there} of {numbers}")
+
+
+class Ledger(Client):
+    """Appends rows and deletes old ones; every acknowledged row is there until it is deleted."""
+
+    def __init__(self, server: Server, seed: str, number: int):
+        super().__init__(server, seed, number)
+        self.present: dict[int, int] = {}
+        self.doubt: tuple[set[int], set[int]] = (set(), set())
+        self.largest = 0
+
+    def prepare(self, admin: pymysql.Connection) -> None:
+        run(admin, "CREATE TABLE kill9.ledger (id BIGINT AUTO_INCREMENT PRIMARY KEY, mark BIGINT NOT NULL, "
+                   "body TEXT NOT NULL, UNIQUE KEY by_mark (mark), KEY by_body (body(20)), KEY pair "
+                   f"(mark, id)) ENGINE={engine()}")
+
+    def step(self) -> None:
+        made = {next(_numbers) for _ in range(self.r.choice([1, 1, 5, 50]))}
+        gone = {m for m in sorted(self.present)[:3] if len(self.present) > 2000 or self.r.random() < 0.1}
+        values = ", ".join(f"({m}, REPEAT('{m} ', {self.r.randint(0, 80)}))" for m in sorted(made))
+        self.doubt = (set(), set())
+        run(self.connection, f"INSERT INTO ledger (mark, body) VALUES {values}")
+        if gone:
+            run(self.connection, f"DELETE FROM ledger WHERE mark IN ({', '.join(map(str, gone))})")
+        self.doubt = (made, gone)
+        run(self.connection, "COMMIT")
+        self._settle(True)
+        self.acknowledged += 1
+
+    def _settle(self, happened: bool) -> None:
+        made, gone = self.doubt
+        if happened:
+            self.present.update(dict.fromkeys(made, 0))
+            for mark in gone:
+                del self.present[mark]
+        self.doubt = (set(), set())
+
+    def verify(self, admin: pymysql.Connection) -> None:
+        there = {int(row[0]) for row in rows(admin, "SELECT mark FROM ledger FORCE INDEX (PRIMARY)")}
+        by_index = {int(row[0]) for row in rows(admin, "SELECT mark FROM ledger FORCE INDEX (by_mark) "
+                                                       "WHERE mark > 0")}
+        if there != by_index:
+            raise Problem(f"by_mark and the rows differ: {sorted(there ^ by_index)[:9]}")
+        made, _ = self.doubt
+        if made:
+            self._settle(bool(made & there))
+        if there != set(self.present):
+            lost, extra = set(self.present) - there, there - set(self.present)
+            raise Problem(f"ledger: lost {sorted(lost)[:9]}, too many {sorted(extra)[:9]}")
+        largest = int(rows(admin, "SELECT COALESCE(MAX(id), 0) FROM ledger")[0][0])
+        if largest < self.largest and not self.present:
+            self.largest = largest
+        run(admin, "INSERT INTO ledger (mark, body) VALUES (0, '')")
+        fresh = int(rows(admin, "SELECT id FROM ledger WHERE mark = 0")[0][0])
+        run(admin, "DELETE FROM ledger WHERE mark = 0")
+        if fresh <= largest:
+            raise Problem(f"AUTO_INCREMENT gave {fresh} after {largest}")
+        self.largest = fresh
+
+
+class Define(Client):
+    """Defines tables. After a kill, a table is as before or as after the statement in doubt."""
+
+    def __init__(self, server: Server, seed: str, number: int):
+        super().__init__(server, seed, number)
+        self.states: list[frozenset[tuple[str, int]]] = [frozenset()]
+        self.serial = 0
+
+    def prepare(self, admin: pymysql.Connection) -> None:
+        pass
+
+    def step(self) -> None:
+        now = dict(self.states[-1])
+        name = self.r.choice(sorted(now)) if now and self.r.random() < 0.7 else ""
+        if not name:
+            self.serial += 1
+            name = f"made{self.number}_{self.serial}"
+            self._run(f"CREATE TABLE {name} (a INT PRIMARY KEY, b INT, c VARCHAR(50), KEY (b)) "
+                      f"ENGINE={engine()}", now | {name: 0})
+            self._run(f"INSERT INTO {name} SELECT seq, seq MOD 10, 'text' FROM seq_1_to_500",
+                      now | {name: 500})
+            return
+        kind = self.r.choice(["alter", "alter", "truncate", "rename", "drop", "drop"])
+        rest = {k: v for k, v in now.items() if k != name}
+        if kind == "alter":
+            self.serial += 1
+            change = self.r.choice([f"ADD KEY k{self.serial} (c, b)", "ENGINE=" + engine(), "FORCE",
+                                    f"ADD COLUMN d{self.serial} INT NOT NULL DEFAULT 7 FIRST"])
+            self._run(f"ALTER TABLE {name} {change}", now)
+        elif kind == "truncate":
+            self._run(f"TRUNCATE TABLE {name}", rest | {name: 0})
+        elif kind == "rename":
+            self.serial += 1
+            other = f"made{self.number}_{self.serial}"
+            self._run(f"RENAME TABLE {name} TO {other}", rest | {other: now[name]})
+        else:
+            self._run(f"DROP TABLE {name}", rest)
+
+    def _run(self, sql: str, after: dict[str, int]) -> None:
+        self.states.append(frozenset(after.items()))
+        self.last = sql
+        try:
+            run(self.connection, sql)
+            run(self.connection, "COMMIT")
+        except pymysql.err.Error as error:
+            if error.args[0] in RETRIED + self.tolerated:
+                self.states.pop()
+            elif error.args[0] not in LOST:
+                raise Problem(f"{sql}: {error}") from error
+            raise
+        self.states = self.states[-1:]
+        self.acknowledged += 1
+
+    def verify(self, admin: pymysql.Connection) -> None:
+        names = sorted(row[0].decode() for row in rows(
+            admin, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'kill9' "
+                   f"AND table_name LIKE 'made{self.number}\\_%'"))
+        found = {}
+        for name in names:
+            try:
+                found[name] = int(rows(admin, f"SELECT COUNT(*) FROM {name}")[0][0])
+                by_index = int(rows(admin, f"SELECT COUNT(*) FROM {name} FORCE INDEX (b) "
+                                           "WHERE b >= 0")[0][0])
+                verdict = rows(admin, f"CHECK TABLE {name} EXTENDED")[-1][3]
+            except pymysql.err.Error as error:
+                raise Problem(f"table {name} after '{self.last}': {error}") from error
+            if by_index != found[name] or verdict != b"OK":
+                raise Problem(f"table {name} after '{self.last}': {found[name]} rows, {by_index} in an "
+                              f"index, CHECK TABLE {verdict!r}")
+        now = frozenset(found.items())
+        if now not in self.states[-2:]:
+            raise Problem(f"tables after '{self.last}': {sorted(now)}, expected one of "
+                          f"{[sorted(s) for s in self.states[-2:]]}")
+        self.states = [now]
