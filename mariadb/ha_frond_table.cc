@@ -117,6 +117,9 @@ int ha_frond::open(const char *name, int, uint) {
     }
     if (const int error = bind(name))
         return error;
+    // A full scan walks the primary key: an UPDATE that changes it must collect its rows first, or it
+    // would meet them again further on.
+    key_used_on_scan = table_share->primary_key;
     ref_length = static_cast<uint>(frond_rows_ref_bytes(rows_));
     fix_covering();
     return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);

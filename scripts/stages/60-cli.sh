@@ -16,7 +16,7 @@ check() { # check LABEL COMMAND...
     local label=$1
     shift
     say "$label"
-    if timeout 300 "$@"; then
+    if "$@"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -25,7 +25,9 @@ check() { # check LABEL COMMAND...
 }
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
-FROND=$CARGO_TARGET_DIR/release/frond
+
+# The tool, bounded in time.
+frond() { timeout 300 "$CARGO_TARGET_DIR/release/frond" "$@"; }
 
 status_is() { # status_is N COMMAND...
     local wanted=$1 got=0
@@ -43,30 +45,30 @@ lines_are() { # lines_are N COMMAND...
 
 # Whether the gate is reached on a busy machine is not this stage's business.
 codec_runs() {
-    "$FROND" bench codec --entries 100k --rows 2M --repeat 1 || [[ $? -eq 1 ]]
+    frond bench codec --entries 100k --rows 2M --repeat 1 || [[ $? -eq 1 ]]
 }
 
 check "build" cargo build --quiet --release -p frond-cli
 check "iibench, 300 000 rows in 16 MiB, verified" \
-    "$FROND" bench iibench --rows 300k --cache 16M --queries 20 --verify --keep --dir "$work"
+    frond bench iibench --rows 300k --cache 16M --queries 20 --verify --keep --dir "$work"
 db=$(find "$work" -maxdepth 1 -name 'frond-bench.*')
-check "check" status_is 0 "$FROND" check "$db"
-check "stat" "$FROND" stat "$db" bench/purchases_index
-check "log" "$FROND" log --summary "$db"
-check "dump by the primary key" lines_are 300001 "$FROND" dump "$db" bench/purchases_index
+check "check" status_is 0 frond check "$db"
+check "stat" frond stat "$db" bench/purchases_index
+check "log" frond log --summary "$db"
+check "dump by the primary key" lines_are 300001 frond dump "$db" bench/purchases_index
 check "dump by a secondary key" \
-    lines_are 300000 "$FROND" dump --no-header "$db" bench/purchases_index --index pdc
+    lines_are 300000 frond dump --no-header "$db" bench/purchases_index --index pdc
 # One unit in forty places of the table's file: some are holes, most are pages of runs.
 units=$(($(stat -c %s "$db/1.frd") / 4096))
 for ((i = 1; i <= 40; i++)); do
     dd if=/dev/urandom of="$db/1.frd" bs=4096 count=1 conv=notrunc status=none \
         seek=$((2 + (units - 3) * i / 40))
 done
-check "damage is found" status_is 1 "$FROND" check "$db"
-check "a wrong directory is refused" status_is 2 "$FROND" check "$work"
+check "damage is found" status_is 1 frond check "$db"
+check "a wrong directory is refused" status_is 2 frond check "$work"
 check "bench codec" codec_runs
-check "bench allocator" "$FROND" bench allocator --extents 1k,10k
-check "bench buffer" "$FROND" bench buffer --entries 200k
+check "bench allocator" frond bench allocator --extents 1k,10k
+check "bench buffer" frond bench buffer --entries 200k
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [[ $failed -eq 0 ]]

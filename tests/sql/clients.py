@@ -81,8 +81,10 @@ class Client:
                         return
                     if error.args[0] not in RETRIED + self.tolerated:
                         raise
-                    self.refused += error.args[0] in self.tolerated
                     run(self.connection, "ROLLBACK")
+                    if error.args[0] in self.tolerated:
+                        self.refused += 1
+                        time.sleep(0.02)
             self.connection.close()
         except pymysql.err.Error as error:
             if error.args[0] not in LOST:
@@ -223,7 +225,12 @@ class Ledger(Client):
         largest = int(rows(admin, "SELECT COALESCE(MAX(id), 0) FROM ledger")[0][0])
         if largest < self.largest and not self.present:
             self.largest = largest
-        run(admin, "INSERT INTO ledger (mark, body) VALUES (0, '')")
+        try:
+            run(admin, "INSERT INTO ledger (mark, body) VALUES (0, '')")
+        except pymysql.err.Error as error:
+            if error.args[0] in self.tolerated:
+                return
+            raise
         fresh = int(rows(admin, "SELECT id FROM ledger WHERE mark = 0")[0][0])
         run(admin, "DELETE FROM ledger WHERE mark = 0")
         if fresh <= largest:

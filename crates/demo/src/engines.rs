@@ -184,7 +184,7 @@ fn frond(cache: u64) -> Vec<String> {
     vec![
         format!("loose_frond_cache_size={cache}"),
         "loose_frond_flush_log_at_commit=2".into(),
-        "loose_frond_flush_method=direct".into(),
+        "loose_frond_direct_io=ON".into(),
     ]
 }
 

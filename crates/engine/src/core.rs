@@ -119,14 +119,19 @@ impl Core {
 
     /// Refuses new writes when the database is read-only, poisoned or out of disk space.
     pub(crate) fn may_write(&self) -> Result<()> {
+        self.may_free_space()?;
+        self.work.check_space()
+    }
+
+    /// As [`Core::may_write`] for what makes room on a full disk: DROP and TRUNCATE.
+    pub(crate) fn may_free_space(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 "the database was opened for reading only",
             ));
         }
-        self.shared.check_poison()?;
-        self.work.check_space()
+        self.shared.check_poison()
     }
 
     /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set.
@@ -143,6 +148,29 @@ impl Core {
         let bytes = payload.len() as u64;
         self.shared.wal.reserve(bytes).map_err(|e| self.work.no_space(e))?;
         self.work.pace(self, bytes)?;
+        self.commit_payload(payload, writes, tables)
+    }
+
+    /// As [`Core::commit`] for a few rows of the system table: not held back by memory or a full disk, as
+    /// long as the log has room.
+    pub(crate) fn commit_definition(
+        self: &Arc<Self>,
+        writes: &mut WriteSet,
+        tables: &[Arc<Table>],
+    ) -> Result<Option<Lsn>> {
+        self.may_free_space()?;
+        let payload = encode_entries(writes)?;
+        self.shared.wal.reserve(payload.len() as u64)?;
+        self.commit_payload(payload, writes, tables)
+    }
+
+    fn commit_payload(
+        self: &Arc<Self>,
+        payload: Vec<u8>,
+        writes: &WriteSet,
+        tables: &[Arc<Table>],
+    ) -> Result<Option<Lsn>> {
+        let bytes = payload.len() as u64;
         let end = self.append_and_apply(payload, writes, tables)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);

@@ -50,7 +50,7 @@ impl Core {
         for (key, value) in puts {
             writes.put(tree, key, value);
         }
-        if let Some(end) = self.commit(&mut writes, &[system])? {
+        if let Some(end) = self.commit_definition(&mut writes, &[system])? {
             self.shared.wal.sync_to(end).map_err(|e| self.shared.poison(e))?;
         }
         Ok(())

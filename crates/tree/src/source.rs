@@ -313,7 +313,8 @@ impl RunSource {
     /// How many entries of the page lie below the slice's upper bound.
     fn page_end(&self, slice: usize, index: &RunIndex, page: &Page, number: u32) -> usize {
         match &self.slices[slice].hi {
-            Some(hi) if number + 1 >= index.pages() || index.first_key(number + 1) > &**hi => {
+            // A key may span pages: when the next one starts with `hi`, this one may end with it.
+            Some(hi) if number + 1 >= index.pages() || index.first_key(number + 1) >= &**hi => {
                 page.lower_bound(hi)
             }
             _ => page.len(),

@@ -52,7 +52,8 @@ pub fn check(table: &Table, report: &mut Report, progress: Progress<'_>) {
         typed(table, &name, report, progress)
     };
     if let Err(e) = result {
-        report.problem(format!("table '{name}': {e}"));
+        // It names file or table itself; mostly the check of the pages has met it already.
+        report.problem(e.message());
     }
 }
 
@@ -131,7 +132,7 @@ fn typed(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>)
     let (rows, wanted) = subject.primary(report, progress)?;
     for index in 1..subject.schema.indexes.len() {
         if let Err(e) = subject.secondary(index, rows, &wanted, report, progress) {
-            report.problem(format!("table '{name}': {e}"));
+            report.problem(e.message());
         }
     }
     Ok(())

@@ -94,6 +94,8 @@ pub struct Scan {
     by_key: bool,
     /// The last positioning ran off the end.
     ended: bool,
+    /// An index entry led to a row that was gone or changed by the time it was locked.
+    stale: bool,
     polls: u32,
 }
 
@@ -143,6 +145,7 @@ impl Scan {
             locked: None,
             by_key: false,
             ended: true,
+            stale: false,
             polls: 0,
         })
     }
@@ -380,9 +383,13 @@ impl Scan {
             if self.polls.is_multiple_of(256) && hooks.killed() {
                 return Err(interrupted());
             }
-            valid = match way {
-                Way::Forward => self.cursor.next(txn)?,
-                Way::Backward => self.cursor.prev(txn)?,
+            valid = if std::mem::take(&mut self.stale) {
+                self.look_again(txn, way)?
+            } else {
+                match way {
+                    Way::Forward => self.cursor.next(txn)?,
+                    Way::Backward => self.cursor.prev(txn)?,
+                }
             };
         }
     }
@@ -409,6 +416,7 @@ impl Scan {
             }
             if !self.still_there(txn)? {
                 self.unlock(txn);
+                self.stale = true;
                 return Ok(Condition::Skip);
             }
             let blobs = hooks.blobs();
@@ -454,6 +462,14 @@ impl Scan {
         }
         txn.check_conflict(&self.table, 0, &self.row_key)?;
         Ok(true)
+    }
+
+    /// What the cursor read ahead is out of date: a row may have moved to a place further on, so read on
+    /// from the newest state.
+    fn look_again(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
+        let key = self.cursor.key().to_vec();
+        self.cursor.set_at(SEQ_MAX);
+        self.cursor.seek(txn, &key, if way == Way::Forward { Seek::Gt } else { Seek::Lt })
     }
 
     /// After the lock: the row at its newest is in `row_value`, unless it (or the index entry that led
