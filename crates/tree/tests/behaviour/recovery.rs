@@ -42,7 +42,8 @@ fn a_crash_within_a_freeze_replays_what_is_in_runs_already() {
     let upto = bench.tree.flushed_upto();
     for n in 0..40 {
         let keys = (0..100).map(|i| (i * 200 + n) % 20_000);
-        let batch = keys.map(|k: u64| (k.to_string().into_bytes(), (!k.is_multiple_of(3)).then(Vec::new)));
+        let batch =
+            keys.map(|k: u64| (k.to_string().into_bytes(), (!k.is_multiple_of(3)).then(Vec::new)));
         bench.write(batch.collect());
     }
     bench.freeze();
