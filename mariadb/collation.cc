@@ -54,7 +54,9 @@ bool frond_collation_describe(CHARSET_INFO *cs, frond_column_spec *column) {
             continue;
         const uint8_t n = column->level_count++;
         column->levels[n] = static_cast<uint8_t>(level);
-        if (cs->state & MY_CS_NOPAD)
+        // NO PAD is about the first level: the server pads the others even then (ctype-uca.inl), because
+        // an accent that does not count leaves a weight of its own on the level of case.
+        if ((cs->state & MY_CS_NOPAD) && level == 0)
             continue;
         uint8_t weight[64];
         const size_t len = weights_at(cs, level, space, space_bytes > 0 ? space_bytes : 0, weight,

@@ -150,7 +150,7 @@ private:
     void set_lock(THD *thd, int lock, int wait);
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
-    void note_explicit_auto_increment(ulonglong reserved);
+    void note_auto_increment();
 
     int begin_bulk();
     int end_bulk(bool keep);

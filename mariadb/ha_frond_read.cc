@@ -238,6 +238,12 @@ void ha_frond::unlock_row() {
 // ---------------------------------------------------------------- conditions and multi-range reads
 
 Item *ha_frond::idx_cond_push(uint index, Item *condition) {
+    // The check of a condition begins with the end of the range, for which a column of which the index has
+    // a prefix only would have to be in the record.
+    const KEY &key = table->key_info[index];
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+        if (key.key_part[part].key_part_flag & HA_PART_KEY_SEG)
+            return condition;
     pushed_idx_cond = condition;
     pushed_idx_cond_keyno = index;
     in_range_check_pushed_down = true;

@@ -5,7 +5,6 @@
 #include "ha_frond.h"
 
 #include "plugin.h"
-#include "sql_update.h"
 
 // A copy commits each time it has written this many rows: a transaction's changes are kept in memory.
 static constexpr ulonglong BULK_ROWS = 10000;
@@ -28,14 +27,29 @@ int ha_frond::write_row(const uchar *record) {
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     if (numbers)
-        note_explicit_auto_increment(insert_id_for_cur_row);
+        note_auto_increment();
     return bulk_ ? bulk_row_written() : 0;
 }
 
+// A row that stays as it is does not count as changed. The server looks itself only when it has read all the
+// columns that it sets, and takes what lies under two NULLs for a difference; here all columns are there.
+static bool row_stays_the_same(const TABLE *table) {
+    const my_ptrdiff_t to_old = table->record[1] - table->record[0];
+    for (Field **next = table->field; *next; next++) {
+        Field *field = *next;
+        if (!field->stored_in_db() || !bitmap_is_set(table->write_set, field->field_index))
+            continue;
+        const bool is_null = field->is_null();
+        if (is_null != field->is_null(to_old))
+            return false;
+        if (!is_null && field->cmp_binary_offset(static_cast<uint>(to_old)))
+            return false;
+    }
+    return true;
+}
+
 int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
-    // A row that stays as it is does not count as changed. The server looks only when it has read all the
-    // columns that it sets; here they are there.
-    if (old_record == table->record[1] && new_record == table->record[0] && !compare_record(table))
+    if (old_record == table->record[1] && new_record == table->record[0] && row_stays_the_same(table))
         return HA_ERR_RECORD_IS_THE_SAME;
     frond_txn *txn;
     if (const int error = transaction(&txn))
@@ -48,7 +62,7 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
     const Field *numbered = table->found_next_number_field;
     if (numbered && new_record == table->record[0] &&
         bitmap_is_set(table->write_set, numbered->field_index))
-        note_explicit_auto_increment(0);
+        note_auto_increment();
     return 0;
 }
 
@@ -61,14 +75,15 @@ int ha_frond::delete_row(const uchar *record) {
 
 // ---------------------------------------------------------------- AUTO_INCREMENT
 
-// record[0] was written with the value the user gave, or with `reserved` (0: none), which is past already.
-void ha_frond::note_explicit_auto_increment(ulonglong reserved) {
+// record[0] was written: later values must exceed the one in it.
+void ha_frond::note_auto_increment() {
     if (table->s->next_number_keypart != 0)
         return;
     const Field *field = table->found_next_number_field;
     const longlong value = table->found_next_number_field->val_int();
     const bool positive = value > 0 || (value < 0 && (field->flags & UNSIGNED_FLAG));
-    if (positive && static_cast<ulonglong>(value) != reserved)
+    // Also for generated values: SET INSERT_ID gives some that were not reserved here.
+    if (positive)
         frond_auto_increment_used(table_, static_cast<uint64_t>(value));
 }
 

@@ -31,6 +31,8 @@ SERVER_PACKAGES=(
 )
 # MyRocks and mariadb-backup have the server's version and come in the same transaction.
 BENCH_MARIADB_PACKAGES=(mariadb-plugin-rocksdb mariadb-backup)
+# The drivers in tests/sql.
+DRIVER_PACKAGES=(python3 python3-pymysql)
 BENCH_PACKAGES=(sysbench)
 LINT_PACKAGES=(shellcheck)
 
@@ -317,12 +319,13 @@ installed_siblings() {
 setup_server() {
     setup_base
     setup_mariadb "${SERVER_PACKAGES[@]}"
+    install_missing "${DRIVER_PACKAGES[@]}"
 }
 
 setup_bench() {
     setup_base
     setup_mariadb "${SERVER_PACKAGES[@]}" "${BENCH_MARIADB_PACKAGES[@]}"
-    install_missing "${BENCH_PACKAGES[@]}"
+    install_missing "${DRIVER_PACKAGES[@]}" "${BENCH_PACKAGES[@]}"
 }
 
 setup_all() {
@@ -334,7 +337,8 @@ check() {
     local missing
     check_cargo
     mapfile -t missing < <(missing_packages "${BASE_PACKAGES[@]}" "${SERVER_PACKAGES[@]}" \
-        "${BENCH_MARIADB_PACKAGES[@]}" "${BENCH_PACKAGES[@]}" "${LINT_PACKAGES[@]}")
+        "${DRIVER_PACKAGES[@]}" "${BENCH_MARIADB_PACKAGES[@]}" "${BENCH_PACKAGES[@]}" \
+        "${LINT_PACKAGES[@]}")
     if [[ ${#missing[@]} -gt 0 ]]; then
         die "not installed: ${missing[*]}" "run: scripts/setup.sh"
     fi

@@ -64,6 +64,13 @@ class Column:
     def is_long(self) -> bool:
         return self.kind in ("text", "blob")
 
+    def like_is_sound(self) -> bool:
+        """In PAD SPACE collations that compare bytes, the server's index range for LIKE 'a%' begins after
+        'a' and a tab, with every engine: what is found depends on the plan."""
+        if not self.is_text() or not self.collation:
+            return False
+        return not self.collation.endswith("_bin") or self.collation.endswith("nopad_bin")
+
     def ordered(self) -> str:
         """An expression that is equal for values that compare equal, in the column's order."""
         if self.kind in ("float", "double"):

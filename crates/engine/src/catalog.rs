@@ -21,8 +21,8 @@ pub const SYSTEM_TABLE: TableId = TableId(0);
 pub const FIRST_TABLE: u32 = 1;
 /// The longest table name, in bytes (MariaDB's path form of `database/table#P#partition`).
 pub const NAME_BYTES_MAX: usize = 1024;
-/// The most indexes of a table.
-pub const INDEXES_MAX: usize = 64;
+/// The most indexes of a table: 64 of its own (MariaDB's limit) and a hidden primary one.
+pub const INDEXES_MAX: usize = 65;
 
 const NEXT_KEY: &[u8] = b"N";
 const TABLE_PREFIX: u8 = b'T';

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use frond_base::{BlockId, Lsn, Result};
 use frond_tree::Tree;
 
+use crate::canary;
 use crate::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
@@ -30,7 +31,7 @@ impl Core {
         }
         let file = store.file()?;
         let pin = file.begin_checkpoint();
-        let (image, lsn, live) = {
+        let (image, lsn, live, dirty_from) = {
             let _edits = store.edits().lock();
             let _ordered = self.commit.lock();
             let lsn = self.shared.wal.end();
@@ -39,18 +40,20 @@ impl Core {
                 .iter()
                 .flat_map(|t| t.run_extents().into_iter().map(|(block, _)| block))
                 .collect();
-            store.imaged();
-            (table.image().encode(), lsn, live)
+            let dirty_from = store.imaged();
+            (table.image().encode(), lsn, live, dirty_from)
         };
+        let synced = if canary::active(canary::IMAGE_WITHOUT_LOG) { 0 } else { lsn };
         let written = self
             .shared
             .wal
-            .sync_to(lsn)
+            .sync_to(synced)
             .map_err(|e| self.shared.poison(e))
             .and_then(|()| pin.write(&image, lsn, &live));
         if written.is_err() {
-            // The old image stays the newest: the log is needed from there again.
-            store.touched(file.checkpoint_lsn());
+            // The log is needed from where it was. Not from the old image's LSN: before the first image
+            // that is the creation of the file, and the table's first records are older.
+            store.touched(dirty_from);
         }
         written?;
         self.counters.images.fetch_add(1, Ordering::Relaxed);
@@ -71,6 +74,7 @@ impl Core {
     pub(crate) fn trim_log(&self) -> Result<()> {
         let end = self.shared.wal.durable();
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
+        let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
         if !wal.can_trim(needed) {
             return Ok(());

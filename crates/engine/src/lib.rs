@@ -13,6 +13,10 @@
 //! [`VALUE_BYTES_MAX`] bytes.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "canary")]
+pub mod canary;
+#[cfg(not(feature = "canary"))]
+mod canary;
 mod catalog;
 mod check;
 mod checkpoint;

@@ -23,6 +23,7 @@ use frond_space::TableFile;
 use frond_tree::{Bounds, Tree, TreeLoader, TrunkEdit};
 use frond_wal::{Record, Recovered};
 
+use crate::canary;
 use crate::catalog::{self, TableDef, SYSTEM_TABLE};
 use crate::core::Core;
 use crate::image::TableImage;
@@ -299,6 +300,12 @@ impl Core {
                 entries.push(reader.entry()?);
             }
             check_sorted(&entries, record.lsn)?;
+            if canary::active(canary::DROP_TOMBSTONES) {
+                entries.retain(|(_, kind, _)| *kind == EntryKind::Put);
+            }
+            if canary::active(canary::LOSE_REPLAYED_ENTRY) && entries.len() > 8 {
+                entries.remove(8);
+            }
             let Some(table) = self.recovered_table(id.table, record, names, found, log_from)?
             else {
                 continue;

@@ -62,6 +62,10 @@ impl Shared {
             self.wal.poison(&failure);
             self.poisoned.store(true, Ordering::Release);
         }
+        if failure.kind() == ErrorKind::NoSpace {
+            // Kind NoSpace promises that nothing happened and that it may be tried again.
+            return Error::new(ErrorKind::Poisoned, format!("{failure}; restart to recover"));
+        }
         failure
     }
 

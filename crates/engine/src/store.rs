@@ -28,6 +28,7 @@ use frond_space::TableFile;
 use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
 use parking_lot::Mutex;
 
+use crate::canary;
 use crate::readahead::Readahead;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
@@ -120,14 +121,17 @@ impl TableStore {
     }
 
     /// An image holds everything so far; the caller holds both mutexes (ST3).
-    pub(crate) fn imaged(&self) {
-        self.dirty_from.store(CLEAN, Ordering::Release);
+    /// Returns what `dirty_from` was, for [`Self::touched`] when the image cannot be written.
+    pub(crate) fn imaged(&self) -> Lsn {
+        self.dirty_from.swap(CLEAN, Ordering::AcqRel)
     }
 
     /// Lets the allocator reuse what is durably free (ST2).
     pub(crate) fn reclaim(&self) {
         if let Some(file) = self.file.get() {
-            file.release(self.shared.wal.durable());
+            let durable = self.shared.wal.durable();
+            let reuse_at_once = canary::active(canary::REUSE_AT_ONCE);
+            file.release(if reuse_at_once { Lsn::MAX } else { durable });
         }
     }
 
@@ -202,6 +206,9 @@ impl RunStore for TableStore {
     }
 
     fn sync(&self) -> Result<()> {
+        if canary::active(canary::PUBLISH_BEFORE_SYNC) {
+            return Ok(());
+        }
         self.file()?.sync().map_err(|e| self.shared.poison(e))
     }
 
@@ -222,6 +229,9 @@ impl RunStore for TableStore {
 
 impl EditLog for TableStore {
     fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
+        // Also when the edit names no run (a buffer of nothing but deletions was flushed): recovery takes
+        // an edit without a file for one of a table that was dropped.
+        self.file()?;
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
         self.shared.wal.reserve(payload.len() as u64)?;

@@ -234,6 +234,9 @@ impl Table {
     /// A row was given the value `used` by its writer: later ones exceed it.
     pub fn auto_increment_used(&self, used: u64) {
         let next = used.saturating_add(1);
+        if self.counters.auto_increment.load(Ordering::Relaxed) >= next {
+            return;
+        }
         if self.counters.auto_increment.fetch_max(next, Ordering::Relaxed) < next {
             self.counters.unlogged.store(true, Ordering::Relaxed);
         }

@@ -13,6 +13,7 @@
 //! on one; `history` has a recorder with real ones), SQL, performance.
 #![forbid(unsafe_code)]
 
+pub mod history;
 pub mod machine;
 pub mod model;
 pub mod rng;

@@ -132,7 +132,8 @@ pub struct Model {
     states: VecDeque<State>,
     /// Number of the first state kept.
     first: u64,
-    last_write: HashMap<(TableNo, Key), u64>,
+    /// Commits that wrote a key, since the database was opened.
+    last_write: HashMap<(TableNo, Key), Vec<u64>>,
     next_table: TableNo,
 }
 
@@ -164,7 +165,7 @@ impl Model {
 
     /// The commit that last wrote `key`, since the database was opened.
     pub fn last_write(&self, table: TableNo, key: &[u8]) -> Option<u64> {
-        self.last_write.get(&(table, key.to_vec())).copied()
+        self.last_write.get(&(table, key.to_vec()))?.last().copied()
     }
 
     /// The next state is the latest changed by `writes`.
@@ -178,7 +179,7 @@ impl Model {
                 Some(value) => rows.put(key, value.clone()),
                 None => rows.delete(key),
             }
-            self.last_write.insert((*table, key.clone()), n);
+            self.last_write.entry((*table, key.clone())).or_default().push(n);
         }
         self.states.push_back(state);
     }
@@ -222,7 +223,7 @@ impl Model {
         assert!(self.states.len() > 1, "the state before it is kept");
         self.states.pop_back();
         let now = self.now();
-        self.last_write.retain(|_, n| *n <= now);
+        self.last_write.values_mut().for_each(|all| all.retain(|n| *n <= now));
     }
 
     /// The newest state from `lower` to `upper` with that fingerprint.

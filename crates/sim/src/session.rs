@@ -21,10 +21,23 @@ impl Failed {
     }
 }
 
+/// Activates the engine's own defect of `canary` on this thread, or none.
+fn activate(canary: Option<Canary>) {
+    #[cfg(feature = "canary")]
+    frond_engine::canary::activate(match canary {
+        Some(Canary::Engine(n)) => n,
+        _ => 0,
+    });
+    #[cfg(not(feature = "canary"))]
+    let _ = canary;
+}
+
 /// Runs one seed; a panic of the engine is a failure of the run.
 pub fn run_seed(seed: u64, profile: Profile, canary: Option<Canary>, trace: bool) -> Outcome {
     let world = World::draw(seed, profile);
+    activate(canary);
     let caught = std::panic::catch_unwind(|| run(world, canary, trace));
+    activate(None);
     caught.unwrap_or_else(|panic| {
         let why = panic
             .downcast_ref::<String>()
@@ -46,7 +59,7 @@ const TWICE: u64 = 40;
 /// Runs a seed as a session does.
 pub fn run_checked(seed: u64, profile: Profile) -> Outcome {
     let mut outcome = run_seed(seed, profile, None, false);
-    if seed % TWICE == 0 && outcome.failure.is_none() {
+    if seed.is_multiple_of(TWICE) && outcome.failure.is_none() {
         let again = run_seed(seed, profile, None, false);
         if again.trace_hash != outcome.trace_hash {
             let what = "O8: the same seed gave another sequence of calls";
@@ -64,4 +77,141 @@ pub fn seed_of(first: u64, n: u64) -> u64 {
     } else {
         mix(first, n) >> 16
     }
+}
+
+/// All canaries with a name each. Those inside the engine need the feature `canary`.
+pub fn canaries() -> Vec<(&'static str, Canary)> {
+    let mut all = vec![
+        ("log syncs do nothing", Canary::SkipLogSync),
+        ("table syncs do nothing", Canary::SkipTableSync),
+        ("directory syncs do nothing", Canary::SkipDirSync),
+        ("a header reaches the disk first", Canary::HeaderFirst),
+        ("a log write is lost", Canary::LoseLogWrite),
+        ("records of the log change places", Canary::SwapLogWrites),
+        ("one segment too many is trimmed", Canary::TrimTooFar),
+        ("the end of a run is lost", Canary::LoseRunTail),
+        ("a sync forgets the length", Canary::ForgetLength),
+    ];
+    if cfg!(feature = "canary") {
+        all.extend([
+            ("an image is ahead of the log", Canary::Engine(1)),
+            ("the log is trimmed to its end", Canary::Engine(2)),
+            ("freed blocks are reused at once", Canary::Engine(3)),
+            ("an edit is published before its runs are synced", Canary::Engine(4)),
+            ("merges forget snapshots", Canary::Engine(5)),
+            ("recovery drops tombstones", Canary::Engine(6)),
+            ("recovery loses an entry", Canary::Engine(7)),
+            ("conflicts are not looked for", Canary::Engine(8)),
+        ]);
+    }
+    all
+}
+
+/// Crash images within which a canary must be found.
+pub const CANARY_IMAGES: u64 = 20_000;
+
+/// What it took to find a canary.
+pub struct Found {
+    pub seed: u64,
+    pub images: u64,
+    pub failure: Failure,
+}
+
+/// Runs seeds until one fails; `None`: it was not found within [`CANARY_IMAGES`].
+pub fn hunt(canary: Canary) -> Option<Found> {
+    let mut images = 0;
+    for seed in 0.. {
+        let outcome = run_seed(seed, Profile::Torn, Some(canary), false);
+        images += outcome.stats.images;
+        if let Some(failure) = outcome.failure {
+            return Some(Found { seed, images, failure });
+        }
+        if images > CANARY_IMAGES {
+            break;
+        }
+    }
+    None
+}
+
+/// Events and crash points that a session of some size must have met: a generator that stopped making
+/// them would find nothing there. Returns those that it has not.
+pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
+    use crate::machine::points::{Action::*, FileClass::*, Phase, Point};
+    let mut out = Vec::new();
+    let mut events = vec![
+        "engine: freezes",
+        "engine: jobs",
+        "engine: images",
+        "job: Freeze",
+        "job: Flush",
+        "job: Merge",
+        "tree with several leaves",
+        "flush_all",
+        "recovered without the last commits",
+    ];
+    if profile == Profile::Swarm {
+        events.extend([
+            "restart after a failure",
+            "commit refused: disk full",
+            "writing went on after a full disk",
+            "disk full",
+        ]);
+    }
+    for event in events {
+        if !stats.events.contains_key(event) {
+            out.push(event.to_owned());
+        }
+    }
+    let points = [
+        (Phase::Create, &[(Create, Identity), (Rename, Identity), (Rename, Log)][..]),
+        (
+            Phase::Recover,
+            &[
+                (Write, Log),
+                (Sync, Log),
+                (SetLen, Log),
+                (Rename, Log),
+                (Remove, Log),
+                (Remove, Table),
+                (WriteHeader, Table),
+                (Sync, Table),
+                (SyncDir, Directory),
+            ],
+        ),
+        (Phase::Commit, &[(Write, Log), (Sync, Log), (Write, Spare), (Sync, Spare), (Rename, Log)]),
+        (Phase::Definition, &[(Write, Log), (Sync, Log)]),
+        (
+            Phase::Background,
+            &[
+                (Create, Spare),
+                (Create, NewTable),
+                (Sync, NewTable),
+                (Rename, Table),
+                (SyncDir, Directory),
+                (Write, Table),
+                (Sync, Table),
+                (WriteHeader, Table),
+                (Punch, Table),
+                (Write, Log),
+                (Sync, Log),
+                (Rename, Spare),
+                (Remove, Log),
+                (Remove, Table),
+            ],
+        ),
+        (
+            Phase::FlushAll,
+            &[(Write, Table), (Sync, Table), (WriteHeader, Table), (Write, Log), (Sync, Log)],
+        ),
+        (Phase::Close, &[(Write, Log), (Sync, Log)]),
+    ];
+    for (phase, list) in points {
+        for &(action, class) in list {
+            let point = Point { phase, action, class };
+            if stats.points.0.get(&point).is_none_or(|(_, crashed)| *crashed == 0) {
+                out.push(format!("no crash at {point}"));
+            }
+        }
+    }
+    out
 }

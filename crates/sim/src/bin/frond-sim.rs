@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use frond_sim::session::{run_checked, run_seed, Failed};
+use frond_sim::session::{canaries, hunt, missing, run_checked, run_seed, Failed, CANARY_IMAGES};
 use frond_sim::sim::Stats;
 use frond_sim::world::Profile;
 use frond_vfs::{MemVfs, Vfs};
@@ -35,6 +35,9 @@ struct Args {
     /// End after this many failures.
     #[arg(long, default_value_t = 10)]
     failures: usize,
+    /// Look for seeded defects: each must be found.
+    #[arg(long)]
+    canaries: bool,
     /// With --seed: print no trace.
     #[arg(long)]
     quiet: bool,
@@ -47,10 +50,32 @@ fn parse_profile(name: &str) -> Result<Profile, String> {
 fn main() {
     let args = Args::parse();
     let failed = match args.seed {
+        _ if args.canaries => hunt_all(),
         Some(seed) => one(&args, seed),
         None => many(&args),
     };
     std::process::exit(i32::from(failed));
+}
+
+/// True when a seeded defect was not found.
+fn hunt_all() -> bool {
+    std::panic::set_hook(Box::new(|_| ()));
+    let (mut found, mut missed) = (0, 0);
+    for (name, canary) in canaries() {
+        match hunt(canary) {
+            Some(f) => {
+                found += 1;
+                let words: String = f.failure.0.chars().take(100).collect();
+                println!("found    {name}: seed {}, {} images: {words}", f.seed, f.images);
+            }
+            None => {
+                missed += 1;
+                println!("FAILED   {name}: not found in {CANARY_IMAGES} images");
+            }
+        }
+    }
+    println!("{found} passed, {missed} failed");
+    missed > 0
 }
 
 fn one(args: &Args, seed: u64) -> bool {
@@ -198,6 +223,11 @@ fn report(session: &Session, args: &Args, took: Duration) -> bool {
     for f in failed.iter() {
         println!("FAILED seed {}: {}\n    {}", f.seed, f.failure.0, f.replay());
     }
-    println!("{} passed, {} failed", runs - failed.len() as u64, failed.len());
-    !failed.is_empty()
+    // What must have happened is asked of sessions large enough for it.
+    let absent = if stats.images >= 15_000 { missing(&stats, args.profile) } else { Vec::new() };
+    for what in &absent {
+        println!("FAILED never happened: {what}");
+    }
+    println!("{} passed, {} failed", runs - failed.len() as u64, failed.len() + absent.len());
+    !failed.is_empty() || !absent.is_empty()
 }

@@ -386,7 +386,7 @@ impl Sim {
     /// One transaction of many rows, neighbours or scattered.
     pub(super) fn bulk(&mut self) -> Check {
         let Some(table) = self.some_table() else { return Ok(()) };
-        if self.txns.len() >= self.world.transactions + 1 {
+        if self.txns.len() > self.world.transactions {
             return Ok(());
         }
         let before = self.txns.len();

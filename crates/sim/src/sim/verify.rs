@@ -46,6 +46,7 @@ impl Sim {
             capture.call,
             capture.point
         );
+        note!(self, "  power lost: {lost_power}, files: {:?}", disk.names());
         if self.rotten() {
             return self.rot_crash(&disk, wanted.upper, rng);
         }

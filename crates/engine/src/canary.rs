@@ -1,0 +1,44 @@
+//! Seeded defects for the simulator's own test: each is a broken invariant that it must find within a
+//! bounded number of crash images. Compiled in with feature `canary` only; otherwise [`active`] is a
+//! constant and the compiler removes the branches.
+
+/// Skip the log's sync before a checkpoint header (K1).
+pub const IMAGE_WITHOUT_LOG: u8 = 1;
+/// Trim the log to its end, whatever tables need (K2).
+pub const TRIM_TOO_FAR: u8 = 2;
+/// Let freed blocks be reused before the edit that freed them is durable (ST2).
+pub const REUSE_AT_ONCE: u8 = 3;
+/// Log and publish an edit before its runs are synced.
+pub const PUBLISH_BEFORE_SYNC: u8 = 4;
+/// Merges keep only the versions of the newest snapshot.
+pub const FORGET_SNAPSHOTS: u8 = 5;
+/// Recovery drops tombstones.
+pub const DROP_TOMBSTONES: u8 = 6;
+/// Every eighth entry that recovery replays is lost.
+pub const LOSE_REPLAYED_ENTRY: u8 = 7;
+/// A write does not look for versions newer than the snapshot (X3).
+pub const SKIP_CONFLICTS: u8 = 8;
+
+#[cfg(feature = "canary")]
+std::thread_local! {
+    static ACTIVE: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+}
+
+/// Activates defect `n` on this thread; 0: none.
+#[cfg(feature = "canary")]
+pub fn activate(n: u8) {
+    ACTIVE.set(n);
+}
+
+/// Whether defect `n` is active.
+#[cfg(feature = "canary")]
+pub(crate) fn active(n: u8) -> bool {
+    ACTIVE.get() == n
+}
+
+/// Never: the feature is off.
+#[cfg(not(feature = "canary"))]
+#[inline(always)]
+pub(crate) const fn active(_: u8) -> bool {
+    false
+}

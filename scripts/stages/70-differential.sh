@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+#
+# Random statements on InnoDB and Frond side by side: results, counts, errors and warnings have to agree.
+#
+# SEED=N repeats a run, EPISODE=N with it one episode only. Each of two workers has a server of its own.
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+SECONDS_MAX=${DIFFERENTIAL_SECONDS:-220}
+STATEMENTS=${DIFFERENTIAL_STATEMENTS:-60000}
+SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+DRIVER=(/usr/bin/python3 tests/sql/differential.py)
+passed=0
+failed=0
+logs=$(mktemp -d)
+pids=()
+
+# The drivers destroy their servers when they are told to end.
+# shellcheck disable=SC2317  # called by the trap
+end() {
+    [[ ${#pids[@]} -eq 0 ]] || kill -TERM "${pids[@]}" 2>/dev/null || true
+    wait
+    rm -rf "$logs"
+}
+trap end EXIT
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+count() { # count STATUS LABEL
+    if [[ $1 -eq 0 ]]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$2"
+    fi
+}
+
+if [[ -n ${EPISODE:-} ]]; then
+    "${DRIVER[@]}" --seed "$SEED" --episode "$EPISODE"
+    count $? "episode $EPISODE of seed $SEED"
+else
+    # A statement left out on one side: a comparison that does not see it compares nothing.
+    "${DRIVER[@]}" --name canary --seed 1 --seconds 60 --canary >"$logs/canary" 2>&1
+    if [[ $? -eq 1 ]] && grep -q '^DIFFERENCE' "$logs/canary"; then
+        count 0 canary
+        say "the canary was noticed"
+    else
+        cat "$logs/canary"
+        count 1 "the canary was not noticed"
+    fi
+    for worker in 1 2; do
+        "${DRIVER[@]}" --name "diff$worker" --seed "$((SEED + worker))" --seconds "$SECONDS_MAX" \
+            --statements "$STATEMENTS" >"$logs/$worker" 2>&1 &
+        pids+=($!)
+    done
+    for worker in 1 2; do
+        status=0
+        wait "${pids[worker - 1]}" || status=$?
+        cat "$logs/$worker"
+        count "$status" "worker $worker"
+    done
+    pids=()
+fi
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+#
+# A full disk: clear errors, a living server, nothing acknowledged lost; and kill -9 while it is full.
+#
+# Needs root for mounting a small file system; without it the stage is skipped.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+exec /usr/bin/python3 tests/sql/disk_full.py ${SEED:+--seed "$SEED"}
