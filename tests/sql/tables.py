@@ -95,7 +95,7 @@ def random_part(r: random.Random, column: Column, primary: bool = False) -> Part
     descending = r.random() < 0.25
     if column.is_long():
         return Part(column, r.choice([1, 5, 20]), descending)
-    if column.is_text() and column.size > 3 and not primary and r.random() < 0.3:
+    if column.may_be_cut() and column.size > 3 and not primary and r.random() < 0.3:
         return Part(column, r.choice([1, 2, 3]), descending)
     return Part(column, 0, descending)
 

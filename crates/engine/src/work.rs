@@ -34,12 +34,16 @@ const LOG_ROUND: Duration = Duration::from_millis(100);
 /// A failed job's tree is left alone for this long, doubling up to a minute.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// Rounds of 5 ms without a job after which a writer stops waiting for memory.
+const STUCK_ROUNDS: u32 = 20;
 /// Page cache that is left whatever write buffers and indexes take.
 const CACHE_FLOOR_PERCENT: u64 = 10;
 
 /// State of background work.
 pub struct Work {
     stop: AtomicBool,
+    /// Jobs under way.
+    running: AtomicU64,
     signal: Mutex<u64>,
     wake: Condvar,
     /// Waited on by writers at the memory limit.
@@ -91,6 +95,7 @@ impl Work {
     pub(crate) fn new(options: &Options) -> Work {
         let work = Work {
             stop: AtomicBool::new(false),
+            running: AtomicU64::new(0),
             signal: Mutex::new(0),
             wake: Condvar::new(),
             room: Condvar::new(),
@@ -244,7 +249,11 @@ impl Work {
     }
 
     /// Waits until write buffers are below their limit.
+    ///
+    /// When no job runs and none can be planned, waiting is of no use: then the commit goes on over the
+    /// limit (nothing can be drained), or fails (jobs fail, and are being held back).
     fn wait_for_room(&self, core: &Arc<Core>) -> Result<()> {
+        let mut idle_rounds = 0;
         loop {
             self.measure(core);
             let (memory, _) = self.pressures(core);
@@ -258,6 +267,19 @@ impl Work {
                     return core.may_write();
                 }
                 continue;
+            }
+            let stuck = self.running.load(Ordering::Acquire) == 0 && core.most_urgent().is_none();
+            idle_rounds = if stuck { idle_rounds + 1 } else { 0 };
+            if idle_rounds > STUCK_ROUNDS {
+                if self.failures.lock().is_empty() {
+                    return Ok(());
+                }
+                if idle_rounds > 100 * STUCK_ROUNDS {
+                    return Err(Error::new(
+                        ErrorKind::Busy,
+                        "write buffers are full and cannot be drained; the error log says why",
+                    ));
+                }
             }
             self.wake();
             let mut signal = self.signal.lock();
@@ -334,6 +356,22 @@ impl Work {
     }
 }
 
+/// A job under way, counted as long as this lives.
+struct Running<'a>(&'a AtomicU64);
+
+impl<'a> Running<'a> {
+    fn count(jobs: &'a AtomicU64) -> Running<'a> {
+        jobs.fetch_add(1, Ordering::AcqRel);
+        Running(jobs)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Core {
     /// Starts the threads. Does nothing where the machine does not start threads.
     pub(crate) fn start_background(self: &Arc<Self>) -> Vec<Box<dyn frond_vfs::JoinThread>> {
@@ -376,6 +414,7 @@ impl Core {
             snapshots.drain(..snapshots.len() - 1);
         }
         let Some(mut job) = tree.begin(&plan, snapshots) else { return true };
+        let _running = Running::count(&self.work.running);
         let started = self.shared.vfs.now();
         let outcome = loop {
             if self.work.stopping() {

@@ -200,7 +200,13 @@ impl Tree {
 
     /// Memory of the active buffer.
     pub fn active_bytes(&self) -> u64 {
-        self.inner.view.load().active.buffer.bytes()
+        let view = self.inner.view.load();
+        // What an empty buffer takes no flush can free: counted, thousands of idle trees would hold up
+        // writers for ever.
+        if view.active.buffer.is_empty() {
+            return 0;
+        }
+        view.active.buffer.bytes()
     }
 
     /// Memory of frozen items that wait to be flushed.

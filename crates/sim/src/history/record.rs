@@ -18,6 +18,7 @@ use crate::rng::Rng;
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
     pub threads: u64,
+    /// Keys in use at a time; old ones are left behind, so that lists stay short.
     pub keys: u64,
     /// Transactions of all threads together, at most.
     pub transactions: u64,
@@ -25,6 +26,9 @@ pub struct Recording {
     pub time: Duration,
     pub seed: u64,
 }
+
+/// Appends after which other keys are used.
+const EPOCH: u64 = 400;
 
 struct Shared {
     engine: Engine,
@@ -86,7 +90,8 @@ pub fn record(recording: Recording) -> Result<Vec<Txn>> {
     }
     let mut last = shared.engine.begin(TxnOptions::default());
     let mut ops = Vec::new();
-    for key in 0..recording.keys {
+    let epochs = shared.values.load(Ordering::Relaxed) / EPOCH + 1;
+    for key in 0..epochs * recording.keys {
         ops.push(Op::Read(key, read(&mut last, &shared.table, key, false)?));
     }
     let mut history = std::mem::take(&mut *shared.history.lock());
@@ -106,6 +111,7 @@ fn one(shared: &Shared, process: u64, keys: u64, rng: &mut Rng) -> Txn {
         for _ in 0..rng.range(1, 5) {
             // Few keys are hot: otherwise nobody meets.
             let key = if rng.percent(50) { rng.below(4.min(keys)) } else { rng.below(keys) };
+            let key = shared.values.load(Ordering::Relaxed) / EPOCH * keys + key;
             if rng.percent(55) {
                 ops.push(Op::Read(key, read(&mut txn, &shared.table, key, false)?));
                 continue;

@@ -34,7 +34,7 @@ pub enum Canary {
     SkipTableSync,
     /// Syncs of the directory do nothing.
     SkipDirSync,
-    /// The header of a table file reaches the disk before everything else in the file.
+    /// The headers of a table file reach the disk at once, syncs of the file do nothing.
     HeaderFirst,
     /// The second of two writes to the log between syncs is lost.
     LoseLogWrite,

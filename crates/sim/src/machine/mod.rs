@@ -411,6 +411,7 @@ impl VfsFile for SimFile {
         let inode = self.inode;
         match (m.canary, class) {
             (Some(Canary::SkipLogSync), FileClass::Log)
+            | (Some(Canary::HeaderFirst), FileClass::Table)
             | (Some(Canary::SkipTableSync), FileClass::Table | FileClass::NewTable) => {}
             (Some(Canary::ForgetLength), FileClass::Table) => {
                 let inode = m.disk.inode_mut(inode);

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+#
+# The simulator: crash images, seeded defects, and isolation histories; each run is one test.
+#
+# SIM_IMAGES (default 120000) is the number of crash images recovered.
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+images=${SIM_IMAGES:-120000}
+passed=0
+failed=0
+
+run() { # run LABEL COMMAND...
+    local label=$1 line log
+    shift
+    say "$label"
+    log=$(mktemp)
+    "$@" 2>&1 | tee "$log"
+    line=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log" | tail -n 1)
+    rm -f "$log"
+    if [[ -z $line ]]; then
+        failed=$((failed + 1))
+        printf 'FAILED %s: no count\n' "$label"
+        return
+    fi
+    passed=$((passed + ${line% *}))
+    failed=$((failed + ${line#* }))
+}
+
+# One build for all: the seeded defects are compiled in and, unless --canaries asks, not active.
+cargo build --quiet --release -p frond-sim --features canary || {
+    printf '0 passed, 1 failed\n'
+    exit 1
+}
+bin=${CARGO_TARGET_DIR:-target}/release
+
+run "$images crash images" "$bin/frond-sim" --images "$images" --jobs 2
+run "seeded defects are found" "$bin/frond-sim" --canaries
+run "isolation, 4 threads" "$bin/frond-history" --seconds 10
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[[ $failed -eq 0 ]]
