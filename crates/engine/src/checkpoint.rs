@@ -30,6 +30,7 @@ impl Core {
             return Ok(());
         }
         let file = store.file()?;
+        let _no_trim = self.trimming.lock();
         let pin = file.begin_checkpoint();
         let (image, lsn, live, dirty_from) = {
             let _edits = store.edits().lock();
@@ -72,6 +73,7 @@ impl Core {
 
     /// Trims the log to what is needed (K2).
     pub(crate) fn trim_log(&self) -> Result<()> {
+        let _no_checkpoint = self.trimming.lock();
         let end = self.shared.wal.durable();
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };

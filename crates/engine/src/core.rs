@@ -49,6 +49,9 @@ pub struct Core {
     pub(crate) names: RwLock<Names>,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
+    /// Held by a checkpoint from the moment its table counts as clean until its header is durable, and by
+    /// trimming (K2).
+    pub(crate) trimming: Mutex<()>,
     pub(crate) work: Work,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
@@ -89,6 +92,7 @@ impl Core {
             tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),
             ddl: Mutex::new(()),
+            trimming: Mutex::new(()),
             work,
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),

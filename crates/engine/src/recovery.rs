@@ -203,7 +203,15 @@ impl Core {
                 format_args!("the file of table '{}' is missing", def.name),
             ));
         }
-        self.tables.write().retain(|id, _| *id == SYSTEM_TABLE || names.by_id(*id).is_some());
+        self.tables.write().retain(|id, table| {
+            let kept = *id == SYSTEM_TABLE || names.by_id(*id).is_some();
+            if !kept {
+                // Dropped further on in the log: nothing of it may be flushed.
+                table.mark_dropped();
+                self.work.forget(*id);
+            }
+            kept
+        });
         *self.names.write() = names;
         Ok(())
     }

@@ -149,3 +149,23 @@ fn auto_increment_survives_restart_and_rollback() {
     table.auto_increment_used(u64::MAX - 1);
     assert_eq!(table.reserve_auto_increment(1, 1, 2), None, "the values are used up");
 }
+
+#[test]
+fn many_dropped_tables_in_the_log_hold_nobody_up() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        for n in 0..300 {
+            let name = format!("t{n}");
+            let table = engine.create_table(plain(&name)).unwrap();
+            put(&engine, &table, b"k", &[7; 3000]);
+            engine.drop_table(&name).unwrap();
+        }
+    }
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("last")).unwrap();
+    put(&engine, &table, b"k", b"v");
+    assert_eq!(engine.tables().len(), 1);
+    let buffered = engine.status().iter().find(|(n, _)| *n == "write_buffer_bytes").unwrap().1;
+    assert!(buffered < 1 << 20, "{buffered} bytes are buffered for dropped tables");
+}
