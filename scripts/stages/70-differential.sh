@@ -12,7 +12,7 @@ source scripts/common.sh
 SECONDS_MAX=${DIFFERENTIAL_SECONDS:-220}
 STATEMENTS=${DIFFERENTIAL_STATEMENTS:-60000}
 SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-DRIVER=(/usr/bin/python3 tests/sql/differential.py)
+DRIVER=(/usr/bin/python3 -B tests/sql/differential.py)
 passed=0
 failed=0
 logs=$(mktemp -d)

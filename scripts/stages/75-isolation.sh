@@ -10,12 +10,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 source scripts/common.sh
 
 say "the checker finds each kind of anomaly"
-(cd tests/sql && /usr/bin/python3 test_anomalies.py) 2>&1
+(cd tests/sql && /usr/bin/python3 -B test_anomalies.py) 2>&1
 checker=$?
 say "histories"
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-/usr/bin/python3 tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-25}" ${SEED:+--seed "$SEED"} \
+/usr/bin/python3 -B tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-25}" ${SEED:+--seed "$SEED"} \
     | tee "$output"
 histories=${PIPESTATUS[0]}
 read -r passed failed <<<"$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$output" | tail -n 1)"

@@ -7,5 +7,5 @@
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-exec /usr/bin/python3 tests/sql/kill9.py --cycles "${KILL9_CYCLES:-30}" \
+exec /usr/bin/python3 -B tests/sql/kill9.py --cycles "${KILL9_CYCLES:-30}" \
     --seconds "${KILL9_SECONDS:-150}" --log-mib "${KILL9_LOG_MIB:-512}" ${SEED:+--seed "$SEED"}

@@ -6,4 +6,4 @@
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-exec /usr/bin/python3 tests/sql/disk_full.py ${SEED:+--seed "$SEED"}
+exec /usr/bin/python3 -B tests/sql/disk_full.py ${SEED:+--seed "$SEED"}

@@ -14,7 +14,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use frond_base::{BlockId, Lsn, Result};
+use frond_base::{BlockId, ErrorKind, Lsn, Result};
 use frond_tree::Tree;
 
 use crate::canary;
@@ -56,7 +56,11 @@ impl Core {
             // that is the creation of the file, and the table's first records are older.
             store.touched(dirty_from);
         }
-        written?;
+        written.map_err(|e| match e.kind() {
+            // Which header a restart finds is unknown (S7 of the table file).
+            ErrorKind::Io | ErrorKind::Poisoned => self.shared.poison(e),
+            _ => e,
+        })?;
         self.counters.images.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -33,6 +33,7 @@ const IDLE_WAIT: Duration = Duration::from_millis(100);
 const LOG_ROUND: Duration = Duration::from_millis(100);
 /// A failed job's tree is left alone for this long, doubling up to a minute.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
+const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Rounds of 5 ms without a job after which a writer stops waiting for memory.
 const STUCK_ROUNDS: u32 = 20;
@@ -413,7 +414,18 @@ impl Core {
         if canary::active(canary::FORGET_SNAPSHOTS) {
             snapshots.drain(..snapshots.len() - 1);
         }
-        let Some(mut job) = tree.begin(&plan, snapshots) else { return true };
+        let Some(mut job) = tree.begin(&plan, snapshots) else {
+            // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
+            // that never begins cannot keep a thread busy.
+            if self.options.background_threads > 0 {
+                let until = self.shared.vfs.now() + OVERTAKEN_WAIT;
+                let mut failures = self.work.failures.lock();
+                let held = Failure { until, wait: RETRY_AFTER / 2 };
+                let f = failures.entry(tree.id()).or_insert(held);
+                f.until = f.until.max(until);
+            }
+            return true;
+        };
         let _running = Running::count(&self.work.running);
         let started = self.shared.vfs.now();
         let outcome = loop {
@@ -448,7 +460,8 @@ impl Core {
         self.counters.job_failures.fetch_add(1, Ordering::Relaxed);
         match failure.kind() {
             ErrorKind::NoSpace => self.work.set_full(Some(failure)),
-            ErrorKind::Io => {
+            // `Poisoned`: the table's file refuses to be written after an earlier failure.
+            ErrorKind::Io | ErrorKind::Poisoned => {
                 self.shared.poison(failure.duplicate());
             }
             _ => {}
