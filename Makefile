@@ -16,7 +16,7 @@ ENGINE ?= Frond
 help: ## this list
 	@echo "Frond: a storage engine for MariaDB, and the tools around it"
 	@echo
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Only Rust? cargo build, cargo test, cargo clippy work by themselves."
 
@@ -28,6 +28,11 @@ setup: ## install what is missing: compiler, MariaDB with its headers and tests 
 demo: ## the engine at work beside InnoDB and MyRocks, with the figures
 	@scripts/setup.sh bench
 	@scripts/demo.sh
+
+.PHONY: bench-sysbench
+bench-sysbench: ## reads with everything cached, Frond beside InnoDB
+	@scripts/setup.sh bench
+	@scripts/sysbench.sh
 
 .PHONY: test
 test: ## every test, in stages; S="20 30" runs those stages only
