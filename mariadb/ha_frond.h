@@ -151,6 +151,7 @@ private:
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
     void note_auto_increment();
+    int row_read(int rc, uchar *record, int nothing);
 
     int begin_bulk();
     int end_bulk(bool keep);

@@ -86,6 +86,23 @@ int ha_frond::index_end() {
     return 0;
 }
 
+// The result of a positioning call that filled `record`. The server compares whole records byte by byte
+// (a replica that looks for the row to change, ON DUPLICATE KEY UPDATE), so the bytes under a NULL must
+// be those of the table's default record, as every engine leaves them.
+int ha_frond::row_read(int rc, uchar *record, int nothing) {
+    if (likely(rc == FROND_OK) && table->s->null_bytes) {
+        const uchar *defaults = table->s->default_values;
+        for (Field **f = table->field; *f; f++) {
+            Field *field = *f;
+            if (!field->null_ptr || !field->is_null_in_record(record))
+                continue;
+            const size_t at = static_cast<size_t>(field->ptr - table->record[0]);
+            memcpy(record + at, defaults + at, field->pack_length());
+        }
+    }
+    return frond_read_result(thd(), rc, nothing);
+}
+
 static int seek_of(enum ha_rkey_function how) {
     switch (how) {
     case HA_READ_KEY_EXACT:
@@ -127,8 +144,8 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
         return error;
     size_t length;
     const uint parts = parts_of_map(index, map, &length);
-    return frond_read_result(thd(), frond_scan_seek(slot.scan, how, key, length, parts, record),
-                             HA_ERR_KEY_NOT_FOUND);
+    return row_read(frond_scan_seek(slot.scan, how, key, length, parts, record), record,
+                    HA_ERR_KEY_NOT_FOUND);
 }
 
 int ha_frond::index_read_map(uchar *record, const uchar *key, key_part_map map,
@@ -158,7 +175,7 @@ int ha_frond::index_next(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
         return error;
-    return frond_read_result(thd(), frond_scan_next(slot.scan, record), HA_ERR_END_OF_FILE);
+    return row_read(frond_scan_next(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
@@ -170,29 +187,29 @@ int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
     for (uint bytes = 0; parts < info.ext_key_parts; parts++)
         if ((bytes += info.key_part[parts].store_length) > length)
             break;
-    return frond_read_result(thd(), frond_scan_next_same(slot.scan, key, length, parts, record),
-                             HA_ERR_END_OF_FILE);
+    return row_read(frond_scan_next_same(slot.scan, key, length, parts, record), record,
+                    HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_prev(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
         return error;
-    return frond_read_result(thd(), frond_scan_prev(slot.scan, record), HA_ERR_END_OF_FILE);
+    return row_read(frond_scan_prev(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_first(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
         return error;
-    return frond_read_result(thd(), frond_scan_first(slot.scan, record), HA_ERR_END_OF_FILE);
+    return row_read(frond_scan_first(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_last(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
         return error;
-    return frond_read_result(thd(), frond_scan_last(slot.scan, record), HA_ERR_END_OF_FILE);
+    return row_read(frond_scan_last(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 // ---------------------------------------------------------------- table scans and references
@@ -211,14 +228,14 @@ int ha_frond::rnd_next(uchar *record) {
         return error;
     const int rc = scan_started_ ? frond_scan_next(slot.scan, record) : frond_scan_first(slot.scan, record);
     scan_started_ = true;
-    return frond_read_result(thd(), rc, HA_ERR_END_OF_FILE);
+    return row_read(rc, record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::rnd_pos(uchar *record, uchar *pos) {
     Frond_slot &slot = fetch_slot();
     if (const int error = ready(slot, 0, false))
         return error;
-    return frond_read_result(thd(), frond_scan_fetch(slot.scan, pos, record), HA_ERR_KEY_NOT_FOUND);
+    return row_read(frond_scan_fetch(slot.scan, pos, record), record, HA_ERR_KEY_NOT_FOUND);
 }
 
 // With a primary key, the reference comes from the record, which need not be the row under the scan (a
