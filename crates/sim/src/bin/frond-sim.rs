@@ -174,7 +174,7 @@ fn watch(session: &Session, args: &Args, started: Duration, clock: &dyn Vfs) {
                 std::process::exit(1);
             }
         }
-        if session.ended.load(Ordering::Relaxed) {
+        if session.ended.load(Ordering::Relaxed) && running.iter().all(Option::is_none) {
             return;
         }
         if now >= next_line {
