@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use frond_base::{BlockId, Error, Lsn, Result, TableId, TreeId};
+use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
 use frond_cache::{PageKey, Part};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use frond_space::TableFile;
@@ -100,6 +100,9 @@ impl TableStore {
         match TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), lsn) {
             Ok(file) => Ok(self.file.get_or_init(|| file)),
             Err(e) => {
+                // Without space nothing was left behind, and it is tried again. After any other failure
+                // the name may be there and not durable, and a sync must not be retried (V3).
+                let e = if e.kind() == ErrorKind::NoSpace { e } else { s.poison(e) };
                 *failure = Some(e.duplicate());
                 Err(e)
             }

@@ -39,7 +39,6 @@ impl Sim {
     fn open(&mut self) -> Check<Engine> {
         let log = self.log.clone();
         let hear: frond_engine::Log = std::sync::Arc::new(move |_, line: &str| {
-            if std::env::var_os("SIM_LOG").is_some() { eprintln!("LOG {line}"); }
             let mut log = log.lock();
             if log.len() < 1000 {
                 log.push(line.to_owned());

@@ -234,7 +234,6 @@ impl Sim {
                 self.model.now(),
                 self.durable
             );
-            if std::env::var_os("SIM_LOG").is_some() { eprintln!("STEP {step} {op:?} {:?} {:?}", self.vfs.faults(), self.engine().status().iter().filter(|s| s.1 > 0 && (s.0.contains("buffer") || s.0.contains("full") || s.0.contains("debt"))).collect::<Vec<_>>()); }
             self.step(op)?;
             self.settle_captures()?;
             if self.stats.images + self.stats.rotten_images >= self.world.images {

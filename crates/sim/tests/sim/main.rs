@@ -53,6 +53,7 @@ fn what_was_found_stays_fixed() {
         (Profile::Space, 87),
         (Profile::Rot, 21),
         (Profile::Swarm, 101),
+        (Profile::Swarm, 5550),
     ] {
         passes(profile, seed..seed + 1);
     }
