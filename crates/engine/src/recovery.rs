@@ -5,8 +5,9 @@
 //! write buffers of trees that do not have them in runs yet (`flushed_upto`), and rows of the system table
 //! also update the catalog as they come, so that each record meets the catalog of its own time.
 //!
-//! - R1. The files of tables that the log later drops may be gone already. Such a table is *lost*: its
-//!   records are skipped. A table that is lost and still defined at the end is corruption.
+//! - R1. The file of a table that the log later drops may be gone, or be back after its removal was not
+//!   durable although the log it needs was trimmed. Such a table is *lost*: its records are skipped. A
+//!   table that is lost and still defined at the end is corruption, and says why it was lost.
 //! - R2. All edits of a table are applied before its free space is computed and before anything can be
 //!   flushed.
 //! - R3. Nothing is written to table files during recovery; a crash in recovery leaves what it found.
@@ -15,10 +16,10 @@
 //! Tested by the simulator, which crashes at every step here too.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, Lsn, Result, TableId, SEQ_MAX};
+use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
 use frond_space::TableFile;
 use frond_tree::{Bounds, Tree, TreeLoader, TrunkEdit};
 use frond_wal::{Record, Recovered};
@@ -126,10 +127,23 @@ impl Loading {
 struct Found {
     /// Image and edits are in, transactions not yet.
     loading: BTreeMap<TableId, Loading>,
-    /// Tables that need a file that is not there (R1).
-    lost: HashSet<TableId>,
+    /// Tables whose file is missing or does not verify, and what to say if they are not dropped (R1).
+    lost: HashMap<TableId, Error>,
     /// Image LSNs of the tables already finished.
     images: HashMap<TableId, Lsn>,
+}
+
+impl Found {
+    /// Keeps what is wrong with a table until it is known whether the log drops it (R1). Failures of the
+    /// environment are not the file's fault and end the recovery.
+    fn lose(&mut self, id: TableId, why: Error) -> Result<()> {
+        if id == SYSTEM_TABLE || why.kind() != ErrorKind::Corruption {
+            return Err(why);
+        }
+        self.loading.remove(&id);
+        self.lost.insert(id, why);
+        Ok(())
+    }
 }
 
 impl Core {
@@ -146,7 +160,13 @@ impl Core {
         let mut trimmed = 0;
         while let Some(record) = log.next()? {
             match record.kind {
-                KIND_EDIT => self.recover_edit(&record, &mut found)?,
+                KIND_EDIT => {
+                    let (tree, edit) = RecordReader::new(record.payload, record.lsn).edit()?;
+                    let edit = TrunkEdit::decode(edit, "log")?;
+                    if let Err(e) = self.recover_edit(&record, tree, &edit, &mut found) {
+                        found.lose(tree.table, e)?;
+                    }
+                }
                 KIND_TRIM => trimmed = decode_trim(record.payload, record.lsn)?.max(trimmed),
                 _ => {}
             }
@@ -197,11 +217,8 @@ impl Core {
                 None => drop(found.loading.remove(&id)),
             }
         }
-        if let Some(def) = found.lost.iter().find_map(|id| names.by_id(*id)) {
-            return Err(Error::corruption(
-                &file_name(def.id),
-                format_args!("the file of table '{}' is missing", def.name),
-            ));
+        if let Some((_, why)) = found.lost.into_iter().find(|(id, _)| names.by_id(*id).is_some()) {
+            return Err(why);
         }
         self.tables.write().retain(|id, table| {
             let kept = *id == SYSTEM_TABLE || names.by_id(*id).is_some();
@@ -216,26 +233,31 @@ impl Core {
         Ok(())
     }
 
-    fn recover_edit(&self, record: &Record<'_>, found: &mut Found) -> Result<()> {
-        let (tree, bytes) = RecordReader::new(record.payload, record.lsn).edit()?;
+    fn recover_edit(
+        &self,
+        record: &Record<'_>,
+        tree: TreeId,
+        edit: &TrunkEdit,
+        found: &mut Found,
+    ) -> Result<()> {
         let id = tree.table;
-        if found.lost.contains(&id) {
+        if found.lost.contains_key(&id) {
             return Ok(());
         }
-        let edit = TrunkEdit::decode(bytes, "log")?;
         let loading = match found.loading.entry(id) {
             Entry::Occupied(e) => e.into_mut(),
             Entry::Vacant(e) => e.insert(Loading::open(self, id)?),
         };
         let store = loading.store.clone();
         let Some(file) = store.existing_file() else {
-            // Every edit follows the creation of the file, so the file was removed: R1.
-            found.loading.remove(&id);
-            found.lost.insert(id);
-            return Ok(());
+            // Every edit follows the creation of the file, so the file was removed.
+            return Err(Error::corruption(
+                store.file_name(),
+                format_args!("the file of table {id} is missing, the log has changes of it"),
+            ));
         };
         let loader = loading.loader(usize::from(tree.index));
-        if !loader.apply_edit(record.end, &edit, store.file_name())? {
+        if !loader.apply_edit(record.end, edit, store.file_name())? {
             return Ok(());
         }
         store.touched(record.lsn);
@@ -255,14 +277,25 @@ impl Core {
         found: &mut Found,
         log_from: Lsn,
     ) -> Result<()> {
-        let loading = match found.loading.remove(&def.id) {
-            Some(loading) => loading,
-            None => Loading::open(self, def.id)?,
-        };
-        found.images.insert(def.id, loading.image_lsn);
-        let table = Arc::new(loading.finish(self, def, log_from)?);
-        self.tables.write().insert(def.id, table);
-        Ok(())
+        if found.lost.contains_key(&def.id) {
+            return Ok(());
+        }
+        let finished = match found.loading.remove(&def.id) {
+            Some(loading) => Ok(loading),
+            None => Loading::open(self, def.id),
+        }
+        .and_then(|loading| {
+            let image_lsn = loading.image_lsn;
+            Ok((image_lsn, loading.finish(self, def, log_from)?))
+        });
+        match finished {
+            Ok((image_lsn, table)) => {
+                found.images.insert(def.id, image_lsn);
+                self.tables.write().insert(def.id, Arc::new(table));
+                Ok(())
+            }
+            Err(e) => found.lose(def.id, e),
+        }
     }
 
     /// The table that a record names; `None` when it was dropped or truncated later.
@@ -277,7 +310,7 @@ impl Core {
         if let Some(table) = self.tables.read().get(&id) {
             return Ok(Some(table.clone()));
         }
-        if found.lost.contains(&id) {
+        if found.lost.contains_key(&id) {
             return Ok(None);
         }
         let Some(def) = names.by_id(id).cloned() else {

@@ -60,7 +60,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::extent::{aligned, Extent};
 use crate::format::{
     self, check_image_front, checked_extent, decode_header, decode_image, encode_header,
-    encode_image, image_checksum, slot_of, Header, Identity, ImageRef, Slot, FIRST_EXTENT,
+    encode_image, image_checksum, slot_of, Header, Identity, ImageRef, Slot, CREATED, FIRST_EXTENT,
     HEADER_BYTES, IMAGE_FRONT, MAX_FILE, MAX_IMAGE,
 };
 use crate::io as transfer;
@@ -177,9 +177,9 @@ impl TableFile {
         let how = OpenHow { create_new: true, write: true, direct: options.direct };
         let file = vfs.open(&temporary, how).map_err(io("create"))?;
         let id = Identity { database: options.database, table: options.table };
-        let header = Header { seq: 0, lsn, image: None };
-        let mut front = encode_header(&header, id);
-        front.resize(FIRST_EXTENT as usize, 0);
+        let header = Header { seq: CREATED, lsn, image: None };
+        let mut front = encode_header(&Header { seq: CREATED - 1, ..header }, id);
+        front.extend_from_slice(&encode_header(&header, id));
         transfer::write_padded(&*file, name, &front, 0)?;
         file.sync().map_err(io("sync"))?;
         vfs.rename(&temporary, name).map_err(io("rename"))?;
@@ -226,7 +226,7 @@ impl TableFile {
             let offset = (slot_of(header.seq) * HEADER_BYTES) as u64;
             transfer::write_padded(&*file, name, &again, offset)?;
             file.sync().map_err(|e| Error::io("sync", name, e))?; // S5
-            if header.seq == 0 {
+            if header.image.is_none() {
                 // The name as well: creation may have been cut short behind the rename.
                 vfs.sync_dir().map_err(|e| Error::io("sync the directory of", name, e))?;
             }
@@ -700,11 +700,6 @@ fn choose_header(
     match (first, second) {
         // Sequences differ: their lowest bit is the slot.
         (Slot::Valid(a), Slot::Valid(b)) => Ok((if a.seq > b.seq { a } else { b }, None)),
-        (Slot::Valid(a), Slot::Invalid(_))
-            if a.seq == 0 && bytes[HEADER_BYTES..].iter().all(|b| *b == 0) =>
-        {
-            Ok((a, None)) // never checkpointed
-        }
         (Slot::Valid(h), Slot::Invalid(why)) => Ok((h, Some(fell_back(&h, HEADER_BYTES, &why)))),
         (Slot::Invalid(why), Slot::Valid(h)) => Ok((h, Some(fell_back(&h, 0, &why)))),
         (Slot::Invalid(a), Slot::Invalid(b)) => Err(Error::corruption(

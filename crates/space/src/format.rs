@@ -19,7 +19,7 @@
 //! 28   4  zero
 //! 32   8  checkpoint sequence; its lowest bit is the slot
 //! 40   8  checkpoint LSN: the log is replayed from here
-//! 48   8  image offset   (0: no image, only in sequence 0, which creates the file)
+//! 48   8  image offset   (0: no image, only in sequences 0 and 1, which create the file)
 //! 56   8  image length in bytes (the extent is that, rounded up to units)
 //! 64   8  image checksum, seeded with database, table and sequence
 //! 72      zeros
@@ -64,6 +64,9 @@ use crate::extent::{aligned, Extent, EXTENT_ALIGN};
 
 /// Bytes of one header slot.
 pub const HEADER_BYTES: usize = 4096;
+/// The newer of the two headers that creation writes. Both slots verify from then on, so that a slot of
+/// zeros is damage and never taken for one that no checkpoint has used yet.
+pub const CREATED: u64 = 1;
 /// Where extents begin.
 pub const FIRST_EXTENT: u64 = 2 * HEADER_BYTES as u64;
 /// No extent ends behind this (1 PiB): keeps sums of hostile offsets far from overflow.
@@ -211,9 +214,9 @@ pub fn decode_header(bytes: &[u8], slot: usize, id: Identity, file: &str) -> Res
     if slot_of(seq) != slot {
         return Err(bad(&format!("checkpoint {seq} is in the wrong slot")));
     }
-    if seq == 0 {
+    if seq <= CREATED {
         if image != (ImageRef { offset: 0, len: 0, checksum: 0 }) {
-            return Err(bad("checkpoint 0 names an image"));
+            return Err(bad("a header of the file's creation names an image"));
         }
         return Ok(Slot::Valid(Header { seq, lsn, image: None }));
     }
@@ -388,7 +391,7 @@ mod tests {
     fn headers_and_images_round_trip() {
         let image = Some(ImageRef { offset: 81920, len: 5000, checksum: 99 });
         for header in
-            [Header { seq: 0, lsn: 7, image: None }, Header { seq: 5, lsn: 1 << 40, image }]
+            [Header { seq: 1, lsn: 7, image: None }, Header { seq: 5, lsn: 1 << 40, image }]
         {
             let bytes = encode_header(&header, ID);
             match decode_header(&bytes, slot_of(header.seq), ID, "17.frd").unwrap() {

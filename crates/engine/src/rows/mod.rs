@@ -10,6 +10,9 @@
 //! - RW2. Whoever adds or removes a value of a unique index holds an exclusive lock on the unique part of
 //!   its key. So a uniqueness check that finds nothing stays true until the transaction ends.
 //! - RW3. A statement that fails changes nothing: all checks of a row come before its first write.
+//! - RW4. When a transaction changes a version of a row that its snapshot does not see, the write set gets
+//!   every entry of the new version, also those that did not change: the snapshot's entries of the row
+//!   are others, and a scan passes over them.
 
 mod estimate;
 mod scan;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, IndexNo, Result, SEQ_MAX};
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, SEQ_MAX};
 use frond_row::{prefix_end, BlobSink, Projection, RowCodec};
 use frond_tree::Seek;
 use frond_txn::{Granted, LockMark, RowMode};
@@ -421,6 +421,8 @@ impl Scan {
             }
             let blobs = hooks.blobs();
             self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+        } else if self.is_overtaken(txn)? {
+            return Ok(Condition::Skip);
         } else if self.needs_row {
             self.take_row_key()?;
             let at = self.cursor.at();
@@ -441,6 +443,30 @@ impl Scan {
             self.codec.decode(&self.from_entry, key, value, record, hooks.blobs())?;
         }
         Ok(Condition::Accept)
+    }
+
+    /// Whether the entry under the cursor is the snapshot's, while this transaction has changed a newer
+    /// version of its row: the row's entries are all in the write set then (RW4), and this is none of them.
+    fn is_overtaken(&mut self, txn: &Transaction) -> Result<bool> {
+        if self.index == 0 {
+            return Ok(false);
+        }
+        let own = |index| txn.writes.buffer(self.table.tree(index).id());
+        let Some(own_rows) = own(0) else { return Ok(false) };
+        let key = self.cursor.key();
+        if own(self.tree).is_some_and(|entries| entries.find(key, SEQ_MAX).is_some()) {
+            return Ok(false);
+        }
+        let row_key = self.codec.primary_key(self.index, key)?;
+        match own_rows.find(row_key, SEQ_MAX) {
+            None => Ok(false),
+            // Of the version that was deleted, the write set deletes every entry.
+            Some(row) if row.kind == EntryKind::Delete => Ok(true),
+            Some(_) => {
+                let newest = self.table.tree(0).newest_seq(row_key)?;
+                Ok(newest.is_some_and(|seq| seq > self.cursor.at()))
+            }
+        }
     }
 
     fn take_row_key(&mut self) -> Result<()> {

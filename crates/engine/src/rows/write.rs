@@ -8,7 +8,7 @@ use frond_tree::Bounds;
 use frond_txn::{Granted, RowMode};
 
 use super::{Rows, Written};
-use crate::transaction::{OnLocked, Transaction};
+use crate::transaction::{Isolation, OnLocked, Transaction};
 
 /// What a writer vouches for.
 #[derive(Clone, Copy, Default, Debug)]
@@ -104,10 +104,12 @@ impl Rows {
                 }
             }
         }
+        let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
+        let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
         for index in 0..is.len() {
             let tree = self.tree_no(index);
             let same_key = was.key(index) == is.key(index);
-            if same_key && was.value(index) == is.value(index) {
+            if same_key && was.value(index) == is.value(index) && !all {
                 continue;
             }
             if !same_key {
@@ -116,6 +118,19 @@ impl Rows {
             txn.put_unlocked(&self.table, tree, is.key(index), is.value(index))?;
         }
         Ok(Written::Done)
+    }
+
+    /// Whether the version that is about to be replaced is newer than the transaction's snapshot (RW4). The
+    /// row is locked.
+    fn overtakes_snapshot(&self, txn: &mut Transaction, key: &[u8]) -> Result<bool> {
+        let options = txn.options();
+        // Snapshot isolation does not lock such a row at all (X3).
+        let may = options.latest_writes || options.isolation == Isolation::ReadCommitted;
+        if !may || !txn.has_snapshot() {
+            return Ok(false);
+        }
+        let at = txn.snapshot();
+        Ok(self.table.tree(0).newest_seq(key)?.is_some_and(|seq| seq > at))
     }
 
     /// Deletes the row.
@@ -201,7 +216,13 @@ impl Rows {
                 return Ok(entry.kind == EntryKind::Delete);
             }
         }
-        Ok(tree.get(key, SEQ_MAX, &mut self.scratch)?.is_none())
+        let Some((_, kind)) = tree.newest(key)? else { return Ok(true) };
+        if !flags.no_locks {
+            // A row inserted or deleted after the snapshot (X3): a duplicate here would be one that this
+            // transaction cannot see, and a new row would hide one that it can.
+            txn.check_conflict(&self.table, 0, key)?;
+        }
+        Ok(kind == EntryKind::Delete)
     }
 
     fn lock_unique(

@@ -53,7 +53,9 @@ fn what_was_found_stays_fixed() {
         (Profile::Space, 87),
         (Profile::Rot, 21),
         (Profile::Swarm, 101),
+        (Profile::Swarm, 722),
         (Profile::Swarm, 5550),
+        (Profile::Swarm, 9733),
     ] {
         passes(profile, seed..seed + 1);
     }

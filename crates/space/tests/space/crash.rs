@@ -236,11 +236,11 @@ fn a_checkpoint_is_atomic_at_every_step() {
             match checkpoint.image.as_slice() {
                 b"two" => {
                     assert!(!done, "stop {stop}: acknowledged and lost");
-                    assert_eq!((checkpoint.seq, checkpoint.lsn), (2, 20));
+                    assert_eq!((checkpoint.seq, checkpoint.lsn), (3, 20));
                     before += 1;
                 }
                 b"three" => {
-                    assert_eq!((checkpoint.seq, checkpoint.lsn), (3, 30));
+                    assert_eq!((checkpoint.seq, checkpoint.lsn), (4, 30));
                     after += 1;
                 }
                 other => panic!("image {other:?}"),

@@ -8,7 +8,7 @@ use crate::{contents, options, Rng, NAME};
 
 const HEADER: usize = 4096;
 
-/// Two checkpoints: sequence 2 in slot 0, sequence 1 in slot 1.
+/// Two checkpoints: sequence 2 in slot 0, sequence 3 in slot 1 (0 and 1 are written by the creation).
 fn two_checkpoints() -> FaultVfs {
     let vfs = FaultVfs::new();
     let file = TableFile::create(&vfs, NAME, &options(), 5).unwrap();
@@ -48,7 +48,7 @@ fn each_header_field_is_checked_beyond_its_checksum() {
         ("database", 16, &[9; 8], ErrorKind::Corruption, "belongs to database"),
         ("table", 24, &[18, 0, 0, 0], ErrorKind::Corruption, "belongs to table 18"),
         ("reserved", 28, &[1], ErrorKind::Corruption, "must be zero"),
-        ("sequence of the other slot", 32, &[3], ErrorKind::Corruption, "wrong slot"),
+        ("sequence of the other slot", 32, &[2], ErrorKind::Corruption, "wrong slot"),
         ("image before the extents", 48, &[0; 8], ErrorKind::Corruption, "impossible image"),
         ("unaligned image", 48, &[1], ErrorKind::Corruption, "impossible image"),
         ("huge image", 56, &[0xff; 8], ErrorKind::Corruption, "impossible image"),
@@ -59,7 +59,7 @@ fn each_header_field_is_checked_beyond_its_checksum() {
     for (name, at, value, kind, says) in cases {
         let vfs = two_checkpoints();
         let mut bytes = vfs.bytes(NAME);
-        forge(&mut bytes, 0, |h| h[at..at + value.len()].copy_from_slice(value));
+        forge(&mut bytes, 1, |h| h[at..at + value.len()].copy_from_slice(value));
         vfs.set_bytes(NAME, bytes);
         let (got, message) = open_kind(&vfs, &options()).expect_err(name);
         assert_eq!(got, kind, "{name}: {message}");
@@ -75,11 +75,11 @@ fn an_image_elsewhere_or_of_another_length_is_refused() {
         ("on a block", 48, 8192u64.to_le_bytes()),
         ("longer", 56, 4000u64.to_le_bytes()),
         ("longer than the file", 56, (1u64 << 29).to_le_bytes()),
-        ("another sequence", 32, 4u64.to_le_bytes()),
+        ("another sequence", 32, 5u64.to_le_bytes()),
     ] {
         let vfs = two_checkpoints();
         let mut bytes = vfs.bytes(NAME);
-        forge(&mut bytes, 0, |h| h[at..at + 8].copy_from_slice(&value));
+        forge(&mut bytes, 1, |h| h[at..at + 8].copy_from_slice(&value));
         vfs.set_bytes(NAME, bytes);
         let (kind, message) = open_kind(&vfs, &options()).expect_err(name);
         assert_eq!(kind, ErrorKind::Corruption, "{name}: {message}");
@@ -96,14 +96,14 @@ fn a_torn_newest_header_falls_back_and_the_gap_to_the_log_is_noticed() {
     file.checkpoint(b"two", 20, &[]).unwrap();
     let mut bytes = vfs.bytes(NAME);
     bytes[8192..8192 + 4096].copy_from_slice(&with_one[8192..8192 + 4096]);
-    bytes[100] ^= 1;
+    bytes[HEADER + 100] ^= 1;
     vfs.set_bytes(NAME, bytes);
 
     let (file, checkpoint) = TableFile::open(&vfs, NAME, &options()).unwrap();
     assert_eq!(checkpoint.unwrap().image, b"one");
     let fallback = file.fallback().expect("noted");
     assert_eq!(fallback.lsn, 10);
-    assert!(fallback.reason.contains("offset 0"), "{}", fallback.reason);
+    assert!(fallback.reason.contains("offset 4096"), "{}", fallback.reason);
     let e = file.finish_recovery(11).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Corruption);
     file.finish_recovery(10).unwrap();
@@ -223,4 +223,19 @@ fn reads_outside_a_block_are_corruption() {
     bytes.truncate(extent.offset as usize + 10);
     vfs.set_bytes(NAME, bytes);
     assert_eq!(file.read(block, 0, 100).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn a_zeroed_header_after_the_first_checkpoint_is_not_taken_for_an_unused_one() {
+    let vfs = FaultVfs::new();
+    let file = TableFile::create(&vfs, NAME, &options(), 5).unwrap();
+    file.checkpoint(b"one", 10, &[]).unwrap();
+    let mut bytes = vfs.bytes(NAME);
+    bytes[..HEADER].fill(0);
+    vfs.set_bytes(NAME, bytes);
+    let (file, checkpoint) = TableFile::open(&vfs, NAME, &options()).unwrap();
+    assert!(checkpoint.is_none());
+    // The log was trimmed to the checkpoint: what it held is gone.
+    assert_eq!(file.finish_recovery(10).unwrap_err().kind(), ErrorKind::Corruption);
+    file.finish_recovery(5).unwrap();
 }
