@@ -221,7 +221,8 @@ impl Chunk {
     /// how many. At least one when the chunk reaches the first and is not full.
     pub fn insert_run(&mut self, entries: &[EntryRef<'_>], keep: &[Seq]) -> usize {
         let mut hint: Option<usize> = None;
-        for (done, e) in entries.iter().enumerate() {
+        let mut done = 0;
+        while let Some(e) = entries.get(done) {
             if self.is_full() || !self.reaches(e.key, e.seq) {
                 return done;
             }
@@ -234,13 +235,44 @@ impl Chunk {
                     i
                 }
             };
-            let place = self.insert(leaf, e);
-            if !keep.is_empty() {
-                self.prune_behind(place, keep);
+            hint = Some(leaf);
+            let merged = self.merge(leaf, &entries[done..], keep);
+            if merged == 0 {
+                let place = self.insert(leaf, e);
+                if !keep.is_empty() {
+                    self.prune_behind(place, keep);
+                }
+                hint = Some(place.leaf);
             }
-            hint = Some(place.leaf);
+            done += merged.max(1);
         }
-        entries.len()
+        done
+    }
+
+    /// Puts several entries at once into `leaf`, to which the first belongs. Returns how many; 0 when they
+    /// are better inserted one by one.
+    fn merge(&mut self, leaf: usize, entries: &[EntryRef<'_>], keep: &[Seq]) -> usize {
+        let mine = |e: &EntryRef<'_>| {
+            let sound = !e.key.is_empty() && e.key.len() <= MAX_KEY;
+            sound && self.leaf_reaches(leaf, e.key, e.seq) && self.reaches(e.key, e.seq)
+        };
+        let plan = self.leaves[leaf].plan(entries, mine);
+        if plan.count < 2 {
+            return 0;
+        }
+        let l = &mut self.leaves[leaf];
+        let before = l.memory();
+        l.merge(&entries[..plan.count], &plan);
+        self.memory = self.memory + l.memory() - before;
+        self.entries += plan.count;
+        self.max_seq = self.max_seq.max(l.max_seq());
+        if !keep.is_empty() {
+            // From the last: what is taken out lies behind the entries still to be looked at.
+            for j in (0..plan.count).rev() {
+                self.prune_behind(Place { leaf, slot: plan.place(j) }, keep);
+            }
+        }
+        plan.count
     }
 
     /// Drops versions behind the entry at `place` that no snapshot needs. Looks at a few neighbours in

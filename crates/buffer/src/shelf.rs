@@ -16,9 +16,9 @@ use crate::fence::{head_after, order};
 use crate::leaf::INLINE_VALUE;
 
 /// Entries after which a backlog is settled.
-const MAX_ENTRIES: usize = 512;
+const MAX_ENTRIES: usize = 1024;
 /// Bytes after which it is.
-const MAX_BYTES: usize = 32 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// Entries that a point read looks through rather than settle them.
 const SHORT: usize = 16;
 
