@@ -154,4 +154,7 @@ pub trait Vfs: Send + Sync {
     /// Starts a thread, or returns `None`: then the owner drives the work itself, step by step (the
     /// simulator does).
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>>;
+    /// The calling thread does background work: the scheduler should let others go first. A wish; does
+    /// nothing where there is no such thing.
+    fn yield_to_others(&self) {}
 }
