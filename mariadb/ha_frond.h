@@ -39,6 +39,8 @@ struct Frond_slot {
     bool index_only = false;
     bool all_columns = false;
     bool has_columns = false;
+    /* The index of the core whose virtual parts are computed after each row, or -1. */
+    int computes = -1;
     std::vector<uint8_t> columns;
 };
 
@@ -69,6 +71,7 @@ public:
     bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
     enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                                Alter_inplace_info *info) override;
+    bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
     void update_create_info(HA_CREATE_INFO *info) override;
 
     /* ---- statements ---- */
@@ -143,9 +146,13 @@ private:
     uint frond_index(uint index) const { return index + hidden_; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
     int ready(Frond_slot &slot, uint index, bool conditions);
-    int set_columns(Frond_slot &slot, uint index, bool index_only);
+    int set_columns(Frond_slot &slot, uint index, bool by_keyread);
+    bool is_asked(uint column) const;
+    bool lacks_parts(uint index, bool stored) const;
+    void compute_parts(uint index);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
+    int lock_long_unique(uint index, const uchar *key, key_part_map map);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
@@ -168,6 +175,7 @@ private:
     /* Per index of the core, then one for fetches by reference. */
     std::vector<Frond_slot> slots_;
     std::vector<uint8_t> wanted_;
+    std::vector<uint8_t> saved_set_;
     Frond_slot *current_ = nullptr;
     Frond_session *session_ = nullptr;
     /* As store_lock() said, and as this statement reads. */

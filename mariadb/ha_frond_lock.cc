@@ -43,7 +43,7 @@ int ha_frond::external_lock(THD *thd, int type) {
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;
-    // The look-ups for UNIQUE over a BLOB go through a clone locked for reading, while its table is being
+    // The look-ups for UNIQUE over a BLOB may go through a clone locked for reading, while its table is being
     // written: they have to see what was committed after the snapshot.
     const bool checks_unique = type == F_RDLCK && table->file != this && table->s->long_unique_table &&
                                table->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE;
@@ -102,6 +102,10 @@ int ha_frond::extra(enum ha_extra_function operation) {
         return 0;
     case HA_EXTRA_BEGIN_COPY:
     case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
+        // CREATE TEMPORARY TABLE ... SELECT is part of the transaction around it, whose snapshot would not
+        // show what a transaction of the copy's own commits. ALTER TABLE ends that transaction.
+        if (table->s->tmp_table != NO_TMP_TABLE && thd_sql_command(thd()) == SQLCOM_CREATE_TABLE)
+            return 0;
         return begin_bulk();
     case HA_EXTRA_END_COPY:
         return end_bulk(true);

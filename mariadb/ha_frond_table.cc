@@ -34,7 +34,7 @@ ulong ha_frond::index_flags(uint index, uint, bool) const {
 // ---------------------------------------------------------------- create
 
 // What would be accepted in silence by the server but is not kept here.
-static int refuse_unsupported(HA_CREATE_INFO *info) {
+static int refuse_unsupported(const char *name, HA_CREATE_INFO *info) {
     if (info->alter_info) {
         List_iterator<Key> keys(info->alter_info->key_list);
         while (const Key *key = keys++) {
@@ -46,8 +46,9 @@ static int refuse_unsupported(HA_CREATE_INFO *info) {
     }
     const char *option = info->data_file_name    ? "DATA DIRECTORY"
                          : info->index_file_name ? "INDEX DIRECTORY"
-                         : info->tmp_table()     ? "TEMPORARY"
-                                                 : nullptr;
+                         : info->tmp_table() && !frond_is_temporary(name)
+                             ? "TEMPORARY" // would not be recognised at the next start
+                             : nullptr;
     if (!option)
         return 0;
     my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "Frond", option);
@@ -55,7 +56,7 @@ static int refuse_unsupported(HA_CREATE_INFO *info) {
 }
 
 int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
-    if (const int error = refuse_unsupported(info))
+    if (const int error = refuse_unsupported(name, info))
         return error;
     Frond_schema schema(form);
     if (const char *problem = schema.problem()) {
@@ -216,8 +217,7 @@ int ha_frond::rename_table(const char *from, const char *to) {
 }
 
 int ha_frond::delete_table(const char *name) {
-    const int rc = frond_table_drop(frond_database, frond_table_name(name));
-    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+    return ht->drop_table(ht, name);
 }
 
 int ha_frond::truncate() {
@@ -255,6 +255,19 @@ ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *i
     const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
     // What passes there changes the .frm file alone.
     return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
+}
+
+// Columns and indexes may have other names. Rows do not depend on them, so a crash in between does no harm; tools
+// that read the files and messages show them.
+bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *, bool commit) {
+    if (!commit)
+        return false;
+    Frond_schema schema(altered);
+    const frond_table_spec spec = schema.spec(0);
+    const int rc = frond_rows_rename(table_, &spec);
+    if (rc)
+        print_error(frond_to_handler_error(nullptr, rc), MYF(0));
+    return rc != 0;
 }
 
 void ha_frond::update_create_info(HA_CREATE_INFO *info) {

@@ -6,12 +6,16 @@
 
 #include "plugin.h"
 
+#include <string>
+#include <vector>
+
 #include "errors.h"
 #include "ha_frond.h"
 #include "log.h"
 #include "mysqld.h"
 #include "schema.h"
 #include "settings.h"
+#include "transaction.h"
 
 handlerton *frond_hton;
 frond_db *frond_database;
@@ -41,8 +45,26 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *r
 
 // Asked for tables of any engine when a .frm file is missing: it must be cheap, and silent about strangers.
 static int drop_table(handlerton *, const char *path) {
-    const int rc = frond_table_drop(frond_database, frond_table_name(path));
+    const char *name = frond_table_name(path);
+    if (frond_is_temporary(path) && Frond_session::drops_later(current_thd, name))
+        return 0;
+    const int rc = frond_table_drop(frond_database, name);
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+}
+
+// Temporary tables of a server that ended: their sessions are gone. The server itself removes those whose
+// .frm file is in today's temporary directory, and no others.
+static void drop_temporary_tables() {
+    std::vector<std::string> names;
+    auto collect = [](void *ctx, const char *name) {
+        if (frond_is_temporary(name) && !strchr(name, '/'))
+            static_cast<std::vector<std::string> *>(ctx)->push_back(name);
+    };
+    if (frond_table_list(frond_database, collect, &names))
+        sql_print_warning("Frond: looking for old temporary tables: %s", frond_last_error());
+    for (const std::string &name : names)
+        if (frond_table_drop(frond_database, name.c_str()))
+            sql_print_warning("Frond: dropping an old temporary table: %s", frond_last_error());
 }
 
 static bool flush_logs(handlerton *) { return frond_database && frond_sync(frond_database) != 0; }
@@ -73,8 +95,8 @@ static int init(void *p) {
         return 1;
     }
     frond_hton = hton;
-    hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TEMPORARY_NOT_SUPPORTED |
-                  HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+    hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE |
+                  HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
     hton->create = create_handler;
     hton->drop_table = drop_table;
     hton->flush_logs = flush_logs;
@@ -92,6 +114,7 @@ static int init(void *p) {
         sql_print_error("Frond: cannot open %s: %s (%d)", path, frond_last_error(), rc);
         return 1;
     }
+    drop_temporary_tables();
     return 0;
 }
 

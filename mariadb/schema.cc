@@ -7,7 +7,23 @@
 #include "collation.h"
 #include "settings.h"
 
+// The server's names (build_tmptable_filename) are unique as long as it runs; the directory may be any.
+static const char TEMPORARY_PREFIX[] = "#sql-temptable-";
+
+bool frond_is_temporary(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1))
+        return false;
+    // ./database/table: `#mysql50##sql-temptable-...`, which somebody made.
+    return !(path[0] == '.' && path[1] == '/' && slash > path + 1);
+}
+
 const char *frond_table_name(const char *path) {
+    if (frond_is_temporary(path)) {
+        const char *slash = strrchr(path, '/');
+        return slash ? slash + 1 : path;
+    }
     if (path[0] == '.' && path[1] == '/')
         path += 2;
     return path;

@@ -54,8 +54,11 @@ private:
     std::string problem_;
 };
 
-/* The core's name of a table: the server's path without "./". */
+/* The core's name of a table: the server's path without "./", of a TEMPORARY table what comes after the
+ * last slash. So names with a slash are tables of databases, names without one are temporary. */
 const char *frond_table_name(const char *path);
+/* Whether the path is one that the server gives to TEMPORARY tables. */
+bool frond_is_temporary(const char *path);
 
 /* The signature inside the meta bytes of a table, and the time it was created at (0 if unknown). */
 bool frond_meta_matches(const uint8_t *meta, size_t len, const std::string &signature);

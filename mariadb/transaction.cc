@@ -108,16 +108,34 @@ int Frond_session::commit() {
     if (!taken)
         return 0;
     const int rc = frond_txn_commit(taken);
-    if (!rc)
-        return 0;
-    const int error = frond_to_handler_error(nullptr, rc);
-    frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
+    int error = 0;
+    if (rc) {
+        error = frond_to_handler_error(nullptr, rc);
+        frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
+    }
+    drop_temporary_tables();
     return error;
 }
 
 void Frond_session::rollback() {
     if (frond_txn *taken = take())
         frond_txn_rollback(taken);
+    drop_temporary_tables();
+}
+
+bool Frond_session::drops_later(THD *thd, const char *name) {
+    Frond_session *session = thd ? existing(thd) : nullptr;
+    if (!session || !session->transaction_ || !frond_txn_changes(session->transaction_))
+        return false;
+    session->dropped_.push_back(name);
+    return true;
+}
+
+void Frond_session::drop_temporary_tables() {
+    for (const std::string &name : dropped_)
+        if (frond_table_drop(frond_database, name.c_str()))
+            sql_print_warning("Frond: dropping a temporary table: %s", frond_last_error());
+    dropped_.clear();
 }
 
 void Frond_session::interrupt() {

@@ -6,6 +6,8 @@
 #define FROND_TRANSACTION_H
 
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "frond.h"
 
@@ -17,7 +19,9 @@ class THD;
  *     no other lock is taken inside by this side.
  *  2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
  *     whether it still belongs to the running statement.
- *  3. Between enter() and the end of the statement there is a transaction, and the server knows of it. */
+ *  3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
+ *  4. A temporary table that the transaction may have changed is dropped after its end: the core wants no
+ *     transaction to use a table that is dropped. The server never uses its name again. */
 class Frond_session {
 public:
     /* The session of `thd`, created at first use. */
@@ -49,12 +53,17 @@ public:
     int commit();
     void rollback();
 
+    /* DROP of the temporary table `name`: true if the transaction of `thd` has changes, and the end of it
+     * drops the table. */
+    static bool drops_later(THD *thd, const char *name);
+
     /* From another thread (KILL). */
     void interrupt();
 
 private:
     int begin();
     frond_txn *take();
+    void drop_temporary_tables();
 
     THD *const thd_;
     std::mutex guard_;
@@ -64,6 +73,8 @@ private:
     uint64_t timeout_ms_ = 0;
     bool in_statement_ = false;
     bool locked_rows_ = false;
+    /* Temporary tables dropped in this transaction. */
+    std::vector<std::string> dropped_;
 };
 
 #endif
