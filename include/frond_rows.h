@@ -126,6 +126,9 @@ typedef struct frond_table_spec {
 int frond_rows_create(frond_db *db, const char *name, const frond_table_spec *spec);
 /* The `meta` bytes given at creation. Owned by the table handle. */
 int frond_rows_table_meta(frond_table *table, const uint8_t **meta, size_t *len);
+/* Gives columns and indexes the names that `spec` has for them, durably; only the names in it are looked at, and
+ * nobody else uses the table meanwhile. */
+int frond_rows_rename(frond_table *table, const frond_table_spec *spec);
 
 /* ---- binding -------------------------------------------------------------------------------- */
 
@@ -186,6 +189,10 @@ int frond_row_insert(frond_txn *txn, frond_rows *rows, const uint8_t *record, in
 int frond_row_update(frond_txn *txn, frond_rows *rows, const uint8_t *old_record,
                      const uint8_t *new_record, int flags, uint32_t *duplicate);
 int frond_row_delete(frond_txn *txn, frond_rows *rows, const uint8_t *old_record, int flags);
+/* Locks the value `tuple` (as for frond_scan_seek) of an index exclusively, whether a row has it or not: for
+ * uniqueness that the caller checks itself by reading the index. */
+int frond_rows_lock_value(frond_txn *txn, frond_rows *rows, uint32_t index, const uint8_t *tuple,
+                          size_t tuple_len, uint32_t parts);
 
 /* ---- reading rows --------------------------------------------------------------------------- */
 

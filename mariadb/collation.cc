@@ -4,8 +4,10 @@
 //  1. A collation is in `known` before the core can ask for it: describe() puts it there while the table is
 //     opened or created. So the callbacks need no lock and no look-up by number.
 //  2. Weights are taken per level and without padding; the core pads with the weight of a space itself.
+//  3. Weights order as the server compares, because it compares what it reads with the ends of a range. They are
+//     those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders otherwise.
 //
-// Tested in mysql-test/frond/t/collations.test against the server's own comparison.
+// Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.
 
 #include "server.h"
 
@@ -23,8 +25,61 @@ static CHARSET_INFO *find(uint32_t number) {
     return cs ? cs : &my_charset_bin;
 }
 
+enum class Oddity { none, big5, czech };
+
+static Oddity oddity(CHARSET_INFO *cs) {
+    switch (cs->number) {
+    case 1:    // big5_chinese_ci
+    case 1025: // big5_chinese_nopad_ci
+        return Oddity::big5;
+    case 34: // cp1250_czech_cs
+        return Oddity::czech;
+    default:
+        return Oddity::none;
+    }
+}
+
+// The comparison goes by code, strnxfrm() by strokes. A character of two bytes begins above all of one byte; a
+// byte that is no character comes last.
+static size_t big5_weights(CHARSET_INFO *cs, const uint8_t *src, size_t src_len, uint8_t *dst,
+                           size_t dst_len) {
+    const uint8_t *end = src + src_len;
+    uint8_t *to = dst, *const to_end = dst + dst_len;
+    while (src < end && to + 2 <= to_end) {
+        const int bytes = cs->charlen(src, end);
+        if (bytes == 1) {
+            *to++ = cs->sort_order[*src++];
+        } else if (bytes == 2) {
+            *to++ = *src++;
+            *to++ = *src++;
+        } else {
+            *to++ = 0xff;
+            *to++ = *src++;
+        }
+    }
+    return static_cast<size_t>(to - dst);
+}
+
+// The comparison strips spaces and then compares the weights of both levels as one list, where a level does not
+// begin at the same place in both: so they are one level for the core, without padding.
+static size_t czech_weights(CHARSET_INFO *cs, const uint8_t *src, size_t src_len, uint8_t *dst,
+                            size_t dst_len) {
+    while (src_len && src[src_len - 1] == ' ')
+        src_len--;
+    return cs->strnxfrm(dst, dst_len, static_cast<uint>(dst_len), src, src_len,
+                        MY_STRXFRM_LEVEL1 | MY_STRXFRM_LEVEL2);
+}
+
 static size_t weights_at(CHARSET_INFO *cs, uint32_t level, const uint8_t *src, size_t src_len,
                          uint8_t *dst, size_t dst_len) {
+    switch (oddity(cs)) {
+    case Oddity::big5:
+        return big5_weights(cs, src, src_len, dst, dst_len);
+    case Oddity::czech:
+        return czech_weights(cs, src, src_len, dst, dst_len);
+    case Oddity::none:
+        break;
+    }
     return cs->strnxfrm(dst, dst_len, static_cast<uint>(dst_len), src, src_len,
                         MY_STRXFRM_LEVEL1 << level);
 }
@@ -47,6 +102,10 @@ bool frond_collation_describe(CHARSET_INFO *cs, frond_column_spec *column) {
         return true;
     }
     column->sort = FROND_SORT_WEIGHTS;
+    if (oddity(cs) == Oddity::czech) {
+        column->level_count = 1; // level 0, no weight of a space
+        return true;
+    }
     uint8_t space[8];
     const int space_bytes = cs->wc_mb(' ', space, space + sizeof space);
     for (uint32_t level = 0; level < MY_STRXFRM_NLEVELS; level++) {

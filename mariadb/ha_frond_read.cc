@@ -32,8 +32,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
     }
     slot.demand = demand_;
     const uint server_index = index - hidden_;
-    const bool index_only = conditions && keyread_enabled() && keyread == server_index;
-    if (const int error = set_columns(slot, index, index_only))
+    if (const int error = set_columns(slot, index, conditions && keyread_enabled()))
         return error;
     const bool condition = conditions && pushed_idx_cond && pushed_idx_cond_keyno == server_index;
     if (slot.condition != condition) {
@@ -43,9 +42,44 @@ int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
     return 0;
 }
 
-// Virtual columns are not stored; the server computes them from others, except when it reads the index alone.
-int ha_frond::set_columns(Frond_slot &slot, uint index, bool index_only) {
-    const bool all = reads_all_columns_ && !index_only;
+bool ha_frond::is_asked(uint column) const {
+    return bitmap_is_set(table->read_set, column) || bitmap_is_set(table->write_set, column);
+}
+
+// With "keyread" on, the server asks for columns of an index and computes no virtual ones. It also asks for whole
+// columns of which the index has a prefix, and of other indexes than it said: an index merge collects references
+// from several, and compares each row with the end of its range. Then the row is read, virtual columns come from
+// the entry, and those of which it has a prefix are computed here.
+bool ha_frond::lacks_parts(uint index, bool stored) const {
+    const KEY &key = table->key_info[index - hidden_];
+    for (uint part = 0; part < key.ext_key_parts; part++) {
+        const uint column = key.key_part[part].fieldnr - 1;
+        if (is_asked(column) && table->field[column]->stored_in_db() == stored &&
+            !frond_rows_covers(rows_, index, column))
+            return true;
+    }
+    return false;
+}
+
+void ha_frond::compute_parts(uint index) {
+    const KEY &key = table->key_info[index - hidden_];
+    // The call uses tmp_set, which may be the read_set of a sort under way.
+    const size_t bytes = table->s->column_bitmap_size;
+    saved_set_.resize(bytes);
+    memcpy(saved_set_.data(), table->tmp_set.bitmap, bytes);
+    for (uint part = 0; part < key.user_defined_key_parts; part++) {
+        Field *field = table->field[key.key_part[part].fieldnr - 1];
+        if (!field->stored_in_db() && !frond_rows_covers(rows_, index, field->field_index))
+            table->update_virtual_field(field, true);
+    }
+    memcpy(table->tmp_set.bitmap, saved_set_.data(), bytes);
+}
+
+int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
+    slot.computes = by_keyread && lacks_parts(index, false) ? static_cast<int>(index) : -1;
+    const bool index_only = by_keyread && keyread == index - hidden_ && slot.computes < 0 &&
+                            !lacks_parts(index, true);
+    const bool all = (reads_all_columns_ || slot.computes >= 0) && !index_only;
     if (slot.has_columns && all && slot.all_columns && !slot.index_only)
         return 0;
     int rc;
@@ -54,10 +88,9 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, bool index_only) {
     } else {
         std::fill(wanted_.begin(), wanted_.end(), 0);
         for (uint f = 0; f < table->s->fields; f++) {
-            const bool asked = bitmap_is_set(table->read_set, f) || bitmap_is_set(table->write_set, f);
-            if (!asked)
+            if (!is_asked(f))
                 continue;
-            const bool covered = index_only && frond_rows_covers(rows_, index, f);
+            const bool covered = by_keyread && frond_rows_covers(rows_, index, f);
             if (covered || (table->field[f]->stored_in_db() && !index_only))
                 wanted_[f / 8] |= static_cast<uint8_t>(1 << (f % 8));
         }
@@ -86,8 +119,8 @@ int ha_frond::index_end() {
     return 0;
 }
 
-// The result of a positioning call that filled `record`. The server compares whole records byte by byte
-// (a replica that looks for the row to change, ON DUPLICATE KEY UPDATE), so the bytes under a NULL must
+// The result of a positioning call that filled `record`. The server compares whole records byte by byte,
+// to tell whether INSERT ... ON DUPLICATE KEY UPDATE changed a row, so the bytes under a NULL must
 // be those of the table's default record, as every engine leaves them.
 int ha_frond::row_read(int rc, uchar *record, int nothing) {
     if (likely(rc == FROND_OK) && table->s->null_bytes) {
@@ -100,6 +133,8 @@ int ha_frond::row_read(int rc, uchar *record, int nothing) {
             memcpy(record + at, defaults + at, field->pack_length());
         }
     }
+    if (unlikely(current_->computes >= 0) && rc == FROND_OK)
+        compute_parts(static_cast<uint>(current_->computes));
     return frond_read_result(thd(), rc, nothing);
 }
 
@@ -138,10 +173,27 @@ uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const 
     return parts;
 }
 
+// UNIQUE over a BLOB is an index on a hash that the engine does not take for unique. Before the server writes a
+// value it looks it up there, and never for another reason: of two that find none, one must wait.
+int ha_frond::lock_long_unique(uint index, const uchar *key, key_part_map map) {
+    if (table->key_info[index].algorithm != HA_KEY_ALG_LONG_HASH || bulk_)
+        return 0;
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    size_t length;
+    const uint parts = parts_of_map(index, map, &length);
+    return frond_to_handler_error(
+        thd(), frond_rows_lock_value(txn, rows_, frond_index(index), key, length, parts));
+}
+
 int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map, int how) {
     Frond_slot &slot = slot_of_index(index);
     if (const int error = ready(slot, frond_index(index), record == table->record[0]))
         return error;
+    if (unlikely(table->s->long_unique_table) && lock_ != FROND_LOCK_NONE && how == FROND_KEY_EXACT)
+        if (const int error = lock_long_unique(index, key, map))
+            return error;
     size_t length;
     const uint parts = parts_of_map(index, map, &length);
     return row_read(frond_scan_seek(slot.scan, how, key, length, parts, record), record,

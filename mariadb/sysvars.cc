@@ -6,6 +6,7 @@
 
 #include "settings.h"
 
+#include "log.h"
 #include "plugin.h"
 
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
@@ -114,7 +115,18 @@ st_ha_create_table_option frond_index_options[] = {
     HA_IOPTION_END,
 };
 
+// The log has two files at least: a capacity for which the files are too large makes them smaller.
+static void fit_log_segments() {
+    if (log_segment_size <= log_capacity / 2)
+        return;
+    log_segment_size = log_capacity / 2 / MIB * MIB;
+    sql_print_warning("Frond: frond_log_segment_size is %llu: frond_log_capacity is %llu, and there are two "
+                      "segments at least",
+                      log_segment_size, log_capacity);
+}
+
 frond_options frond_open_options() {
+    fit_log_segments();
     frond_options options = FROND_OPTIONS_INIT;
     options.durability = static_cast<uint32_t>(flush_log_at_commit);
     options.cache_bytes = cache_size;

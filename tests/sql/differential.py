@@ -4,12 +4,13 @@
 
 An episode makes random tables, fills them, and changes and reads them in phases; after each phase
 all tables are compared in whole, through every index, and checked, and now and then the server is
-restarted. Episodes follow one another until the statements or the time are used up.
+restarted. Episodes follow one another until the wanted number of statements is reached; a run that
+reaches the time limit before has failed.
 
 `--seed S --episode N` runs that one episode: the same statements as when it failed.
 `--canary` leaves one statement out on the tested side; the run has to notice it.
 
-Status: 0 no difference, 1 differences (printed, shrunk), 2 the test could not run.
+Status: 0 no difference, 1 differences (printed, shrunk), 2 the test could not run, 3 too few statements.
 """
 
 from __future__ import annotations
@@ -245,8 +246,8 @@ def options(tested: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=200)
-    parser.add_argument("--statements", type=int, default=50_000)
+    parser.add_argument("--statements", type=int, default=50_000, help="how many at least")
+    parser.add_argument("--seconds", type=float, default=600, help="safety limit")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     parser.add_argument("--episode", type=int)
     parser.add_argument("--name", default="diff")
@@ -284,7 +285,13 @@ def main() -> int:
     print("ran: " + ", ".join(f"{k} {v}" for k, v in sorted(audit.items())))
     print(f"{pair.count} statements on both engines in {spent:.0f} s "
           f"({pair.count / spent:.0f}/s), {failures} differences", flush=True)
-    return 1 if failures else 0
+    if failures:
+        return 1
+    if arguments.episode is None and pair.count < arguments.statements:
+        print(f"too few: {arguments.statements} statements were wanted within "
+              f"{arguments.seconds:.0f} s", flush=True)
+        return 3
+    return 0
 
 
 if __name__ == "__main__":

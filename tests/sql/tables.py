@@ -125,7 +125,7 @@ def _primary(r: random.Random, table: Table) -> None:
 
 
 def _generated(r: random.Random, table: Table) -> None:
-    """A stored generated column over a column that exists already."""
+    """A generated column, stored or not, over a column that exists already."""
     column = r.choice(table.plain())
     if column.auto:
         return
@@ -139,6 +139,7 @@ def _generated(r: random.Random, table: Table) -> None:
         made = Column("g", "int", "INT", True, True, size=4, generated=f"YEAR({column.name})")
     else:
         return
+    made.virtual = r.random() < 0.5
     table.columns.append(made)
 
 

@@ -59,16 +59,13 @@ fn check_one(table: &Arc<Table>, outcome: &mut CheckOutcome) {
     let mut named: HashMap<BlockId, frond_tree::Extent> = HashMap::new();
     for tree in table.trees() {
         outcome.trees += 1;
-        match tree.check(true) {
-            Ok(report) => {
-                outcome.runs += report.runs;
-                outcome.pages += report.pages;
-                outcome.entries += report.entries;
-            }
-            Err(e) => {
-                outcome.problems.push(format!("table '{name}', index {}: {e}", tree.id().index))
-            }
-        }
+        let index = tree.id().index;
+        let report = tree.check_all(true, &mut |e| {
+            outcome.problems.push(format!("table '{name}', index {index}: {e}"));
+        });
+        outcome.runs += report.runs;
+        outcome.pages += report.pages;
+        outcome.entries += report.entries;
         for (block, extent) in tree.run_extents() {
             if named.insert(block, extent).is_some() {
                 outcome.problems.push(format!("table '{name}': block {block} is in two trees"));

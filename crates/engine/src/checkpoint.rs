@@ -10,17 +10,23 @@
 //! - K2. The log is trimmed only below what every table needs, computed after its end was read (ST3).
 //! - K3. Before segments are removed, a durable record says up to where: recovery can tell a trimmed log
 //!   from one that lost its front.
+//! - K4. Nor is it trimmed beyond the commits that are in the log and not in the buffers yet: an image taken
+//!   meanwhile makes their table look clean.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
 use frond_tree::Tree;
+use frond_wal::Claim;
 
 use crate::canary;
 use crate::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
+
+/// Bytes of a trim record, at most.
+const TRIM_BYTES: u64 = 16;
 
 impl Core {
     /// Writes an image of `table`. Does nothing for a table that has no runs and no file.
@@ -29,7 +35,10 @@ impl Core {
         if table.is_dropped() {
             return Ok(());
         }
-        let file = store.file()?;
+        let file = match store.file() {
+            Err(e) if e.kind() == ErrorKind::Closed => return Ok(()),
+            file => file?,
+        };
         let _no_trim = self.trimming.lock();
         let pin = file.begin_checkpoint();
         let (image, lsn, live, dirty_from) = {
@@ -79,6 +88,8 @@ impl Core {
     pub(crate) fn trim_log(&self) -> Result<()> {
         let _no_checkpoint = self.trimming.lock();
         let end = self.shared.wal.durable();
+        // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
+        let end = self.clock.applied_upto().map_or(end, |applied| applied.min(end));
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
@@ -86,9 +97,11 @@ impl Core {
             return Ok(());
         }
         // K3.
+        let room = wal.reserve(TRIM_BYTES, Claim::Freeing)?;
         let at = wal.append(KIND_TRIM, &trim_record(needed))?;
+        drop(room);
         wal.sync_to(at.end).map_err(|e| self.shared.poison(e))?;
-        wal.trim(needed)
+        wal.trim(needed).map_err(|e| self.shared.poison(e))
     }
 
     /// Works towards a shorter log: freezes or images the table that holds it back. Returns whether there
@@ -125,5 +138,89 @@ impl Core {
             self.counters.freezes.fetch_add(1, Ordering::Relaxed);
         }
         frozen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use frond_base::{EntryKind, EntryRef};
+    use frond_vfs::MemVfs;
+    use frond_wal::Claim;
+
+    use crate::catalog::IndexDef;
+    use crate::ddl::TableSpec;
+    use crate::engine::Engine;
+    use crate::options::Options;
+    use crate::record::{put_counters, put_entry, put_tree_section, KIND_TRANSACTION};
+    use crate::transaction::TxnOptions;
+
+    /// A commit is between its record and the buffers while an image of its table is taken and the log is
+    /// trimmed: seconds for a large one, and any time for a thread that is not scheduled.
+    #[test]
+    fn log_of_a_commit_that_is_not_in_the_buffers_yet_is_kept() {
+        let vfs = MemVfs::stepped();
+        let options = Options {
+            cache_bytes: 8 << 20,
+            log_segment_bytes: 64 << 10,
+            log_capacity_bytes: 256 << 10,
+            background_threads: 0,
+            ..Options::default()
+        };
+        let engine = Engine::open(Arc::new(vfs), options).unwrap();
+        let spec = |name: &str| TableSpec {
+            name: name.into(),
+            indexes: vec![IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        };
+        let table = engine.create_table(spec("t")).unwrap();
+        let core = engine.core();
+        let wal = &core.shared.wal;
+        let tree = table.tree(0).id();
+        // Nothing else needs the log.
+        engine.flush_all().unwrap();
+        assert!(core.oldest_needed().is_none());
+
+        // `append_and_apply`, stopped half-way.
+        let mut payload = Vec::new();
+        frond_base::put_varint(&mut payload, 1);
+        put_tree_section(&mut payload, tree, 1);
+        put_entry(&mut payload, b"k", EntryKind::Put, b"v");
+        put_counters(&mut payload, &[]);
+        let at = {
+            let _room = wal.reserve(payload.len() as u64, Claim::Ordinary).unwrap();
+            let _ordered = core.commit.lock();
+            table.store().touched(wal.end());
+            let at = wal.append(KIND_TRANSACTION, &payload).unwrap();
+            core.clock.begin_commit_at(at.end);
+            at
+        };
+
+        // Other records fill segments.
+        core.checkpoint_table(&table).unwrap();
+        let mut noise = 1u64;
+        while wal.end() < at.end + (200 << 10) {
+            let mut bytes = vec![0u8; 4000];
+            for b in &mut bytes {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *b = (noise >> 56) as u8;
+            }
+            let filler = wal.append(crate::record::KIND_COUNTERS, &bytes).unwrap();
+            wal.sync_to(filler.end).unwrap();
+        }
+        core.trim_log().unwrap();
+        assert!(wal.kept_from() <= at.start, "{} > {}", wal.kept_from(), at.start);
+
+        let entry = EntryRef { key: b"k", seq: at.end, kind: EntryKind::Put, value: b"v" };
+        table.tree(0).write(at.start, [entry]);
+        core.clock.finish(at.end);
+        core.trim_log().unwrap();
+        assert!(wal.kept_from() <= at.start);
+        let mut value = Vec::new();
+        let mut txn = engine.begin(TxnOptions::default());
+        assert!(txn.get(&table, 0, b"k", &mut value).unwrap());
     }
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
 use frond_txn::{CommitClock, LockTable, Snapshot, SnapshotRegistry, TxnId, WriteSet};
+use frond_wal::Claim;
 use parking_lot::{Mutex, RwLock};
 
 use crate::engine::Log;
@@ -150,7 +151,8 @@ impl Core {
         self.may_write()?;
         let payload = encode_entries(writes)?;
         let bytes = payload.len() as u64;
-        self.shared.wal.reserve(bytes).map_err(|e| self.work.no_space(e))?;
+        let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
+        let _room = room.map_err(|e| self.work.no_space(e))?;
         self.work.pace(self, bytes)?;
         self.commit_payload(payload, writes, tables)
     }
@@ -161,10 +163,11 @@ impl Core {
         self: &Arc<Self>,
         writes: &mut WriteSet,
         tables: &[Arc<Table>],
+        claim: Claim,
     ) -> Result<Option<Lsn>> {
         self.may_free_space()?;
         let payload = encode_entries(writes)?;
-        self.shared.wal.reserve(payload.len() as u64)?;
+        let _room = self.shared.wal.reserve(record_bytes(&payload, tables), claim)?;
         self.commit_payload(payload, writes, tables)
     }
 
@@ -236,6 +239,8 @@ impl Core {
             if !table.counters().unlogged.load(Ordering::Relaxed) || table.is_dropped() {
                 continue;
             }
+            // On a full disk they stay unlogged until the next commit.
+            let Ok(_room) = self.shared.wal.reserve(COUNTER_BYTES, Claim::Ordinary) else { return };
             let _ordered = self.commit.lock();
             table.store().touched(self.shared.wal.end());
             let mut payload = Vec::new();
@@ -244,6 +249,14 @@ impl Core {
             let _ = self.shared.wal.append(KIND_COUNTERS, &payload);
         }
     }
+}
+
+/// Bytes of one table's counters in a record, at most.
+const COUNTER_BYTES: u64 = 64;
+
+/// Bytes of the record that `payload` and the counters of `tables` become, at most.
+fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
+    payload.len() as u64 + COUNTER_BYTES * (1 + tables.len() as u64)
 }
 
 /// Rows inserted minus rows deleted in `table`.

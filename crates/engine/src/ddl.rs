@@ -11,6 +11,7 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result, TableId};
 use frond_tree::Tree;
 use frond_txn::WriteSet;
+use frond_wal::Claim;
 
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
 use crate::core::Core;
@@ -35,11 +36,13 @@ impl Core {
         tables.get(&SYSTEM_TABLE).expect("the system table is opened first").clone()
     }
 
-    /// Commits rows of the system table and waits until they are durable.
+    /// Commits rows of the system table, with the counters of `counted`, and waits until they are durable.
     fn commit_definitions(
         self: &Arc<Self>,
         puts: &[(Vec<u8>, Vec<u8>)],
         deletes: &[Vec<u8>],
+        counted: Option<&Arc<Table>>,
+        claim: Claim,
     ) -> Result<()> {
         let system = self.system_table();
         let tree = system.tree(0).id();
@@ -50,7 +53,9 @@ impl Core {
         for (key, value) in puts {
             writes.put(tree, key, value);
         }
-        if let Some(end) = self.commit_definition(&mut writes, &[system])? {
+        let tables: Vec<Arc<Table>> =
+            [Some(&system), counted].into_iter().flatten().cloned().collect();
+        if let Some(end) = self.commit_definition(&mut writes, &tables, claim)? {
             self.shared.wal.sync_to(end).map_err(|e| self.shared.poison(e))?;
         }
         Ok(())
@@ -133,13 +138,11 @@ impl Core {
         };
         def.validate()?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
-        if spec.auto_increment > 1 {
-            table.counters().unlogged.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
         // In the map before the record is logged: trimming must see that the table needs it.
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(&def.name), def.encode())];
-        if let Err(e) = self.commit_definitions(&puts, &[]) {
+        let counted = (spec.auto_increment > 1).then_some(&table);
+        if let Err(e) = self.commit_definitions(&puts, &[], counted, Claim::Ordinary) {
             self.tables.write().remove(&id);
             return Err(e);
         }
@@ -147,14 +150,13 @@ impl Core {
         names.apply(CatalogRow::NextTable(next))?;
         names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) })?;
         drop(names);
-        self.log_unlogged_counters(std::slice::from_ref(&table));
         Ok(table)
     }
 
     pub fn drop_table(self: &Arc<Self>, name: &str) -> Result<()> {
         let _one = self.ddl.lock();
         let def = self.names.read().require(name)?;
-        self.commit_definitions(&[], &[table_key(name)])?;
+        self.commit_definitions(&[], &[table_key(name)], None, Claim::Freeing)?;
         self.names.write().apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
         self.retire_table(def.id);
         Ok(())
@@ -168,6 +170,7 @@ impl Core {
         }
         self.work.forget(id);
         self.shared.cache.forget_table(id);
+        self.shared.readahead.forget_table(id);
         self.work.doomed.lock().push(crate::store::file_name(id));
         self.work.wake();
     }
@@ -181,7 +184,8 @@ impl Core {
         }
         let new = TableDef { name: to.to_owned(), ..(*old).clone() };
         new.validate()?;
-        self.commit_definitions(&[(table_key(to), new.encode())], &[table_key(from)])?;
+        let (put, delete) = ((table_key(to), new.encode()), table_key(from));
+        self.commit_definitions(&[put], &[delete], None, Claim::Ordinary)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: from.to_owned(), definition: None })?;
         names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) })?;
@@ -205,7 +209,7 @@ impl Core {
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];
-        if let Err(e) = self.commit_definitions(&puts, &[]) {
+        if let Err(e) = self.commit_definitions(&puts, &[], None, Claim::Freeing) {
             self.tables.write().remove(&id);
             return Err(e);
         }
@@ -222,7 +226,7 @@ impl Core {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;
         let new = TableDef { schema, ..(*old).clone() };
-        self.commit_definitions(&[(table_key(name), new.encode())], &[])?;
+        self.commit_definitions(&[(table_key(name), new.encode())], &[], None, Claim::Ordinary)?;
         self.names
             .write()
             .apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) })?;

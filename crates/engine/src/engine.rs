@@ -197,17 +197,22 @@ impl Engine {
     /// Freezes every buffer, works off all jobs, and writes an image of every table: afterwards recovery
     /// needs no log. For tests, and before copying a directory.
     pub fn flush_all(&self) -> Result<()> {
+        self.core.may_free_space()?;
         let tables: Vec<Arc<Table>> = self.core.tables.read().values().cloned().collect();
         for table in &tables {
             for tree in table.trees() {
                 self.core.freeze(tree);
             }
-            self.core.work.add(table);
+            self.core.work.retry(table);
         }
         loop {
             self.core.shared.check_poison()?;
             self.core.work.check_space()?;
-            let busy = tables.iter().flat_map(|t| t.trees()).any(|t| t.frozen_count() > 0);
+            let kept = tables.iter().filter(|t| !t.is_dropped());
+            if let Some(e) = kept.clone().find_map(|t| self.core.work.failure_in(t.id())) {
+                return Err(e);
+            }
+            let busy = kept.flat_map(|t| t.trees()).any(|t| t.frozen_count() > 0);
             if !busy {
                 break;
             }

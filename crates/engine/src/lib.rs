@@ -1,7 +1,8 @@
 //! The storage engine: tables of sorted indexes with transactions, durable in one directory.
 //!
 //! ```text
-//! Engine      open, definitions, background work, status        engine.rs ddl.rs work.rs status.rs
+//! Engine      open, definitions, background work, status        engine.rs ddl.rs status.rs
+//!             what threads do and when                           work.rs jobs.rs tend.rs pacing.rs
 //! Transaction snapshot, locks, write set; Cursor                 transaction.rs cursor.rs
 //! Rows        typed rows with all their indexes                  rows/
 //! Core        commit path, checkpoint, recovery                  core.rs checkpoint.rs recovery.rs
@@ -26,6 +27,7 @@ mod ddl;
 mod engine;
 mod identity;
 mod image;
+mod jobs;
 mod maintain;
 mod names;
 mod options;
@@ -38,6 +40,7 @@ mod shared;
 mod status;
 mod store;
 mod table;
+mod tend;
 mod transaction;
 mod work;
 

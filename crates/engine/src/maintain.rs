@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
+use frond_wal::Claim;
 
 use crate::engine::Engine;
 use crate::record::{put_counters, CounterRecord, KIND_SET_COUNTERS};
@@ -13,6 +14,7 @@ impl Engine {
     pub fn set_auto_increment(&self, table: &Arc<Table>, next: u64) -> Result<()> {
         let core = self.core();
         core.may_write()?;
+        let _room = core.shared.wal.reserve(64, Claim::Ordinary)?;
         let _ordered = core.commit.lock();
         let set = CounterRecord { auto_increment: next.max(1), ..table.counter_record(0) };
         let mut payload = Vec::new();
@@ -31,13 +33,17 @@ impl Engine {
         killed: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let core = self.core();
+        core.may_free_space()?;
         for tree in table.trees() {
             core.freeze(tree);
         }
-        core.work.add(table);
+        core.work.retry(table);
         loop {
             core.shared.check_poison()?;
             core.work.check_space()?;
+            if let Some(e) = core.work.failure_in(table.id()) {
+                return Err(e);
+            }
             if table.is_dropped() || table.trees().iter().all(|t| t.plan().is_none()) {
                 return Ok(());
             }

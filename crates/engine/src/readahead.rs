@@ -1,70 +1,275 @@
-//! Readahead: merges and scans read runs front to back, so their pages come in chunks.
+//! Readahead: merges and long scans read runs in order, so their pages come in chunks.
 //!
 //! A page is about 5 KiB on disk; one direct read each would cost more in latency than in transfer. A
-//! small set of chunks is kept per table, one per run being read, replaced oldest first.
+//! merge reads whole chunks from the start. A scan begins with its page alone, because most scans are
+//! short, and each time it goes on where it left off, forward or backward, its window doubles.
+//!
+//! - RA1. The chunks of all tables together take at most 1/32 of the budget (within `LEAST..=MOST`), are
+//!   charged to it, and the one unused for longest makes room.
+//! - RA2. A chunk is only a copy of immutable bytes: losing one costs a read, never an answer. Blocks that
+//!   are freed are forgotten first, because their numbers' extents are written again.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use frond_base::{BlockId, Result};
-use frond_run::RunMeta;
+use frond_base::{BlockId, Result, TableId};
+use frond_cache::{Budget, Part};
+use frond_run::{Access, RunMeta};
 use frond_space::TableFile;
 use parking_lot::Mutex;
 
-/// Bytes per chunk.
-const CHUNK: usize = 256 << 10;
-/// Chunks kept per table: as many runs as a merge reads at once, for two merges.
-const CHUNKS_MAX: usize = 24;
+/// Bytes of the largest chunk.
+const CHUNK: u64 = 256 << 10;
+/// The window of a scan that goes on for the first time.
+const FIRST_WINDOW: u64 = 32 << 10;
+/// A request this far from where a scan left off continues it: pages between were in the page cache.
+const NEAR: u64 = 64 << 10;
+/// Scans whose position is remembered.
+const STREAMS: usize = 64;
+const LEAST: usize = 1 << 20;
+const MOST: usize = 16 << 20;
+
+/// Chunks of the runs that are being read in order, of all tables.
+pub struct Readahead {
+    state: Mutex<State>,
+    budget: Arc<Budget>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The one unused for longest first.
+    chunks: VecDeque<Chunk>,
+    bytes: usize,
+    /// The oldest first.
+    streams: VecDeque<Stream>,
+}
+
+/// One run of one table.
+type Place = (TableId, BlockId);
 
 struct Chunk {
-    block: BlockId,
+    place: Place,
     offset: u64,
     bytes: Arc<Vec<u8>>,
 }
 
-/// Chunks of the runs that are being read in order.
-#[derive(Default)]
-pub struct Readahead {
-    /// Oldest first.
-    chunks: Mutex<Vec<Chunk>>,
+/// What a scan read last.
+struct Stream {
+    place: Place,
+    read: Range<u64>,
+    window: u64,
 }
 
 impl Readahead {
-    /// `len` bytes at `offset` of the run.
+    pub fn new(budget: Arc<Budget>) -> Readahead {
+        Readahead { state: Mutex::default(), budget }
+    }
+
+    /// The stored page at `page` of a run, a range of bytes; reads more if that is likely to be asked for
+    /// next.
     pub fn read(
         &self,
         file: &TableFile,
+        table: TableId,
         run: &RunMeta,
-        offset: u64,
-        len: usize,
+        page: Range<u64>,
+        access: Access,
     ) -> Result<Vec<u8>> {
-        if let Some(found) = self.find(run.block(), offset, len) {
-            return Ok(found);
+        let place = (table, run.block());
+        let len = (page.end - page.start) as usize;
+        let want = {
+            let mut state = self.state.lock();
+            if let Some((bytes, at)) = state.find(place, &page, &self.budget) {
+                drop(state);
+                return Ok(bytes[at..at + len].to_vec());
+            }
+            state.plan(place, &page, run.bytes, access)
+        };
+        let mut bytes = file.read(run.block(), want.start, (want.end - want.start) as usize)?;
+        if want == page {
+            return Ok(bytes);
         }
-        let rest = run.bytes.saturating_sub(offset);
-        if rest < len as u64 || len >= CHUNK {
-            // Oversized page, or metadata that points past the run: the file decides.
-            return file.read(run.block(), offset, len);
-        }
-        let want = CHUNK.min(usize::try_from(rest).unwrap_or(CHUNK));
-        let bytes = Arc::new(file.read(run.block(), offset, want)?);
-        let page = bytes[..len].to_vec();
-        let mut chunks = self.chunks.lock();
-        chunks.retain(|c| c.block != run.block());
-        if chunks.len() >= CHUNKS_MAX {
-            chunks.remove(0);
-        }
-        chunks.push(Chunk { block: run.block(), offset, bytes });
-        Ok(page)
+        let at = (page.start - want.start) as usize;
+        let found = bytes[at..at + len].to_vec();
+        bytes.shrink_to_fit();
+        self.state.lock().keep(place, want.start, Arc::new(bytes), &self.budget);
+        Ok(found)
     }
 
-    fn find(&self, block: BlockId, offset: u64, len: usize) -> Option<Vec<u8>> {
-        let chunks = self.chunks.lock();
-        let chunk = chunks.iter().find(|c| c.block == block)?;
-        let from = usize::try_from(offset.checked_sub(chunk.offset)?).ok()?;
-        Some(chunk.bytes.get(from..from.checked_add(len)?)?.to_vec())
+    pub fn forget(&self, table: TableId, block: BlockId) {
+        let mut state = self.state.lock();
+        state.retain(&self.budget, |place| *place != (table, block));
     }
 
-    pub fn forget(&self, block: BlockId) {
-        self.chunks.lock().retain(|c| c.block != block);
+    pub fn forget_table(&self, table: TableId) {
+        self.state.lock().retain(&self.budget, |place| place.0 != table);
+    }
+}
+
+impl State {
+    /// A chunk that holds all of `page`, and where in it; a chunk read to its end is let go.
+    fn find(
+        &mut self,
+        place: Place,
+        page: &Range<u64>,
+        budget: &Budget,
+    ) -> Option<(Arc<Vec<u8>>, usize)> {
+        let holds = |c: &Chunk| {
+            let end = c.offset + c.bytes.len() as u64;
+            c.place == place && c.offset <= page.start && page.end <= end
+        };
+        let i = self.chunks.iter().position(holds)?;
+        let chunk = self.chunks.remove(i)?;
+        let found = (chunk.bytes.clone(), (page.start - chunk.offset) as usize);
+        let end = chunk.offset + chunk.bytes.len() as u64;
+        if page.end == end || page.start == chunk.offset {
+            self.bytes -= chunk.bytes.len();
+            budget.sub(Part::MergeScratch, chunk.bytes.len());
+        } else {
+            self.chunks.push_back(chunk);
+        }
+        Some(found)
+    }
+
+    /// What to read for `page` of a run of `run_bytes` bytes.
+    fn plan(
+        &mut self,
+        place: Place,
+        page: &Range<u64>,
+        run_bytes: u64,
+        access: Access,
+    ) -> Range<u64> {
+        // Oversized page, or metadata that points past the run: the file decides.
+        if page.end > run_bytes || page.end - page.start >= CHUNK {
+            return page.clone();
+        }
+        let forward = |window: u64| page.start..run_bytes.min(page.start + window).max(page.end);
+        match access {
+            Access::Point => return page.clone(),
+            Access::Merge => return forward(CHUNK),
+            Access::Scan => {}
+        }
+        let onward = |s: &Stream| s.read.end < page.end && page.start <= s.read.end + NEAR;
+        let back = |s: &Stream| page.start < s.read.start && s.read.start <= page.end + NEAR;
+        let known = |s: &Stream| s.place == place && (onward(s) || back(s));
+        let before = self.streams.iter().rposition(known).and_then(|i| self.streams.remove(i));
+        let (read, window) = match before {
+            None => (page.clone(), FIRST_WINDOW / 2),
+            Some(s) => {
+                let window = (s.window * 2).min(CHUNK);
+                let read = match back(&s) {
+                    true => page.end.saturating_sub(window).min(page.start)..page.end,
+                    false => forward(window),
+                };
+                (read, window)
+            }
+        };
+        if self.streams.len() >= STREAMS {
+            self.streams.pop_front();
+        }
+        self.streams.push_back(Stream { place, read: read.clone(), window });
+        read
+    }
+
+    fn keep(&mut self, place: Place, offset: u64, bytes: Arc<Vec<u8>>, budget: &Budget) {
+        let limit = (budget.limit() / 32).clamp(LEAST, MOST);
+        // What this one goes on from has been used: a page may lie across the end of it.
+        let end = offset + bytes.len() as u64;
+        let apart = |c: &Chunk| end < c.offset || c.offset + (c.bytes.len() as u64) < offset;
+        self.drop_chunks(budget, |c| c.place != place || apart(c));
+        budget.add(Part::MergeScratch, bytes.len());
+        self.bytes += bytes.len();
+        self.chunks.push_back(Chunk { place, offset, bytes });
+        while self.bytes > limit {
+            let Some(oldest) = self.chunks.pop_front() else { break };
+            self.bytes -= oldest.bytes.len();
+            budget.sub(Part::MergeScratch, oldest.bytes.len());
+        }
+    }
+
+    fn retain(&mut self, budget: &Budget, keep: impl Fn(&Place) -> bool) {
+        self.streams.retain(|s| keep(&s.place));
+        self.drop_chunks(budget, |c| keep(&c.place));
+    }
+
+    fn drop_chunks(&mut self, budget: &Budget, keep: impl Fn(&Chunk) -> bool) {
+        let before = self.bytes;
+        self.chunks.retain(keep);
+        self.bytes = self.chunks.iter().map(|c| c.bytes.len()).sum();
+        budget.sub(Part::MergeScratch, before - self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: u64 = 4 << 20;
+    const PAGE: u64 = 5_000;
+    const PLACE: Place = (TableId(1), 7);
+
+    /// Reads pages in the order of `starts`; returns the number of reads and the bytes of them.
+    fn walk(starts: impl Iterator<Item = u64>, access: Access) -> (usize, u64) {
+        let budget = Budget::new(256 << 20);
+        let mut state = State::default();
+        let (mut reads, mut bytes) = (0, 0);
+        for start in starts {
+            let page = start..(start + PAGE).min(RUN);
+            if state.find(PLACE, &page, &budget).is_some() {
+                continue;
+            }
+            let want = state.plan(PLACE, &page, RUN, access);
+            assert!(want.start <= page.start && page.end <= want.end && want.end <= RUN);
+            assert!(want.end - want.start <= CHUNK);
+            reads += 1;
+            bytes += want.end - want.start;
+            if want != page {
+                let chunk = vec![0; (want.end - want.start) as usize];
+                state.keep(PLACE, want.start, Arc::new(chunk), &budget);
+            }
+        }
+        (reads, bytes)
+    }
+
+    #[test]
+    fn short_scans_read_their_pages_alone() {
+        assert_eq!(walk(std::iter::once(100_000), Access::Scan), (1, PAGE));
+        // Places far apart: the positions of other scans are no reason to read ahead.
+        let (reads, bytes) = walk((0..10).map(|i| i * 300_000), Access::Scan);
+        assert_eq!((reads, bytes), (10, 10 * PAGE));
+    }
+
+    #[test]
+    fn long_scans_read_few_large_chunks_in_both_directions() {
+        let pages = RUN.div_ceil(PAGE);
+        for backward in [false, true] {
+            let order = (0..pages).map(|i| if backward { pages - 1 - i } else { i } * PAGE);
+            let (reads, bytes) = walk(order, Access::Scan);
+            assert!(reads < 30, "{reads} reads, backward {backward}");
+            assert!(bytes < RUN + RUN / 8, "{bytes} bytes, backward {backward}");
+        }
+    }
+
+    #[test]
+    fn merges_read_whole_chunks_from_the_start() {
+        let pages = RUN.div_ceil(PAGE);
+        let (reads, bytes) = walk((0..pages).map(|i| i * PAGE), Access::Merge);
+        assert!(reads <= 18 && bytes < RUN + 18 * PAGE, "{reads} reads, {bytes} bytes");
+    }
+
+    #[test]
+    fn chunks_stay_within_their_share_and_leave_the_budget_when_forgotten() {
+        let budget = Budget::new(64 << 20);
+        let mut state = State::default();
+        for block in 0..100 {
+            state.keep((TableId(1), block), 0, Arc::new(vec![0; CHUNK as usize]), &budget);
+            assert!(state.bytes <= 2 << 20);
+            assert_eq!(budget.used_by(Part::MergeScratch), state.bytes);
+        }
+        state.retain(&budget, |place| *place != (TableId(1), 99));
+        assert_eq!(budget.used_by(Part::MergeScratch), (2 << 20) - CHUNK as usize);
+        state.retain(&budget, |_| false);
+        assert_eq!((budget.used_by(Part::MergeScratch), state.chunks.len()), (0, 0));
     }
 }

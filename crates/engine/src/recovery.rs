@@ -158,7 +158,7 @@ impl Core {
         let mut found = Found::default();
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
         let mut trimmed = 0;
-        while let Some(record) = log.next()? {
+        while let Some(record) = log.next_of(|kind| kind == KIND_EDIT || kind == KIND_TRIM)? {
             match record.kind {
                 KIND_EDIT => {
                     let (tree, edit) = RecordReader::new(record.payload, record.lsn).edit()?;
@@ -221,7 +221,12 @@ impl Core {
             return Err(why);
         }
         self.tables.write().retain(|id, table| {
-            let kept = *id == SYSTEM_TABLE || names.by_id(*id).is_some();
+            let def = names.by_id(*id);
+            // The one at the first record of the table may have been replaced since.
+            if let Some(def) = def {
+                table.set_def(TableDef::clone(def));
+            }
+            let kept = *id == SYSTEM_TABLE || def.is_some();
             if !kept {
                 // Dropped further on in the log: nothing of it may be flushed.
                 table.mark_dropped();
@@ -334,9 +339,30 @@ impl Core {
         log_from: Lsn,
     ) -> Result<()> {
         let mut reader = RecordReader::new(record.payload, record.lsn);
+        let mut entries = Vec::new();
         for _ in 0..reader.section_count()? {
             let (id, count) = reader.section()?;
-            let mut entries = Vec::with_capacity(count.min(1 << 16));
+            let table = self.recovered_table(id.table, record, names, found, log_from)?;
+            let tree = match &table {
+                Some(table) => match table.trees().get(usize::from(id.index)) {
+                    Some(tree) if record.lsn >= tree.flushed_upto() => Some((table, tree)),
+                    Some(_) => None,
+                    None => {
+                        return Err(Error::corruption(
+                            "log",
+                            format_args!("record at {}: tree {id} does not exist", record.lsn),
+                        ))
+                    }
+                },
+                None => None,
+            };
+            let Some((table, tree)) = tree else {
+                for _ in 0..count {
+                    reader.entry()?;
+                }
+                continue;
+            };
+            entries.clear();
             for _ in 0..count {
                 entries.push(reader.entry()?);
             }
@@ -347,19 +373,6 @@ impl Core {
             if canary::active(canary::LOSE_REPLAYED_ENTRY) && entries.len() > 8 {
                 entries.remove(8);
             }
-            let Some(table) = self.recovered_table(id.table, record, names, found, log_from)?
-            else {
-                continue;
-            };
-            let Some(tree) = table.trees().get(usize::from(id.index)) else {
-                return Err(Error::corruption(
-                    "log",
-                    format_args!("record at {}: tree {id} does not exist", record.lsn),
-                ));
-            };
-            if record.lsn < tree.flushed_upto() {
-                continue;
-            }
             tree.write(
                 record.lsn,
                 entries.iter().map(|&(key, kind, value)| EntryRef {
@@ -369,7 +382,7 @@ impl Core {
                     value,
                 }),
             );
-            self.work.add(&table);
+            self.work.add(table);
             table.set_listed(true);
             if id.table == SYSTEM_TABLE {
                 for &(key, kind, value) in &entries {

@@ -12,6 +12,7 @@ use frond_wal::Wal;
 use parking_lot::Mutex;
 
 use crate::options::Options;
+use crate::readahead::Readahead;
 
 /// Handles that live as long as the database is open.
 pub struct Shared {
@@ -19,6 +20,7 @@ pub struct Shared {
     pub wal: Wal,
     pub cache: PageCache<Page>,
     pub budget: Arc<Budget>,
+    pub readahead: Readahead,
     /// Random number of this database, repeated in every file.
     pub database: u64,
     pub direct_io: bool,
@@ -35,6 +37,7 @@ impl Shared {
             vfs,
             wal,
             cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
+            readahead: Readahead::new(budget.clone()),
             budget,
             database,
             direct_io: options.direct_io,

@@ -18,7 +18,7 @@
 //!   and `dirty_from` then misses no record below that end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
@@ -26,10 +26,10 @@ use frond_cache::{PageKey, Part};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use frond_space::TableFile;
 use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
+use frond_wal::Claim;
 use parking_lot::Mutex;
 
 use crate::canary;
-use crate::readahead::Readahead;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
 
@@ -50,9 +50,10 @@ pub struct TableStore {
     /// Held while the file is created. The latest failure: whoever got a block id that cannot be used
     /// is told it.
     creating: Mutex<Option<Error>>,
+    /// The table was dropped: set under `creating`.
+    dropped: AtomicBool,
     edits: Mutex<()>,
     dirty_from: AtomicU64,
-    readahead: Readahead,
     /// Bytes of the run indexes in memory, by block: charged to the budget while the run is in use.
     indexes: Mutex<HashMap<BlockId, usize>>,
 }
@@ -65,9 +66,9 @@ impl TableStore {
             name: file_name(id),
             file: OnceLock::new(),
             creating: Mutex::new(None),
+            dropped: AtomicBool::new(false),
             edits: Mutex::new(()),
             dirty_from: AtomicU64::new(CLEAN),
-            readahead: Readahead::default(),
             indexes: Mutex::new(HashMap::new()),
         }
     }
@@ -85,7 +86,14 @@ impl TableStore {
         self.file.get()
     }
 
-    /// The table's file, created now when it does not exist yet.
+    /// No file is created from now on: it would be an orphan.
+    pub(crate) fn mark_dropped(&self) {
+        let _creation = self.creating.lock();
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// The table's file, created now when it does not exist yet. [`ErrorKind::Closed`] when there is none
+    /// and the table was dropped.
     pub(crate) fn file(&self) -> Result<&TableFile> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -93,6 +101,12 @@ impl TableStore {
         let mut failure = self.creating.lock();
         if let Some(file) = self.file.get() {
             return Ok(file);
+        }
+        if self.dropped.load(Ordering::Acquire) {
+            let what = format!("the table of {} was dropped", self.name);
+            let e = Error::new(ErrorKind::Closed, what);
+            *failure = Some(e.duplicate());
+            return Err(e);
         }
         let s = &self.shared;
         // Durable, not the end: a crash must not leave a file that is ahead of the log.
@@ -138,9 +152,16 @@ impl TableStore {
         }
     }
 
+    /// A run's index is in memory.
+    fn charge_index(&self, block: BlockId, bytes: usize) {
+        let before = self.indexes.lock().insert(block, bytes);
+        self.shared.budget.add(Part::RunIndexes, bytes);
+        self.shared.budget.sub(Part::RunIndexes, before.unwrap_or(0));
+    }
+
     /// Nobody reads the block any more.
     fn let_go(&self, block: BlockId) {
-        self.readahead.forget(block);
+        self.shared.readahead.forget(self.id, block);
         if let Some(bytes) = self.indexes.lock().remove(&block) {
             self.shared.budget.sub(Part::RunIndexes, bytes);
         }
@@ -154,13 +175,17 @@ impl TableStore {
         let file = self.file.get().ok_or_else(|| self.missing())?;
         let index = self.index(run)?;
         let (offset, len) = index.page_range(page);
-        let bytes = match access {
-            Access::Point => file.read(run.meta.block(), offset, len as usize)?,
-            Access::Scan | Access::Merge => {
-                self.readahead.read(file, &run.meta, offset, len as usize)?
-            }
-        };
+        let place = offset..offset + u64::from(len);
+        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
         Page::parse(bytes, &run.meta, page, &self.name)
+    }
+}
+
+impl Drop for TableStore {
+    fn drop(&mut self) {
+        // Runs that no edit removed are not let go one by one: the table was closed or dropped.
+        let bytes = self.indexes.get_mut().values().sum();
+        self.shared.budget.sub(Part::RunIndexes, bytes);
     }
 }
 
@@ -180,10 +205,7 @@ impl PageSource for TableStore {
             let tail = &run.meta.index;
             let bytes = file.read(run.meta.block(), tail.offset, tail.len as usize)?;
             let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
-            let bytes = index.memory_bytes();
-            if self.indexes.lock().insert(run.meta.block(), bytes).is_none() {
-                self.shared.budget.add(Part::RunIndexes, bytes);
-            }
+            self.charge_index(run.meta.block(), index.memory_bytes());
             Ok(index)
         })
     }
@@ -205,6 +227,8 @@ impl RunStore for TableStore {
             }
         }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
+        // Whoever built the run keeps its index; it takes about what it takes on disk.
+        self.charge_index(run.meta.block(), run.meta.index.len as usize);
         Ok(Extent { offset: extent.offset, len: extent.len })
     }
 
@@ -237,7 +261,8 @@ impl EditLog for TableStore {
         self.file()?;
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
-        self.shared.wal.reserve(payload.len() as u64)?;
+        // Edits are what makes log and extents free.
+        let _room = self.shared.wal.reserve(payload.len() as u64, Claim::Freeing)?;
         let _order = self.edits.lock();
         self.touched(self.shared.wal.end());
         let at = self.shared.wal.append(KIND_EDIT, &payload)?;

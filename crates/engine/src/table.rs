@@ -127,8 +127,10 @@ impl Table {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// Waits until a file that is being created is there; none will be after.
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+        self.store.mark_dropped();
     }
 
     /// The oldest log position that recovery of this table needs, or `None`.

@@ -9,6 +9,9 @@
 //! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
 //!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
 //!
+//! - X4. The write set is charged to the memory budget and takes at most half of it: a transaction that
+//!   changes more is refused ([`ErrorKind::TooBig`]), row by row, and can still be rolled back.
+//!
 //! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
 //! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
 
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Lsn, Result, Seq, SEQ_MAX};
+use frond_cache::{Charge, Part};
 use frond_txn::{Granted, Locker, OwnerHandle, RowMode, Snapshot, TreeMode, TxnId, Wait, WriteSet};
 
 use crate::canary;
@@ -61,6 +65,9 @@ pub enum OnLocked {
     Fail,
 }
 
+/// A write set is charged to the budget in steps of this many bytes.
+const CHARGE_STEP: usize = 256 << 10;
+
 /// A running transaction. Dropping it rolls back.
 pub struct Transaction {
     core: Arc<Core>,
@@ -68,6 +75,8 @@ pub struct Transaction {
     locker: Locker,
     snapshot: Option<Snapshot>,
     pub(crate) writes: WriteSet,
+    /// What the write set takes of the budget (X4).
+    charged: Charge,
     /// Tables written to, for counters and commit.
     tables: Vec<Arc<Table>>,
 }
@@ -75,12 +84,14 @@ pub struct Transaction {
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>, id: TxnId, options: TxnOptions) -> Transaction {
         let locker = core.locks.locker(id);
+        let charged = core.shared.budget.charge(Part::WriteBuffers, 0);
         Transaction {
             core,
             options,
             locker,
             snapshot: None,
             writes: WriteSet::new(),
+            charged,
             tables: Vec::new(),
         }
     }
@@ -275,6 +286,9 @@ impl Transaction {
 
     /// Notes that this transaction writes to `table`; returns an error when it may not.
     pub(crate) fn writes_to(&mut self, table: &Arc<Table>) -> Result<()> {
+        if self.writes.bytes() > self.charged.bytes() + CHARGE_STEP {
+            self.charge()?;
+        }
         if self.tables.last().is_some_and(|t| Arc::ptr_eq(t, table)) {
             return Ok(());
         }
@@ -287,6 +301,24 @@ impl Transaction {
             self.tables.retain(|t| !Arc::ptr_eq(t, table));
             self.tables.push(table.clone());
         }
+        Ok(())
+    }
+
+    /// Charges the write set as it is now (X4).
+    fn charge(&mut self) -> Result<()> {
+        let bytes = self.writes.bytes();
+        let limit = self.core.shared.budget.limit() / 2;
+        if bytes > limit {
+            return Err(Error::new(
+                ErrorKind::TooBig,
+                format!(
+                    "the changes of this transaction take more than {limit} bytes, half of the cache: \
+                     commit in smaller parts, or make the cache larger"
+                ),
+            ));
+        }
+        self.charged.resize(bytes);
+        self.core.work.fit_cache(&self.core);
         Ok(())
     }
 
@@ -361,6 +393,7 @@ impl Transaction {
     /// Undoes every write made after `savepoint`. Locks stay, as in InnoDB.
     pub fn rollback_to(&mut self, savepoint: u64) {
         self.writes.rollback_to(savepoint);
+        self.charged.resize(self.charged.bytes().min(self.writes.bytes()));
     }
 
     /// Commits: acknowledged according to the durability mode. Returns the LSN at which the commit record

@@ -1,4 +1,5 @@
-//! Background work: what is done outside statements, when, and how writers are held back by it.
+//! Background work: its state, the limits it works towards, and how writers are held back by it. Jobs are
+//! in `jobs.rs`, the log thread's rounds in `tend.rs`.
 //!
 //! Worker threads take the most urgent job of all trees, run it step by step, and look again. One more
 //! thread tends the log: the sync each second, the next segment, trimming, and images for tables that hold
@@ -12,12 +13,11 @@ use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Result, TableId, TreeId};
 use frond_cache::{CachePolicy, Part};
-use frond_tree::{JobKind, Plan, Step, Tree};
+use frond_tree::Tree;
 use parking_lot::{Condvar, Mutex};
 
-use crate::canary;
 use crate::core::Core;
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::pacing::Pacer;
 use crate::table::Table;
 
@@ -27,14 +27,9 @@ const WRITE_PERCENT: u64 = 40;
 const FREEZE_PERCENT: u64 = 55;
 /// Debt at which writers are slowed to the drain rate, in budgets.
 const DEBT_BUDGETS: u64 = 4;
-/// A worker that finds nothing to do looks again after this long.
-const IDLE_WAIT: Duration = Duration::from_millis(100);
-/// The log thread's round.
-const LOG_ROUND: Duration = Duration::from_millis(100);
-/// A failed job's tree is left alone for this long, doubling up to a minute.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
-const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
-const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The same failure at the same place is told once in this time: the operator's log may be on the full
+/// disk that it is about.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// Rounds of 5 ms without a job after which a writer stops waiting for memory.
 const STUCK_ROUNDS: u32 = 20;
 /// Page cache that is left whatever write buffers and indexes take.
@@ -42,32 +37,35 @@ const CACHE_FLOOR_PERCENT: u64 = 10;
 
 /// State of background work.
 pub struct Work {
-    stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
     /// Jobs under way.
-    running: AtomicU64,
+    pub(crate) running: AtomicU64,
     signal: Mutex<u64>,
     wake: Condvar,
     /// Waited on by writers at the memory limit.
     room: Condvar,
     pub(crate) pacer: Pacer,
-    write_limit: AtomicU64,
+    pub(crate) write_limit: AtomicU64,
     debt_limit: AtomicU64,
     log_capacity: AtomicU64,
     /// Tables that may have buffered entries or work to do.
     /// Ordered, so that equally urgent work is taken in the same order in every run.
-    dirty: Mutex<BTreeMap<TableId, Arc<Table>>>,
+    pub(crate) dirty: Mutex<BTreeMap<TableId, Arc<Table>>>,
     /// Bytes committed since the last measurement.
     unmeasured: AtomicU64,
-    buffered: AtomicU64,
+    pub(crate) buffered: AtomicU64,
     debt: AtomicU64,
     measuring: Mutex<Measured>,
-    failures: Mutex<HashMap<TreeId, Failure>>,
+    pub(crate) failures: Mutex<HashMap<TreeId, Failure>>,
     /// Why nothing can be written just now: the disk is full.
     full: Mutex<Option<Error>>,
-    is_full: AtomicBool,
+    pub(crate) is_full: AtomicBool,
     /// Files of dropped tables, to remove.
     pub(crate) doomed: Mutex<Vec<String>>,
-    last_sync: Mutex<Duration>,
+    pub(crate) last_sync: Mutex<Duration>,
+    pub(crate) last_look: Mutex<Duration>,
+    /// When what was last told, by tree (none: a checkpoint).
+    said: Mutex<HashMap<(Option<TreeId>, ErrorKind), Duration>>,
 }
 
 #[derive(Default)]
@@ -75,9 +73,11 @@ struct Measured {
     charged: usize,
 }
 
-struct Failure {
-    until: Duration,
-    wait: Duration,
+pub(crate) struct Failure {
+    pub until: Duration,
+    pub wait: Duration,
+    /// `None`: nothing failed, the plan was overtaken.
+    pub error: Option<Error>,
 }
 
 /// What a report shows of the work state, bytes.
@@ -114,6 +114,8 @@ impl Work {
             is_full: AtomicBool::new(false),
             doomed: Mutex::new(Vec::new()),
             last_sync: Mutex::new(Duration::ZERO),
+            last_look: Mutex::new(Duration::ZERO),
+            said: Mutex::new(HashMap::new()),
         };
         work.set_cache_bytes(options.cache_bytes);
         work
@@ -151,7 +153,7 @@ impl Work {
         self.room.notify_all();
     }
 
-    fn stopping(&self) -> bool {
+    pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
@@ -161,7 +163,7 @@ impl Work {
     }
 
     /// Sleeps until woken, at most for `time`.
-    fn rest(&self, time: Duration) {
+    pub(crate) fn rest(&self, time: Duration) {
         let mut signal = self.signal.lock();
         if !self.stopping() {
             self.wake.wait_for(&mut signal, time);
@@ -181,6 +183,31 @@ impl Work {
 
     pub(crate) fn forget(&self, table: TableId) {
         self.dirty.lock().remove(&table);
+        self.failures.lock().retain(|tree, _| tree.table != table);
+    }
+
+    /// Looks at the table now, whatever failed there before.
+    pub(crate) fn retry(&self, table: &Arc<Table>) {
+        self.failures.lock().retain(|tree, _| tree.table != table.id());
+        self.add(table);
+    }
+
+    /// Why the latest job in the table failed, if it did.
+    pub(crate) fn failure_in(&self, table: TableId) -> Option<Error> {
+        let failures = self.failures.lock();
+        let of_table = failures.iter().filter(|(tree, _)| tree.table == table);
+        of_table.filter_map(|(_, f)| f.error.as_ref()).map(Error::duplicate).next()
+    }
+
+    /// Whether it is time to tell of a failure of this kind at this place.
+    pub(crate) fn is_news(&self, tree: Option<TreeId>, kind: ErrorKind, now: Duration) -> bool {
+        let mut said = self.said.lock();
+        said.retain(|_, at| now.saturating_sub(*at) < SAY_AGAIN);
+        if said.contains_key(&(tree, kind)) {
+            return false;
+        }
+        said.insert((tree, kind), now);
+        true
     }
 
     // ---- disk full ----
@@ -206,7 +233,7 @@ impl Work {
         self.check_space().err().unwrap_or(failure)
     }
 
-    fn set_full(&self, failure: Option<&Error>) {
+    pub(crate) fn set_full(&self, failure: Option<&Error>) {
         let mut full = self.full.lock();
         self.is_full.store(failure.is_some(), Ordering::Release);
         *full = failure.map(|e| {
@@ -272,7 +299,7 @@ impl Work {
             let stuck = self.running.load(Ordering::Acquire) == 0 && core.most_urgent().is_none();
             idle_rounds = if stuck { idle_rounds + 1 } else { 0 };
             if idle_rounds > STUCK_ROUNDS {
-                if self.failures.lock().is_empty() {
+                if self.failures.lock().values().all(|f| f.error.is_none()) {
                     return Ok(());
                 }
                 if idle_rounds > 100 * STUCK_ROUNDS {
@@ -351,239 +378,14 @@ impl Work {
             budget.sub(Part::WriteBuffers, measured.charged - now);
         }
         measured.charged = now;
-        let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
-        CachePolicy { floor, reserve: 0 }.adjust(budget, &core.shared.cache);
+        self.fit_cache(core);
         self.room.notify_all();
     }
-}
 
-/// A job under way, counted as long as this lives.
-struct Running<'a>(&'a AtomicU64);
-
-impl<'a> Running<'a> {
-    fn count(jobs: &'a AtomicU64) -> Running<'a> {
-        jobs.fetch_add(1, Ordering::AcqRel);
-        Running(jobs)
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Core {
-    /// Starts the threads. Does nothing where the machine does not start threads.
-    pub(crate) fn start_background(self: &Arc<Self>) -> Vec<Box<dyn frond_vfs::JoinThread>> {
-        let mut threads = Vec::new();
-        for n in 0..self.options.background_threads {
-            let core = self.clone();
-            let run = move || {
-                while !core.work.stopping() {
-                    if !core.job_step() {
-                        core.work.rest(IDLE_WAIT);
-                    }
-                }
-            };
-            threads.extend(self.shared.vfs.spawn(&format!("frond-work-{n}"), Box::new(run)));
-        }
-        if self.options.background_threads > 0 {
-            let core = self.clone();
-            let run = move || {
-                while !core.work.stopping() {
-                    core.log_round();
-                    core.work.rest(LOG_ROUND);
-                }
-            };
-            threads.extend(self.shared.vfs.spawn("frond-log", Box::new(run)));
-        }
-        threads
-    }
-
-    /// One step of everything, for an owner without threads. False when there was nothing to do.
-    pub fn background_step(self: &Arc<Self>) -> bool {
-        self.log_round();
-        self.job_step()
-    }
-
-    /// Takes the most urgent job and runs it to its end. False when there is none.
-    pub(crate) fn job_step(self: &Arc<Self>) -> bool {
-        let Some((table, tree, plan)) = self.most_urgent() else { return false };
-        let mut snapshots = self.snapshots.retention(&self.clock);
-        if canary::active(canary::FORGET_SNAPSHOTS) {
-            snapshots.drain(..snapshots.len() - 1);
-        }
-        let Some(mut job) = tree.begin(&plan, snapshots) else {
-            // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
-            // that never begins cannot keep a thread busy.
-            if self.options.background_threads > 0 {
-                let until = self.shared.vfs.now() + OVERTAKEN_WAIT;
-                let mut failures = self.work.failures.lock();
-                let held = Failure { until, wait: RETRY_AFTER / 2 };
-                let f = failures.entry(tree.id()).or_insert(held);
-                f.until = f.until.max(until);
-            }
-            return true;
-        };
-        let _running = Running::count(&self.work.running);
-        let started = self.shared.vfs.now();
-        let outcome = loop {
-            if self.work.stopping() {
-                return false;
-            }
-            match job.step() {
-                Ok(Step::More) => {}
-                Ok(Step::Done) => break Ok(()),
-                Err(e) => break Err(e),
-            }
-        };
-        drop(job);
-        let now = self.shared.vfs.now();
-        self.counters.jobs.fetch_add(1, Ordering::Relaxed);
-        match outcome {
-            Ok(()) => {
-                self.work.pacer.drained(plan.input_bytes, now.saturating_sub(started));
-                self.work.failures.lock().remove(&tree.id());
-                if self.work.is_full.load(Ordering::Relaxed) {
-                    self.work.set_full(None);
-                }
-            }
-            Err(e) => self.job_failed(&tree, &e, now),
-        }
-        table.store().reclaim();
-        self.work.measure(self);
-        true
-    }
-
-    fn job_failed(&self, tree: &Tree, failure: &Error, now: Duration) {
-        self.counters.job_failures.fetch_add(1, Ordering::Relaxed);
-        match failure.kind() {
-            ErrorKind::NoSpace => self.work.set_full(Some(failure)),
-            // `Poisoned`: the table's file refuses to be written after an earlier failure.
-            ErrorKind::Io | ErrorKind::Poisoned => {
-                self.shared.poison(failure.duplicate());
-            }
-            _ => {}
-        }
-        self.log_message(0, &format!("background work on tree {}: {failure}", tree.id()));
-        let mut failures = self.work.failures.lock();
-        let f = failures.entry(tree.id()).or_insert(Failure { until: now, wait: RETRY_AFTER / 2 });
-        f.wait = (f.wait * 2).min(RETRY_MAX);
-        if failure.kind() == ErrorKind::NoSpace {
-            // Space may come back at any moment: keep looking.
-            f.wait = f.wait.min(Duration::from_secs(1));
-        }
-        f.until = now + f.wait;
-    }
-
-    fn most_urgent(&self) -> Option<(Arc<Table>, Tree, Plan)> {
-        let tables: Vec<Arc<Table>> = self.work.dirty.lock().values().cloned().collect();
-        let now = self.shared.vfs.now();
-        let memory_short = self.work.buffered.load(Ordering::Relaxed)
-            > self.work.write_limit.load(Ordering::Relaxed) / 2;
-        let mut best: Option<(u64, Arc<Table>, Tree, Plan)> = None;
-        for table in tables {
-            let mut idle = true;
-            for tree in table.trees() {
-                if table.is_dropped() {
-                    continue;
-                }
-                idle &= tree.buffered_bytes() == 0;
-                let failed = self.work.failures.lock().get(&tree.id()).map(|f| f.until);
-                if failed.is_some_and(|until| until > now) {
-                    idle = false;
-                    continue;
-                }
-                let Some(plan) = tree.plan() else { continue };
-                idle = false;
-                let frees_memory = matches!(plan.kind, JobKind::Freeze | JobKind::Attach);
-                let weight = if frees_memory && memory_short { 8 } else { 1 };
-                let urgency = plan.urgency.saturating_mul(weight);
-                if best.as_ref().is_none_or(|(u, ..)| urgency > *u) {
-                    best = Some((urgency, table.clone(), tree.clone(), plan));
-                }
-            }
-            if idle || table.is_dropped() {
-                // Unlist first: a commit that comes in between lists it again.
-                table.set_listed(false);
-                self.work.forget(table.id());
-                if !table.is_dropped() && table.trees().iter().any(|t| t.buffered_bytes() > 0) {
-                    table.set_listed(true);
-                    self.work.add(&table);
-                }
-            }
-        }
-        best.map(|(_, table, tree, plan)| (table, tree, plan))
-    }
-
-    /// Tends the log: sync each second, next segment, trimming, images; and removes dropped files.
-    fn log_round(self: &Arc<Self>) {
-        let now = self.shared.vfs.now();
-        let wal = &self.shared.wal;
-        if self.durability() != Durability::Sync {
-            let mut last = self.work.last_sync.lock();
-            if now.saturating_sub(*last) >= Duration::from_secs(1) {
-                *last = now;
-                drop(last);
-                if let Err(e) = wal.sync_to(wal.end()) {
-                    self.shared.poison(e);
-                }
-            }
-        }
-        if self.shared.check_poison().is_err() {
-            return;
-        }
-        match wal.prepare_segment() {
-            Err(e) if e.kind() == ErrorKind::NoSpace => self.work.set_full(Some(&e)),
-            Err(e) => {
-                self.shared.poison(e);
-            }
-            Ok(()) if self.work.is_full.load(Ordering::Relaxed) => {
-                // Let the next job find out whether there is room again.
-                self.work.failures.lock().clear();
-                if self.most_urgent().is_none() {
-                    self.work.set_full(None);
-                }
-                self.work.wake();
-            }
-            Ok(()) => {}
-        }
-        let (end, kept) = (wal.end(), wal.kept_from());
-        let target = end.saturating_sub(self.work.log_capacity() / 2);
-        if kept < target {
-            // A few tables per round: each image is a small write and two syncs.
-            for _ in 0..16 {
-                match self.shorten_log(target) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(e) => {
-                        self.image_failed(&e);
-                        break;
-                    }
-                }
-            }
-        }
-        self.remove_doomed_files();
-    }
-
-    fn image_failed(&self, failure: &Error) {
-        if failure.kind() == ErrorKind::NoSpace {
-            self.work.set_full(Some(failure));
-        }
-        self.log_message(0, &format!("checkpoint: {failure}"));
-    }
-
-    /// Removes files of dropped tables. A file that cannot be removed now is an orphan that the next
-    /// start removes.
-    pub(crate) fn remove_doomed_files(&self) {
-        let doomed = std::mem::take(&mut *self.work.doomed.lock());
-        for name in doomed {
-            if let Err(e) = self.shared.vfs.remove(&name) {
-                if e.kind() != std::io::ErrorKind::NotFound {
-                    self.log_message(1, &format!("cannot remove {name} of a dropped table: {e}"));
-                }
-            }
-        }
+    /// Gives the page cache what the other parts of the budget leave.
+    pub(crate) fn fit_cache(&self, core: &Core) {
+        let budget = &core.shared.budget;
+        let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
+        CachePolicy { floor, reserve: 0 }.adjust(budget, &core.shared.cache);
     }
 }

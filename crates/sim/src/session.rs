@@ -155,6 +155,7 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
             "commit refused: disk full",
             "writing went on after a full disk",
             "disk full",
+            "opened on a full disk",
         ]);
     }
     for event in events {

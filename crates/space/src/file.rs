@@ -46,10 +46,11 @@
 //!
 //! Not here: when to checkpoint or release, what a block holds, moving blocks.
 //!
+//! Opening is in `recovery.rs`, checkpoints are in `checkpoint.rs`.
+//!
 //! Tested by `tests/space`.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -58,11 +59,7 @@ use frond_vfs::{OpenHow, Vfs, VfsFile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::extent::{aligned, Extent};
-use crate::format::{
-    self, check_image_front, checked_extent, decode_header, decode_image, encode_header,
-    encode_image, image_checksum, slot_of, Header, Identity, ImageRef, Slot, CREATED, FIRST_EXTENT,
-    HEADER_BYTES, IMAGE_FRONT, MAX_FILE, MAX_IMAGE,
-};
+use crate::format::{encode_header, Header, Identity, CREATED, FIRST_EXTENT, MAX_FILE};
 use crate::io as transfer;
 use crate::space_map::SpaceMap;
 
@@ -127,28 +124,28 @@ pub struct FileStats {
 
 /// Freed blocks that wait.
 #[derive(Default)]
-struct Freed {
-    waiting: Vec<(Lsn, BlockId)>,
+pub(crate) struct Freed {
+    pub waiting: Vec<(Lsn, BlockId)>,
     durable: Lsn,
-    pins: u32,
+    pub pins: u32,
 }
 
 /// An open table file. Shared by all threads.
 pub struct TableFile {
-    name: String,
-    id: Identity,
-    file: Arc<dyn VfsFile>,
+    pub(crate) name: String,
+    pub(crate) id: Identity,
+    pub(crate) file: Arc<dyn VfsFile>,
     read_only: bool,
-    recovering: AtomicBool,
-    fallback: Option<Fallback>,
-    next_block: AtomicU64,
+    pub(crate) recovering: AtomicBool,
+    pub(crate) fallback: Option<Fallback>,
+    pub(crate) next_block: AtomicU64,
     /// Held through a checkpoint's I/O.
-    checkpointing: Mutex<()>,
+    pub(crate) checkpointing: Mutex<()>,
     /// The newest durable header.
-    header: Mutex<Header>,
-    freed: Mutex<Freed>,
-    space: Mutex<SpaceMap>,
-    blocks: RwLock<HashMap<BlockId, Extent>>,
+    pub(crate) header: Mutex<Header>,
+    pub(crate) freed: Mutex<Freed>,
+    pub(crate) space: Mutex<SpaceMap>,
+    pub(crate) blocks: RwLock<HashMap<BlockId, Extent>>,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
     punch_failures: AtomicU64,
@@ -180,61 +177,23 @@ impl TableFile {
         let header = Header { seq: CREATED, lsn, image: None };
         let mut front = encode_header(&Header { seq: CREATED - 1, ..header }, id);
         front.extend_from_slice(&encode_header(&header, id));
-        transfer::write_padded(&*file, name, &front, 0)?;
-        file.sync().map_err(io("sync"))?;
-        vfs.rename(&temporary, name).map_err(io("rename"))?;
+        let written = transfer::write_padded(&*file, name, &front, 0)
+            .and_then(|()| file.sync().map_err(io("sync")))
+            .and_then(|()| vfs.rename(&temporary, name).map_err(io("rename")));
+        if let Err(e) = written {
+            if e.kind() == ErrorKind::NoSpace {
+                // Nobody may ever try again.
+                let _ = vfs.remove(&temporary);
+            }
+            return Err(e);
+        }
         vfs.sync_dir().map_err(io("sync the directory of"))?;
         let made = TableFile::assemble(name, options, file, header, FIRST_EXTENT, None);
         made.recovering.store(false, Ordering::Release);
         Ok(made)
     }
 
-    /// Opens the file in recovery: the block map is that of the newest valid checkpoint, returned with
-    /// it (`None`: none was ever written; replay from the table's creation). The caller replays the
-    /// edits of the log with [`TableFile::replay_add`] and [`TableFile::replay_free`], and then must call
-    /// [`TableFile::finish_recovery`] before it writes.
-    ///
-    /// `NotFound` without a file; `UnsupportedFormat` when a newer release wrote it; `Corruption` when
-    /// no header verifies, the image does not, or the file is another table's.
-    pub fn open(
-        vfs: &dyn Vfs,
-        name: &str,
-        options: &TableFileOptions,
-    ) -> Result<(TableFile, Option<Checkpoint>)> {
-        let how = OpenHow { create_new: false, write: !options.read_only, direct: options.direct };
-        let file = vfs.open(name, how).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("{name} does not exist"))
-            }
-            _ => Error::io("open", name, e),
-        })?;
-        let id = Identity { database: options.database, table: options.table };
-        let len = file.len().map_err(|e| Error::io("read the length of", name, e))?;
-        if len < FIRST_EXTENT {
-            let what = format!("{len} bytes long, shorter than its two headers ({FIRST_EXTENT})");
-            return Err(Error::corruption(name, what));
-        }
-        let (header, fallback) = choose_header(&*file, name, id)?;
-        let mut opened =
-            TableFile::assemble(name, options, Arc::clone(&file), header, len, fallback);
-        let checkpoint = match header.image {
-            None => None,
-            Some(at) => Some(opened.load_image(&header, at, len)?),
-        };
-        if !options.read_only {
-            let again = encode_header(&header, id);
-            let offset = (slot_of(header.seq) * HEADER_BYTES) as u64;
-            transfer::write_padded(&*file, name, &again, offset)?;
-            file.sync().map_err(|e| Error::io("sync", name, e))?; // S5
-            if header.image.is_none() {
-                // The name as well: creation may have been cut short behind the rename.
-                vfs.sync_dir().map_err(|e| Error::io("sync the directory of", name, e))?;
-            }
-        }
-        Ok((opened, checkpoint))
-    }
-
-    fn assemble(
+    pub(crate) fn assemble(
         name: &str,
         options: &TableFileOptions,
         file: Arc<dyn VfsFile>,
@@ -261,33 +220,6 @@ impl TableFile {
         }
     }
 
-    /// Reads and verifies the image and fills block map and allocator from it (S4).
-    fn load_image(&mut self, header: &Header, at: ImageRef, len: u64) -> Result<Checkpoint> {
-        let extent = at.extent();
-        let corrupt = |what: String| {
-            Error::corruption(&self.name, format_args!("image at offset {}: {what}", at.offset))
-        };
-        if extent.end() > len {
-            return Err(corrupt(format!("{} bytes reach behind the file's end {len}", at.len)));
-        }
-        let front = transfer::read(&*self.file, &self.name, at.offset, IMAGE_FRONT)?;
-        check_image_front(&front, &at, self.id, header.seq, &self.name)?;
-        let bytes = transfer::read(&*self.file, &self.name, at.offset, at.len as usize)?;
-        let image = decode_image(&bytes, &at, self.id, header.seq, &self.name)?;
-        let space = self.space.get_mut();
-        if !space.alloc_at(extent) {
-            return Err(corrupt("its extent is not free".into()));
-        }
-        for (block, extent) in &image.blocks {
-            if !space.alloc_at(*extent) {
-                return Err(corrupt(format!("block {block} at {extent} overlaps another extent")));
-            }
-        }
-        *self.blocks.get_mut() = image.blocks.into_iter().collect();
-        *self.next_block.get_mut() = image.next_block;
-        Ok(Checkpoint { seq: header.seq, lsn: header.lsn, image: image.caller })
-    }
-
     /// The LSN of the newest checkpoint (of the creation before the first).
     pub fn checkpoint_lsn(&self) -> Lsn {
         self.header.lock().lsn
@@ -306,78 +238,7 @@ impl TableFile {
         self.id.table
     }
 
-    // ---- recovery
-
-    /// Replays an edit that added `block`. `Corruption` when the block is there already or its bytes
-    /// are in use: log and image do not belong together.
-    pub fn replay_add(&self, block: BlockId, extent: Extent) -> Result<()> {
-        self.assert_recovering();
-        let corrupt = |what: &str| {
-            let what = format!("replaying the log: block {block} at {extent}: {what}");
-            Error::corruption(&self.name, what)
-        };
-        let extent = checked_extent(extent.offset, extent.len)
-            .ok_or_else(|| corrupt("impossible extent"))?;
-        if block == BlockId::MAX {
-            return Err(corrupt("impossible block id"));
-        }
-        let mut space = self.space.lock();
-        let mut blocks = self.blocks.write();
-        if blocks.contains_key(&block) {
-            return Err(corrupt("the block exists already"));
-        }
-        if !space.alloc_at(extent) {
-            return Err(corrupt("overlaps an extent in use"));
-        }
-        blocks.insert(block, extent);
-        self.next_block.fetch_max(block + 1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Replays an edit that removed `block`. `Corruption` when there is no such block.
-    pub fn replay_free(&self, block: BlockId) -> Result<()> {
-        self.assert_recovering();
-        let mut space = self.space.lock();
-        let Some(extent) = self.blocks.write().remove(&block) else {
-            let what = format!("replaying the log: block {block} is removed but was never added");
-            return Err(Error::corruption(&self.name, what));
-        };
-        space.unuse(extent);
-        Ok(())
-    }
-
-    /// Ends recovery; requires that every record replayed is durable in the log (S3: what they freed
-    /// is reusable from here on), and that all edits were replayed, as a later one may name bytes that
-    /// look free now. `log_from` is the start of the log that was replayed.
-    ///
-    /// `Corruption` when a block lies behind the file's end, or when a damaged header forced the use of
-    /// a checkpoint so old that the log no longer leads on from it.
-    pub fn finish_recovery(&self, log_from: Lsn) -> Result<()> {
-        self.assert_recovering();
-        if let Some(fallback) = self.fallback.as_ref().filter(|f| f.lsn < log_from) {
-            let what = format!(
-                "{}; the other header's checkpoint is of LSN {}, and the log begins at {log_from}, \
-                 so changes in between may be lost",
-                fallback.reason, fallback.lsn
-            );
-            return Err(Error::corruption(&self.name, what));
-        }
-        let len = self.file.len().map_err(|e| Error::io("read the length of", &self.name, e))?;
-        let mut space = self.space.lock();
-        if let Some((block, e)) = self.blocks.read().iter().find(|(_, e)| e.end() > len) {
-            let what = format!("block {block} at {e} lies behind the file's end {len}");
-            return Err(Error::corruption(&self.name, what));
-        }
-        space.remember_all_holes();
-        self.recovering.store(false, Ordering::Release);
-        Ok(())
-    }
-
-    fn assert_recovering(&self) {
-        assert!(self.recovering.load(Ordering::Acquire), "replay after recovery");
-    }
-
-    fn assert_writable(&self) {
+    pub(crate) fn assert_writable(&self) {
         assert!(!self.read_only, "writing to a file opened for reading");
         assert!(!self.recovering.load(Ordering::Acquire), "writing before the end of recovery");
     }
@@ -407,7 +268,7 @@ impl TableFile {
         Ok(extent)
     }
 
-    fn alloc(&self, bytes: u64) -> Result<Extent> {
+    pub(crate) fn alloc(&self, bytes: u64) -> Result<Extent> {
         aligned(bytes).and_then(|len| self.space.lock().alloc(len)).ok_or_else(|| {
             let limit = format!("{}: a file holds at most {MAX_FILE} bytes", self.name);
             Error::new(ErrorKind::TooBig, limit)
@@ -464,7 +325,7 @@ impl TableFile {
         self.settle(freed);
     }
 
-    fn settle(&self, mut freed: MutexGuard<'_, Freed>) {
+    pub(crate) fn settle(&self, mut freed: MutexGuard<'_, Freed>) {
         let unsafe_now = freed.pins > 0
             || self.recovering.load(Ordering::Acquire)
             || self.failed.load(Ordering::Acquire);
@@ -483,82 +344,6 @@ impl TableFile {
             gone.into_iter().for_each(|e| space.free(e));
             false
         });
-    }
-
-    // ---- checkpoint
-
-    /// Starts a checkpoint: to be called before the caller takes its image of the trunk (S6). Waits
-    /// for another checkpoint of this file to end. Dropping the pin gives the checkpoint up.
-    pub fn begin_checkpoint(&self) -> CheckpointPin<'_> {
-        self.assert_writable();
-        let alone = self.checkpointing.lock();
-        self.freed.lock().pins += 1;
-        CheckpointPin { file: self, _alone: alone }
-    }
-
-    /// [`TableFile::begin_checkpoint`] and [`CheckpointPin::write`] in one, for a caller whose trunk
-    /// does not change meanwhile (tests, shutdown).
-    pub fn checkpoint(&self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
-        self.begin_checkpoint().write(image, lsn, live)
-    }
-
-    /// Sorted `(block, extent)` of `live`.
-    fn map_of(&self, live: &[BlockId], lsn: Lsn) -> Vec<(BlockId, Extent)> {
-        let gone: std::collections::HashSet<BlockId> = {
-            let freed = self.freed.lock();
-            freed.waiting.iter().filter(|(at, _)| *at <= lsn).map(|(_, b)| *b).collect()
-        };
-        let blocks = self.blocks.read();
-        let mut map: Vec<(BlockId, Extent)> = Vec::with_capacity(live.len());
-        for block in live {
-            assert!(!gone.contains(block), "block {block} was removed before LSN {lsn} (S6)");
-            let extent = blocks.get(block).copied();
-            assert!(extent.is_some(), "block {block} is named by the image but released (S6)");
-            map.extend(extent.map(|e| (*block, e)));
-        }
-        map.sort_unstable();
-        map
-    }
-
-    /// Makes image and header durable; returns the old image's extent, which is free now.
-    fn write_checkpoint(
-        &self,
-        caller: &[u8],
-        lsn: Lsn,
-        live: &[BlockId],
-    ) -> Result<Option<Extent>> {
-        let current = *self.header.lock();
-        assert!(lsn >= current.lsn, "checkpoints advance");
-        self.check_failed()?;
-        let seq = current.seq + 1;
-        let map = self.map_of(live, lsn);
-        let next_block = self.next_block.load(Ordering::Relaxed);
-        let image = encode_image(self.id, seq, next_block, &map, caller);
-        if image.len() as u64 > MAX_IMAGE {
-            let what = format!("{}: a checkpoint image of {} bytes", self.name, image.len());
-            return Err(Error::new(ErrorKind::TooBig, what));
-        }
-        let extent = self.alloc(image.len() as u64)?;
-        if let Err(e) = transfer::write_padded(&*self.file, &self.name, &image, extent.offset) {
-            self.space.lock().free(extent); // crash case 3: no header names it
-            return Err(e);
-        }
-        let at = ImageRef {
-            offset: extent.offset,
-            len: image.len() as u64,
-            checksum: image_checksum(&image, self.id, seq),
-        };
-        debug_assert_eq!(at.extent(), extent);
-        let header = Header { seq, lsn, image: Some(at) };
-        self.sync()?;
-        let slot = slot_of(seq);
-        assert_ne!(slot, slot_of(current.seq), "the slot in use is not overwritten (S2)");
-        let bytes = encode_header(&header, self.id);
-        transfer::write_padded(&*self.file, &self.name, &bytes, (slot * HEADER_BYTES) as u64)
-            .map_err(|e| self.fail(e))?;
-        self.sync()?;
-        *self.header.lock() = header;
-        Ok(current.image.map(|at| at.extent()))
     }
 
     // ---- space
@@ -638,14 +423,14 @@ impl TableFile {
     // ---- failure
 
     /// Latches the first failure (S7) and returns it.
-    fn fail(&self, error: Error) -> Error {
+    pub(crate) fn fail(&self, error: Error) -> Error {
         let mut failure = self.failure.lock();
         failure.get_or_insert_with(|| error.duplicate());
         self.failed.store(true, Ordering::Release);
         error
     }
 
-    fn check_failed(&self) -> Result<()> {
+    pub(crate) fn check_failed(&self) -> Result<()> {
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -654,65 +439,4 @@ impl TableFile {
         let what = format!("{}: an earlier write failed; restart the server: {first}", self.name);
         Err(Error::new(ErrorKind::Poisoned, what))
     }
-}
-
-/// A checkpoint under way: while it is held no freed block is released.
-pub struct CheckpointPin<'a> {
-    file: &'a TableFile,
-    _alone: MutexGuard<'a, ()>,
-}
-
-impl CheckpointPin<'_> {
-    /// Writes the checkpoint; durable when it returns. `image` is the trunk as of `lsn`, taken after the
-    /// pin; `live` are the blocks it names, each once. Then space is given back.
-    ///
-    /// A full disk leaves the file as it was; a failed sync or header write is final (S7).
-    pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
-        let old = self.file.write_checkpoint(image, lsn, live)?;
-        if let Some(extent) = old {
-            self.file.space.lock().free(extent); // S3: a later header is durable
-        }
-        let file = self.file;
-        drop(self);
-        // The checkpoint is durable; what cannot be given back now can be later.
-        let _ = file.give_back();
-        Ok(())
-    }
-}
-
-impl Drop for CheckpointPin<'_> {
-    fn drop(&mut self) {
-        let mut freed = self.file.freed.lock();
-        freed.pins -= 1;
-        self.file.settle(freed);
-    }
-}
-
-/// Reads both header slots and picks the newest that verifies.
-fn choose_header(
-    file: &dyn VfsFile,
-    name: &str,
-    id: Identity,
-) -> Result<(Header, Option<Fallback>)> {
-    let bytes = transfer::read(file, name, 0, 2 * HEADER_BYTES)?;
-    let first = decode_header(&bytes[..HEADER_BYTES], 0, id, name)?;
-    let second = decode_header(&bytes[HEADER_BYTES..], 1, id, name)?;
-    match (first, second) {
-        // Sequences differ: their lowest bit is the slot.
-        (Slot::Valid(a), Slot::Valid(b)) => Ok((if a.seq > b.seq { a } else { b }, None)),
-        (Slot::Valid(h), Slot::Invalid(why)) => Ok((h, Some(fell_back(&h, HEADER_BYTES, &why)))),
-        (Slot::Invalid(why), Slot::Valid(h)) => Ok((h, Some(fell_back(&h, 0, &why)))),
-        (Slot::Invalid(a), Slot::Invalid(b)) => Err(Error::corruption(
-            name,
-            format_args!(
-                "neither header verifies (at offset 0: {a}; at offset {}: {b})",
-                format::HEADER_BYTES
-            ),
-        )),
-    }
-}
-
-fn fell_back(used: &Header, damaged: usize, why: &str) -> Fallback {
-    let reason = format!("the header at offset {damaged} does not verify ({why})");
-    Fallback { lsn: used.lsn, reason }
 }

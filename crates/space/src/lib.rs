@@ -12,17 +12,20 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod checkpoint;
 mod extent;
 mod extent_tree;
 mod file;
 mod format;
 mod io;
 mod linear;
+mod recovery;
 mod space_map;
 #[cfg(test)]
 mod testing;
 
+pub use checkpoint::CheckpointPin;
 pub use extent::{aligned, Extent, EXTENT_ALIGN};
 pub use extent_tree::ExtentTree;
-pub use file::{Checkpoint, CheckpointPin, Fallback, FileStats, TableFile, TableFileOptions};
+pub use file::{Checkpoint, Fallback, FileStats, TableFile, TableFileOptions};
 pub use linear::LinearFirstFit;

@@ -17,7 +17,8 @@ impl Tree {
         let mut add = |slice: &crate::slice::Slice| {
             if let Some(part) = slice.clip(&range) {
                 // Less than a page counts as something: the range is not empty there for certain.
-                let live = part.counts.entries.saturating_sub(2 * part.counts.tombstones);
+                let live =
+                    part.counts.entries.saturating_sub(part.counts.tombstones.saturating_mul(2));
                 entries = entries.saturating_add(live.max(1));
             }
         };

@@ -9,13 +9,14 @@
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
 //! metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
 //! `push`, `merge`, `input` (background work), `read`, `cursor`, `source` (reading), `check`,
-//! `stats`, `store` (the doors to file and log), `testing`.
+//! `audit`, `stats`, `store` (the doors to file and log), `testing`.
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
 //! Tested in `tests/behaviour`, against a model of versioned keys.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod check;
 mod cursor;
 mod draft;
@@ -41,11 +42,12 @@ mod tree;
 mod trunk;
 mod view;
 
+pub use audit::CheckReport;
 pub use cursor::{Bounds, Seek, TreeCursor};
 pub use edit::TrunkEdit;
 pub use job::{Debt, Job, JobKind, Plan, Step};
 pub use load::TreeLoader;
 pub use options::TreeOptions;
-pub use stats::{CheckReport, TreeStats};
+pub use stats::TreeStats;
 pub use store::{EditLog, Extent, RunStore};
 pub use tree::{Image, Tree};

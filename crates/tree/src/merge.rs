@@ -178,7 +178,7 @@ impl LeafMerge {
         self.done.clear();
         tree.state.lock().busy.remove(&self.id);
         if !self.finished {
-            tree.note_hot(self.id, &Some(Key::from(&self.key[..])));
+            tree.note_given_back(self.id, Some(Key::from(&self.key[..])));
         }
     }
 }

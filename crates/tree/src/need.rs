@@ -78,7 +78,7 @@ pub(crate) fn keep_limits(leaf: &Leaf, options: &TreeOptions) -> (u64, u64) {
     if !leaf.deltas.is_empty() || leaf.base.len() <= options.base_runs {
         return (options.leaf_bytes / 16, 0);
     }
-    let limit = 2 * sum(&leaf.base).entries / leaf.base.len() as u64;
+    let limit = sum(&leaf.base).entries.saturating_mul(2) / leaf.base.len() as u64;
     let small = |s: &Slice| s.counts.entries < limit;
     let joined = leaf.base.windows(2).filter(|w| small(&w[0]) && small(&w[1])).count();
     if joined < options.base_runs / 4 {
@@ -125,10 +125,13 @@ pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) ->
     let large = options.min_slice.max(options.leaf_bytes / 4);
     let heat = &child.node.heat;
     let is_leaf = matches!(child.node.body, Body::Leaf(_));
-    let rotten = is_leaf && heat.dead() >= MIN_DEAD.max((below.entries + pending.entries) / 4);
+    let rotten =
+        is_leaf && heat.dead() >= MIN_DEAD.max(below.entries.saturating_add(pending.entries) / 4);
     let full = child.pending.len() >= options.node_runs
         || pending.bytes >= large
-        || is_leaf && pending.tombstones > 0 && pending.tombstones * 4 >= below.entries
+        || is_leaf
+            && pending.tombstones > 0
+            && pending.tombstones.saturating_mul(4) >= below.entries
         || wasted(heat.edge(), pending.entries)
         || rotten;
     let weight = child.pending.len().div_ceil(options.node_runs) as u64;

@@ -176,8 +176,7 @@ impl Push {
         let mut state = tree.state.lock();
         for edge in group.iter().flat_map(|g| &g.consumed) {
             state.busy.remove(&edge.child);
-            // Look at the node again: its need was taken off the list when the job began.
-            tree.note_hot(edge.child, &Some(Key::from(&edge.key[..])));
+            tree.note_given_back(edge.child, Some(Key::from(&edge.key[..])));
         }
         if self.item.is_some() {
             state.freezing = false;

@@ -1,12 +1,10 @@
-//! Figures about a tree, and the check of all it has stored.
+//! Figures about a tree.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use frond_base::{BlockId, EntryKind, EntrySource, Error, Result};
-use frond_run::{Access, RunScan};
+use frond_base::BlockId;
 
-use crate::check;
 use crate::job::Debt;
 use crate::node::Body;
 use crate::slice::Counts;
@@ -48,15 +46,6 @@ impl TreeStats {
     pub fn rows(&self) -> u64 {
         self.entries.saturating_sub(self.tombstones.saturating_mul(2)) + self.buffered_entries
     }
-}
-
-/// What a check went through.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckReport {
-    pub nodes: u64,
-    pub runs: u64,
-    pub pages: u64,
-    pub entries: u64,
 }
 
 impl Tree {
@@ -115,73 +104,5 @@ impl Tree {
         let mut runs: Vec<_> = runs.into_iter().collect();
         runs.sort_by_key(|(block, _)| *block);
         runs
-    }
-
-    /// Checks the trunk's structure; `deep` reads every page of every run and compares with its
-    /// meta.
-    pub fn check(&self, deep: bool) -> Result<CheckReport> {
-        let view = self.inner.view.load_full();
-        let file = format!("{}.frd", self.inner.id.table);
-        let tree = self.inner.id;
-        let bad = |what: String| Error::corruption(&file, format!("tree {tree}: {what}"));
-        check::structure(&view.trunk).map_err(bad)?;
-        let mut report = CheckReport::default();
-        let mut runs = BTreeMap::new();
-        view.trunk.walk(&mut |_, _, _| report.nodes += 1);
-        view.trunk.each_slice(&mut |s| {
-            runs.insert(s.run.block(), s.run.clone());
-        });
-        report.runs = runs.len() as u64;
-        if deep {
-            for run in runs.values() {
-                let entries = self.check_run(run).map_err(|e| match e {
-                    Fault::Read(e) => e,
-                    Fault::Content(what) => bad(format!("block {}: {what}", run.block())),
-                })?;
-                report.entries += entries;
-                report.pages += u64::from(run.meta().pages);
-            }
-        }
-        Ok(report)
-    }
-
-    fn check_run(&self, run: &TrunkRun) -> std::result::Result<u64, Fault> {
-        let store = self.inner.store.clone();
-        let meta = run.meta();
-        let mut scan = RunScan::new(store, run.run.clone(), &[], None, Access::Scan)?;
-        let (mut entries, mut tombstones, mut logical, mut max_seq) = (0u64, 0u64, 0u64, 0);
-        let mut last = Vec::new();
-        while scan.valid() {
-            let entry = scan.entry();
-            if entries == 0 && *entry.key != *meta.min_key {
-                return Err(Fault::Content("the first key is not the one recorded".into()));
-            }
-            entries += 1;
-            tombstones += u64::from(entry.kind == EntryKind::Delete);
-            logical += (entry.key.len() + entry.value.len()) as u64;
-            max_seq = max_seq.max(entry.seq);
-            if entries == meta.entries {
-                last = entry.key.to_vec();
-            }
-            scan.advance()?;
-        }
-        let found = (entries, tombstones, logical, max_seq);
-        let recorded = (meta.entries, meta.tombstones, meta.logical_bytes, meta.max_seq);
-        if found != recorded || *last != *meta.max_key {
-            let what = format!("holds {found:?}, its meta says {recorded:?}");
-            return Err(Fault::Content(what));
-        }
-        Ok(entries)
-    }
-}
-
-enum Fault {
-    Read(Error),
-    Content(String),
-}
-
-impl From<Error> for Fault {
-    fn from(e: Error) -> Fault {
-        Fault::Read(e)
     }
 }

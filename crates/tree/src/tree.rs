@@ -236,6 +236,16 @@ impl Tree {
         self.inner.view.load().trunk.flushed_upto
     }
 
+    /// Whether [`Tree::plan`] may find something. Cheap: for a look at many trees.
+    pub fn may_have_work(&self) -> bool {
+        let inner = &self.inner;
+        let state = inner.state.lock();
+        !state.merges.is_empty()
+            || !state.flushes.is_empty()
+            || !inner.hot.lock().is_empty()
+            || self.frozen_count() > 0
+    }
+
     /// Readers waded through many dead entries in the active buffer: freezing it would help.
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)
@@ -248,6 +258,12 @@ impl TreeInner {
         self.wants_freeze.store(false, Ordering::Relaxed);
         self.buffer_dead.store(0, Ordering::Relaxed);
         if view.active.buffer.is_empty() {
+            if view.active.first_lsn() != Lsn::MAX {
+                // A batch without entries, of a log that holds such: it must not hold the log back.
+                let active = Arc::new(Active::new());
+                let (frozen, trunk) = (view.frozen.clone(), view.trunk.clone());
+                self.view.store(Arc::new(View { active, frozen, trunk }));
+            }
             return false;
         }
         view.active.buffer.freeze();
@@ -277,6 +293,14 @@ impl TreeInner {
             if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
                 hot.push((id, lo.clone()));
             }
+        }
+    }
+
+    /// A job gives a node back: its need was taken off the list when the job began.
+    pub fn note_given_back(&self, id: NodeId, lo: Option<Key>) {
+        let mut hot = self.hot.lock();
+        if !hot.iter().any(|(other, _)| *other == id) {
+            hot.push((id, lo));
         }
     }
 

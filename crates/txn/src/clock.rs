@@ -81,6 +81,13 @@ impl CommitClock {
         }
     }
 
+    /// The newest sequence below all commits that are being applied: nothing after it is in the buffers
+    /// for certain. `None`: every commit that has begun is.
+    pub fn applied_upto(&self) -> Option<Seq> {
+        let pending = self.pending.lock();
+        (!pending.is_empty()).then(|| self.published())
+    }
+
     /// Waits until `seq` is published.
     pub fn wait_published(&self, seq: Seq) {
         if self.published() >= seq {

@@ -150,25 +150,22 @@ impl Locker {
         self.tree_index(tree).is_some_and(|at| self.trees[at].rows >= self.trees[at].escalate_at)
     }
 
-    /// Exchanges this owner's row locks on `tree` for one lock on the tree, which covers them if
-    /// `mode` does (asserted). False, and nothing changed, when another owner's locks are in the way;
+    /// Exchanges this owner's row locks on `tree` for one lock on the tree that covers them and `mode`
+    /// (X when rows are locked X). False, and nothing changed, when another owner's locks are in the way;
     /// [`Locker::should_escalate`] then says no until twice as many rows are locked.
     pub fn escalate(&mut self, tree: TreeId, mode: RowMode) -> bool {
         let Some(at) = self.tree_index(tree) else { return false };
-        assert!(
-            mode == RowMode::X || TreeMode::S.covers(self.trees[at].mode),
-            "rows locked X are not covered by S"
-        );
-        if !self.trees[at].mode.covers(mode.into()) {
+        let mode = self.trees[at].mode.join(mode.into());
+        if mode != self.trees[at].mode {
             let hash = LockTable::hash(tree, None);
-            let look = self.look(hash, tree, None, mode.into());
+            let look = self.look(hash, tree, None, mode);
             if !matches!(look, Look::Done(Outcome::Upgraded(_), _)) {
                 self.trees[at].escalate_at = self.trees[at].rows.saturating_mul(2).max(1);
                 return false;
             }
             self.table.refund(HELD_BYTES); // no record of this upgrade: see below
         }
-        self.trees[at].mode = self.trees[at].mode.join(mode.into());
+        self.trees[at].mode = mode;
         self.trees[at].rows = 0;
         // The tree lock stands for locks taken long ago, so it lasts as long as the intention did:
         // no record of an upgrade, neither of this one nor of earlier ones.

@@ -415,6 +415,21 @@ fn escalation_needs_that_nobody_else_is_in_the_way() {
 }
 
 #[test]
+fn asking_for_a_shared_lock_escalates_rows_locked_exclusively_as_such() {
+    let t = LockTable::new(LockOptions { escalate_after: 3, ..LockOptions::default() });
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    for k in ["1", "2", "3"] {
+        lock(&mut a, k, X, LONG).unwrap();
+    }
+    assert!(a.escalate(TREE, S));
+    assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    assert_eq!(lock(&mut b, "another", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    assert_eq!(lock(&mut a, "9", S, LONG), Ok(Granted::AlreadyHeld));
+    drop((a, b));
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
 fn status_lists_locks_and_waits() {
     let t = table();
     let mut a = t.locker(TxnId(1));

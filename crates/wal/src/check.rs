@@ -162,7 +162,7 @@ fn read_segment(
             Ok(frame) => {
                 frames += 1;
                 report.promised = report.promised.max(frame.header.promised.unwrap_or(0));
-                match assembler.take(frame.lsn, &frame.header, frame.stored) {
+                match assembler.take(frame.lsn, &frame.header, frame.stored, true) {
                     _ if limit.is_some_and(|l| frame.end > l) => {
                         ("a log record reaches into the next segment", frame.end)
                     }

@@ -18,8 +18,8 @@
 //!   out.
 //!
 //! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has
-//! the bytes, `segment.rs` the life of the files, `open.rs` recovery, `log.rs` append and group
-//! commit, `check.rs` the offline reader.
+//! the bytes, `segment.rs` the life of the files, `room.rs` what happens on a full disk, `open.rs`
+//! recovery, `log.rs` append, `group.rs` group commit, `check.rs` the offline reader.
 //!
 //! Tested by unit tests in each file and `tests/wal/` (crashes, forged tails, threads); every run
 //! of the simulator goes through it.
@@ -27,10 +27,12 @@
 
 mod check;
 mod format;
+mod group;
 mod log;
 mod open;
 mod record;
 mod recovered;
+mod room;
 mod scan;
 mod segment;
 mod status;
@@ -40,6 +42,7 @@ pub use format::MAX_PAYLOAD;
 pub use log::{Appended, Wal};
 pub use record::{Prepared, Record};
 pub use recovered::Recovered;
+pub use room::{Claim, Reservation};
 pub use status::WalStatus;
 
 use frond_base::{Error, ErrorKind, Result};

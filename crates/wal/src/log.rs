@@ -1,15 +1,8 @@
-//! The open log: append, group commit, trim.
+//! The open log: append, settle, trim. Who writes and syncs is in `group.rs`.
 //!
 //! Three locks, taken in this order where more than one is held: `io` (held by the leader
 //! throughout its round, never waited for by anyone else), `group` (who leads, who waits), `tail`
 //! (the buffer; held for the time of a copy). Trim has its own, so that commits do not wait for it.
-//!
-//! No wake-up is lost: `written`, `durable` and the failure change before the leader steps down
-//! under `group`, and a follower looks at them under `group` before it waits.
-//!
-//! Rejected: a writer thread of its own. It costs two context switches per commit, and the
-//! simulator would have to schedule it; a leader among the callers costs none when there is one
-//! caller.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +13,13 @@ use frond_vfs::{Vfs, VfsFile};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::format::{
-    frame_bytes, payload_hash, renew_promise, segment_seed, FrameHeader, SegmentHeader, FIRST,
-    FRAME_HEADER, HEADER_BYTES, LAST, MARKER, MAX_CHUNK, MAX_PAYLOAD,
+    frame_bytes, payload_hash, segment_seed, FrameHeader, FIRST, FRAME_HEADER, HEADER_BYTES, LAST,
+    MARKER, MAX_CHUNK, MAX_PAYLOAD,
 };
+use crate::group::{Group, Io};
 use crate::record::{Prepared, PACK_FLOOR};
-use crate::segment::{log_name, Segment, Spares};
+use crate::room::{Claim, Room};
+use crate::segment::{Segment, Spares};
 use crate::status::WalStatus;
 use crate::WalOptions;
 
@@ -38,30 +33,31 @@ pub struct Appended {
 
 /// The open log. All methods take `&self` and may be called from any thread.
 pub struct Wal {
-    vfs: Arc<dyn Vfs>,
-    database: u64,
-    segment_bytes: u64,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) database: u64,
+    pub(crate) segment_bytes: u64,
     buffer_bytes: usize,
     chunk_bytes: usize,
 
-    tail: Mutex<Tail>,
+    pub(crate) tail: Mutex<Tail>,
     /// A long append gave up its turn.
     turn: Condvar,
-    group: Mutex<Group>,
+    pub(crate) group: Mutex<Group>,
     /// A leader stepped down, or the log was poisoned.
-    done: Condvar,
-    io: Mutex<Io>,
-    segments: Mutex<VecDeque<Segment>>,
-    spares: Mutex<Spares>,
+    pub(crate) done: Condvar,
+    pub(crate) io: Mutex<Io>,
+    pub(crate) segments: Mutex<VecDeque<Segment>>,
+    pub(crate) spares: Mutex<Spares>,
+    pub(crate) room: Room,
     trimming: Mutex<()>,
 
     /// Copies of what the locks protect, for readers without them.
     end: AtomicU64,
-    written: AtomicU64,
-    durable: AtomicU64,
-    poisoned: AtomicBool,
+    pub(crate) written: AtomicU64,
+    pub(crate) durable: AtomicU64,
+    pub(crate) poisoned: AtomicBool,
     /// The newest promise that was written.
-    promised: AtomicU64,
+    pub(crate) promised: AtomicU64,
     /// End of the newest record that is not a marker.
     records_end: AtomicU64,
     /// Where this opening of the log began.
@@ -69,10 +65,10 @@ pub struct Wal {
 }
 
 /// The end of the log in memory.
-struct Tail {
-    buf: Vec<u8>,
-    parts: Vec<Part>,
-    end: Lsn,
+pub(crate) struct Tail {
+    pub buf: Vec<u8>,
+    pub parts: Vec<Part>,
+    pub end: Lsn,
     /// The segment in which `end` lies. Its file need not exist yet.
     segment: u32,
     segment_start: Lsn,
@@ -85,46 +81,31 @@ struct Tail {
 
 /// Buffered bytes that belong to one segment: from `from` to the next part.
 #[derive(Clone, Copy)]
-struct Part {
-    segment: u32,
-    segment_start: Lsn,
-    lsn: Lsn,
-    from: usize,
-    seed: u64,
-}
-
-/// Who writes and who waits.
-struct Group {
-    leading: bool,
-    /// LSNs for which callers of `sync_to` wait.
-    waiting: Vec<Lsn>,
-    failure: Option<Error>,
-    counts: WalStatus,
-}
-
-/// What only the leader touches.
-struct Io {
-    file: Arc<dyn VfsFile>,
-    segment: u32,
-    buf: Vec<u8>,
-    parts: Vec<Part>,
-    /// Counted here during a round, moved to the group at its end.
-    counts: WalStatus,
+pub(crate) struct Part {
+    pub segment: u32,
+    pub segment_start: Lsn,
+    pub lsn: Lsn,
+    pub from: usize,
+    pub seed: u64,
 }
 
 impl Wal {
-    /// The log continues at the start of the last of `segments`, whose open file is `file`.
+    /// The log continues at the start of the last of `segments`, whose open file is `file`; `bare`: it
+    /// has no disk space yet (N3).
     pub(crate) fn start(
         vfs: Arc<dyn Vfs>,
         opts: WalOptions,
         segments: VecDeque<Segment>,
         spares: Mutex<Spares>,
         file: Arc<dyn VfsFile>,
+        bare: bool,
     ) -> Wal {
         let Some(&current) = segments.back() else { unreachable!("a log has a segment") };
         let capacity = (opts.segment_bytes - HEADER_BYTES) as usize;
-        // A chunk must fit in an empty segment; half of it keeps the waste at its end small.
-        let chunk_bytes = MAX_CHUNK.min((capacity / 2) & !7);
+        // A frame must fit in an empty segment; two of them do, so that little is wasted at its end.
+        let chunk_bytes = MAX_CHUNK.min((capacity / 2 - FRAME_HEADER) & !7);
+        let room =
+            Room::new(opts.segment_bytes, chunk_bytes, current, bare.then(|| Arc::clone(&file)));
         let buffer_bytes = opts.buffer_bytes.max(frame_bytes(MAX_CHUNK));
         let tail = Tail {
             buf: Vec::with_capacity(buffer_bytes),
@@ -137,19 +118,7 @@ impl Wal {
             records: 0,
             buffer_waits: 0,
         };
-        let group = Group {
-            leading: false,
-            waiting: Vec::new(),
-            failure: None,
-            counts: WalStatus::default(),
-        };
-        let io = Io {
-            file,
-            segment: current.number,
-            buf: Vec::with_capacity(buffer_bytes),
-            parts: Vec::new(),
-            counts: WalStatus::default(),
-        };
+        let io = Io::new(file, current.number, buffer_bytes);
         Wal {
             vfs,
             database: opts.database,
@@ -158,11 +127,12 @@ impl Wal {
             chunk_bytes,
             tail: Mutex::new(tail),
             turn: Condvar::new(),
-            group: Mutex::new(group),
+            group: Mutex::new(Group::new()),
             done: Condvar::new(),
             io: Mutex::new(io),
             segments: Mutex::new(segments),
             spares,
+            room,
             trimming: Mutex::new(()),
             end: AtomicU64::new(current.start),
             written: AtomicU64::new(current.start),
@@ -269,6 +239,7 @@ impl Wal {
             tail.segment += 1;
             tail.segment_start = lsn;
             tail.seed = segment_seed(self.database, tail.segment);
+            self.room.tail_moved(tail.segment, lsn);
         }
         if tail.parts.last().is_none_or(|p| p.segment != tail.segment) {
             tail.parts.push(Part {
@@ -316,192 +287,6 @@ impl Wal {
         Ok(tail)
     }
 
-    /// Returns when everything below `end` is in the hands of the operating system. `end` must come
-    /// from an append of this log.
-    pub fn write_to(&self, end: Lsn) -> Result<()> {
-        self.drive(end, false)
-    }
-
-    /// Returns when everything below `end` is durable. What was durable before the log was poisoned
-    /// stays acknowledged; anything else fails with `Poisoned` from then on (the caller whose round
-    /// failed gets the failure itself).
-    pub fn sync_to(&self, end: Lsn) -> Result<()> {
-        self.drive(end, true)
-    }
-
-    fn reached(&self, end: Lsn, sync: bool) -> bool {
-        end <= if sync { self.durable() } else { self.written() }
-    }
-
-    /// Waits for a leader, or leads, until `end` is reached (W3).
-    fn drive(&self, end: Lsn, sync: bool) -> Result<()> {
-        if self.reached(end, sync) {
-            return Ok(());
-        }
-        let mut group = self.group.lock();
-        let mut waits = false;
-        loop {
-            if self.reached(end, sync) {
-                return Ok(());
-            }
-            if let Some(first) = &group.failure {
-                return Err(poisoned_by(first));
-            }
-            if !group.leading {
-                break;
-            }
-            if sync && !waits {
-                group.waiting.push(end);
-                waits = true;
-            }
-            self.done.wait(&mut group);
-        }
-        if waits {
-            // Unserved, so still listed.
-            if let Some(at) = group.waiting.iter().position(|&e| e == end) {
-                group.waiting.swap_remove(at);
-            }
-        }
-        group.leading = true;
-        drop(group);
-
-        let step_down = StepDown(self);
-        let result = self.lead(sync);
-        if let Err(e) = &result {
-            self.latch(e.duplicate());
-        }
-        std::mem::forget(step_down);
-        self.step_down();
-        assert!(result.is_err() || self.reached(end, sync), "LSN {end} was never appended");
-        result
-    }
-
-    /// One round: writes out what is buffered, and syncs when asked.
-    fn lead(&self, sync: bool) -> Result<()> {
-        let mut io = self.io.lock();
-        let io = &mut *io;
-        let end = {
-            let mut tail = self.tail.lock();
-            std::mem::swap(&mut tail.buf, &mut io.buf);
-            std::mem::swap(&mut tail.parts, &mut io.parts);
-            tail.end
-        };
-        if !io.parts.is_empty() {
-            self.write_parts(io)?;
-            io.buf.clear();
-            io.parts.clear();
-            self.written.store(end, Ordering::Release);
-        }
-        if sync && self.durable() < end {
-            self.sync_file(io, end)?;
-        }
-        Ok(())
-    }
-
-    fn write_parts(&self, io: &mut Io) -> Result<()> {
-        io.counts.writes += 1;
-        for i in 0..io.parts.len() {
-            let part = io.parts[i];
-            if part.segment != io.segment {
-                self.rotate(io, &part)?;
-            }
-            let to = io.parts.get(i + 1).map_or(io.buf.len(), |next| next.from);
-            let promised = self.durable();
-            let bytes = &mut io.buf[part.from..to];
-            if let Some(first) = bytes.first_chunk_mut::<FRAME_HEADER>() {
-                // The frame carries what was durable when it was appended: more may be by now.
-                renew_promise(first, part.seed, part.lsn, promised);
-            }
-            let offset = HEADER_BYTES + (part.lsn - part.segment_start);
-            io.file
-                .write_all_at(bytes, offset)
-                .map_err(|e| Error::io("write to", &log_name(part.segment), e))?;
-            io.counts.bytes_written += bytes.len() as u64;
-            self.promised.store(promised, Ordering::Release);
-            self.written.store(part.lsn + bytes.len() as u64, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// Finishes the current segment and begins the one that starts with `part`. Its header promises
-    /// all that lies before, so that must be durable first.
-    fn rotate(&self, io: &mut Io, part: &Part) -> Result<()> {
-        if self.durable() < part.segment_start {
-            self.sync_file(io, part.segment_start)?;
-        }
-        let header = SegmentHeader {
-            database: self.database,
-            number: part.segment,
-            start: part.segment_start,
-            restart: false,
-        };
-        io.file = self.spares.lock().begin(&*self.vfs, &header)?;
-        io.segment = part.segment;
-        io.counts.rotations += 1;
-        self.segments.lock().push_back(Segment { number: header.number, start: header.start });
-        Ok(())
-    }
-
-    /// Syncs the current segment: everything below `end` was written and is durable on return.
-    fn sync_file(&self, io: &mut Io, end: Lsn) -> Result<()> {
-        let began = self.vfs.now();
-        io.file.sync().map_err(|e| Error::io("sync", &log_name(io.segment), e))?;
-        let took = self.vfs.now().saturating_sub(began);
-        io.counts.syncs += 1;
-        io.counts.sync_time += took;
-        io.counts.longest_sync = io.counts.longest_sync.max(took);
-        self.durable.store(end, Ordering::Release);
-        Ok(())
-    }
-
-    /// Ends a round: counts the served, and wakes everybody.
-    fn step_down(&self) {
-        let round = std::mem::take(&mut self.io.lock().counts);
-        let durable = self.durable();
-        let mut group = self.group.lock();
-        let counts = &mut group.counts;
-        counts.writes += round.writes;
-        counts.bytes_written += round.bytes_written;
-        counts.syncs += round.syncs;
-        counts.sync_time += round.sync_time;
-        counts.longest_sync = counts.longest_sync.max(round.longest_sync);
-        counts.rotations += round.rotations;
-        if round.syncs > 0 {
-            let waiting = group.waiting.len();
-            group.waiting.retain(|&e| e > durable);
-            let served = waiting - group.waiting.len();
-            group.counts.count_group(served + 1);
-        }
-        group.leading = false;
-        self.done.notify_all();
-    }
-
-    /// Keeps the first failure (W4).
-    fn latch(&self, failure: Error) {
-        let mut group = self.group.lock();
-        group.failure.get_or_insert(failure);
-        self.poisoned.store(true, Ordering::Release);
-        self.done.notify_all();
-    }
-
-    /// Poisons the log for a failure elsewhere (a table file's write): nothing more is
-    /// acknowledged.
-    pub fn poison(&self, failure: &Error) {
-        self.latch(failure.duplicate());
-    }
-
-    /// The failure that poisoned the log.
-    pub fn failure(&self) -> Option<Error> {
-        self.group.lock().failure.as_ref().map(Error::duplicate)
-    }
-
-    fn poisoned(&self) -> Error {
-        match &self.group.lock().failure {
-            Some(first) => poisoned_by(first),
-            None => Error::new(ErrorKind::Poisoned, "the log is poisoned; restart the server"),
-        }
-    }
-
     /// Makes everything durable, and has the log say so: writes a marker that promises the last
     /// record, so that later damage to it is told from a torn end. For closing, and for quiet
     /// moments (nothing happens when the newest promise covers all records).
@@ -511,6 +296,15 @@ impl Wal {
         if self.promised.load(Ordering::Acquire) >= records_end {
             return Ok(());
         }
+        let _room = match self.reserve(0, Claim::Freeing) {
+            Ok(room) => room,
+            // Without the promise, damage is only noticed less surely.
+            Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(()),
+            Err(e) => {
+                self.latch(e.duplicate());
+                return Err(e);
+            }
+        };
         let hash = payload_hash(&[], self.database);
         let marker = self.append_frames(MARKER, 1, |_| (FIRST | LAST, &[], hash))?;
         self.sync_to(marker.end)
@@ -546,32 +340,6 @@ impl Wal {
         }
     }
 
-    /// Allocates the next segment's file ahead of need. For a background thread.
-    pub fn prepare_segment(&self) -> Result<()> {
-        self.prepare_segments(1)
-    }
-
-    fn prepare_segments(&self, wanted: usize) -> Result<()> {
-        let next = self.segments.lock().back().map_or(0, |s| s.number) + 1;
-        self.spares.lock().prepare(&*self.vfs, next, wanted)
-    }
-
-    /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
-    /// space: called before an append, so that a full disk refuses a transaction ([`ErrorKind::NoSpace`],
-    /// nothing appended, nothing poisoned) instead of failing a write that was promised.
-    ///
-    /// [`ErrorKind::NoSpace`]: frond_base::ErrorKind::NoSpace
-    pub fn reserve(&self, bytes: u64) -> Result<()> {
-        // What is buffered may need segments already; frames and packing add less than a sixteenth.
-        let buffered = self.end().saturating_sub(self.written());
-        let segments = (bytes + bytes / 16 + buffered) / self.segment_bytes + 1;
-        let wanted = usize::try_from(segments).unwrap_or(usize::MAX);
-        if self.spares.lock().count() >= wanted {
-            return Ok(());
-        }
-        self.prepare_segments(wanted)
-    }
-
     /// Counters since open.
     pub fn status(&self) -> WalStatus {
         let counts = self.group.lock().counts;
@@ -592,19 +360,4 @@ impl Wal {
             ..counts
         }
     }
-}
-
-/// Ends the leadership of a round that panics: the log is poisoned, nobody waits forever.
-struct StepDown<'a>(&'a Wal);
-
-impl Drop for StepDown<'_> {
-    fn drop(&mut self) {
-        self.0.latch(Error::new(ErrorKind::Panic, "writing the log panicked; restart the server"));
-        self.0.step_down();
-    }
-}
-
-fn poisoned_by(first: &Error) -> Error {
-    let what = format!("the log stopped after a failure; restart the server: {}", first.message());
-    Error::new(ErrorKind::Poisoned, what)
 }

@@ -17,6 +17,16 @@
 //!    outside the log. Overwriting them in place was rejected: it needs a sync before the first
 //!    append as well, and a crash within it leaves the same problem.
 //! 6. Only then cuts the leftovers off the old file, or removes it when it holds no frame at all.
+//!
+//! A full disk does not keep the log from opening as long as there is a spare segment, which
+//! `room.rs` sees to. Without one, step 6 comes before step 5:
+//!
+//! - A last segment without a frame is taken out of the log and becomes the spare. A crash then finds
+//!   the log as it was before that segment was begun. (Not the only segment: there must be a log.)
+//! - Else the leftovers are cut off first. The end was found in front of them and nothing promises
+//!   them; a crash in between does not change that.
+//!
+//! If that did not make room for a segment, the new one is begun bare (N3), which takes one block.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,7 +62,7 @@ impl Wal {
         let header = SegmentHeader { database: opts.database, number: 1, start: 0, restart: false };
         let file = spares.begin(&*vfs, &header)?;
         let segments = VecDeque::from([Segment { number: 1, start: 0 }]);
-        Ok(Wal::start(vfs, opts, segments, Mutex::new(spares), file))
+        Ok(Wal::start(vfs, opts, segments, Mutex::new(spares), file, false))
     }
 
     /// Opens the log: finds its end, makes it durable and begins a new segment there. The records
@@ -81,19 +91,22 @@ impl Wal {
             Spares::adopt(&*vfs, found.spares, opts.segment_bytes, opts.spare_segments)?;
         let next =
             SegmentHeader { database: opts.database, number: last + 1, start: end, restart: true };
-        let new_file = spares.begin(&*vfs, &next)?;
+        let only = segments.len() == 1;
+        let begun = begin_next(&*vfs, &mut spares, &next, (&*file, &header), only)?;
 
         if end == header.start {
-            // A lost removal does no harm: an empty segment fits in the chain.
-            let name = log_name(last);
-            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            if !begun.recycled {
+                // A lost removal does no harm: an empty segment fits in the chain.
+                let name = log_name(last);
+                vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            }
             segments.pop_back();
         } else {
             cut_leftovers(&*file, &header, end)?;
         }
         let recovered = Recovered::new(Arc::clone(&vfs), opts.database, segments.clone(), end);
         segments.push_back(Segment { number: last + 1, start: end });
-        let wal = Wal::start(vfs, opts, segments, Mutex::new(spares), new_file);
+        let wal = Wal::start(vfs, opts, segments, Mutex::new(spares), begun.file, begun.bare);
         Ok((wal, recovered))
     }
 }
@@ -156,6 +169,49 @@ fn write_again(file: &dyn VfsFile, header: &SegmentHeader, from: Lsn, to: Lsn) -
         at += got as u64;
     }
     file.sync().map_err(|e| Error::io("sync", &name, e))
+}
+
+/// The segment that opening has begun.
+struct Begun {
+    file: Arc<dyn VfsFile>,
+    /// It has no disk space yet (N3).
+    bare: bool,
+    /// It was made of the last segment's file.
+    recycled: bool,
+}
+
+/// Step 5: begins the segment `next` behind `last`, which is the `only` one or not.
+fn begin_next(
+    vfs: &dyn Vfs,
+    spares: &mut Spares,
+    next: &SegmentHeader,
+    (last_file, last): (&dyn VfsFile, &SegmentHeader),
+    only: bool,
+) -> Result<Begun> {
+    let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
+    let mut recycled = false;
+    // Each attempt but the last two takes another spare.
+    for left in (0..spares.count() + 2).rev() {
+        if left == 0 && next.start == last.start && !only {
+            spares.take_over(vfs, last.number)?;
+            recycled = true;
+        } else if left == 0 {
+            cut_leftovers(last_file, last, next.start)?;
+        }
+        match spares.begin(vfs, next) {
+            Err(e) if full(&e) => {}
+            done => return Ok(Begun { file: done?, bare: false, recycled }),
+        }
+    }
+    let file = spares.begin_bare(vfs, next).map_err(|e| match full(&e) {
+        true => e.context(format_args!(
+            "the disk is full, and opening the database takes {HEADER_BYTES} bytes of it for the \
+             log: free some and try again, or open it for reading only"
+        )),
+        false => e,
+    })?;
+    spares.clear(vfs)?;
+    Ok(Begun { file, bare: true, recycled })
 }
 
 fn cut_leftovers(file: &dyn VfsFile, header: &SegmentHeader, end: Lsn) -> Result<()> {

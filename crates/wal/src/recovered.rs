@@ -69,6 +69,11 @@ impl Recovered {
     /// error of kind `Corruption`, after which the same error comes again.
     #[allow(clippy::should_implement_trait)] // The record borrows from here.
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        self.next_of(|_| true)
+    }
+
+    /// [`Recovered::next`] of the kinds that are wanted; others are verified, but not unpacked.
+    pub fn next_of(&mut self, wanted: impl Fn(u8) -> bool) -> Result<Option<Record<'_>>> {
         loop {
             if self.reader.as_ref().is_none_or(|r| r.position() >= self.limit) {
                 if !self.open_next()? {
@@ -83,12 +88,15 @@ impl Recovered {
                     (Err("a log record reaches into the next segment"), at)
                 }
                 Ok(frame) => {
-                    (self.assembler.take(frame.lsn, &frame.header, frame.stored), frame.end)
+                    let wanted = wanted(frame.header.kind);
+                    let taken = self.assembler.take(frame.lsn, &frame.header, frame.stored, wanted);
+                    (taken, frame.end)
                 }
                 Err(bad) => (Err(bad.describe()), at),
             };
             match taken {
                 Ok(Taken::Nothing) => {}
+                Ok(Taken::Whole(kind, _)) if !wanted(kind) => {}
                 Ok(Taken::Whole(kind, lsn)) => {
                     let payload = self.assembler.payload();
                     return Ok(Some(Record { lsn, end, kind, payload }));

@@ -97,21 +97,32 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Takes over the spares found at open; surplus ones are deleted.
+    /// Takes over the spares found at open; surplus ones are deleted, and those that cannot have the
+    /// disk space of a segment (it has grown since, or making them was cut short).
     pub fn adopt(
         vfs: &dyn Vfs,
-        mut names: Vec<String>,
+        found: Vec<String>,
         segment_bytes: u64,
         keep: usize,
     ) -> Result<Spares> {
-        for name in names.drain(keep.min(names.len())..) {
-            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        let mut names = Vec::new();
+        for name in found {
+            let whole = names.len() < keep
+                && match open_allocated(vfs, &name, segment_bytes) {
+                    Err(e) if e.kind() == ErrorKind::NoSpace => false,
+                    done => done.map(|_| true)?,
+                };
+            match whole {
+                true => names.push(name),
+                false => vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?,
+            }
         }
         Ok(Spares { names, segment_bytes, keep })
     }
 
     /// Makes sure that `wanted` spares are there, their space allocated: rotations are short then, and
-    /// do not fail for want of space. `number` is that of the next segment.
+    /// do not fail for want of space. `number` is that of the next segment. What was made before a
+    /// failure stays: see [`Spares::shed`].
     pub fn prepare(&mut self, vfs: &dyn Vfs, number: u32, wanted: usize) -> Result<()> {
         let mut number = number;
         while self.names.len() < wanted {
@@ -120,7 +131,7 @@ impl Spares {
             if self.names.contains(&name) {
                 continue;
             }
-            if let Err(e) = self.open_allocated(vfs, &name) {
+            if let Err(e) = open_allocated(vfs, &name, self.segment_bytes) {
                 // Half an allocation helps nobody; what cannot be removed is adopted at the next open.
                 let _ = vfs.remove(&name);
                 return Err(e);
@@ -134,37 +145,82 @@ impl Spares {
         self.names.len()
     }
 
-    fn open_allocated(&self, vfs: &dyn Vfs, name: &str) -> Result<Arc<dyn VfsFile>> {
-        let file = match vfs.open(name, OpenHow::CREATE) {
-            // A spare, or one whose preparation failed half-way.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => vfs.open(name, OpenHow::WRITE),
-            done => done,
-        };
-        let file = file.map_err(|e| Error::io("open", name, e))?;
-        let sized = file.allocate(self.segment_bytes).and_then(|()| {
-            if file.len()? > self.segment_bytes {
-                file.set_len(self.segment_bytes)?;
-            }
-            Ok(())
-        });
-        sized.map_err(|e| Error::io("allocate", name, e))?;
-        Ok(file)
+    /// Removes all spares: they have not the space of a segment.
+    pub fn clear(&mut self, vfs: &dyn Vfs) -> Result<()> {
+        for name in self.names.drain(..) {
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+        Ok(())
     }
 
-    /// Makes the segment that `header` describes (G1). On return it is durable.
+    /// Removes spares beyond `needed`, or beyond the number to keep where that is more: a large
+    /// transaction had them made and used less, or was refused.
+    pub fn shed(&mut self, vfs: &dyn Vfs, needed: usize) -> Result<()> {
+        for name in self.names.drain(needed.max(self.keep).min(self.names.len())..) {
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the segment that `header` describes (G1). On return it is durable, with the disk space of
+    /// a whole segment. After [`ErrorKind::NoSpace`] from here it can be tried again.
     pub fn begin(&mut self, vfs: &dyn Vfs, header: &SegmentHeader) -> Result<Arc<dyn VfsFile>> {
+        let bytes = self.segment_bytes;
+        self.begin_with(vfs, header, bytes)
+    }
+
+    /// As [`Spares::begin`], with disk space for nothing but the header.
+    pub fn begin_bare(
+        &mut self,
+        vfs: &dyn Vfs,
+        header: &SegmentHeader,
+    ) -> Result<Arc<dyn VfsFile>> {
+        self.begin_with(vfs, header, HEADER_BYTES)
+    }
+
+    fn begin_with(
+        &mut self,
+        vfs: &dyn Vfs,
+        header: &SegmentHeader,
+        bytes: u64,
+    ) -> Result<Arc<dyn VfsFile>> {
         if header.number > MAX_NUMBER {
             let what = "the log has used up its segment numbers; dump and restore the database";
             return Err(Error::new(ErrorKind::TooBig, what));
         }
-        let spare = self.names.pop().unwrap_or_else(|| spare_name(header.number));
-        let file = self.open_allocated(vfs, &spare)?;
+        let (spare, made) = match self.names.pop() {
+            Some(spare) => (spare, true),
+            None => (spare_name(header.number), false),
+        };
+        let file = match open_allocated(vfs, &spare, bytes) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                match made {
+                    true => self.names.insert(0, spare),
+                    false => drop(vfs.remove(&spare)),
+                }
+                return Err(e);
+            }
+            done => done?,
+        };
         file.write_all_at(&header.encode(), 0).map_err(|e| Error::io("write to", &spare, e))?;
         file.sync().map_err(|e| Error::io("sync", &spare, e))?;
         let name = log_name(header.number);
-        vfs.rename(&spare, &name).map_err(|e| Error::io("rename", &spare, e))?;
+        if let Err(e) = vfs.rename(&spare, &name) {
+            let failed = Error::io("rename", &spare, e);
+            self.names.push(spare);
+            return Err(failed);
+        }
         sync_dir(vfs)?;
         Ok(file)
+    }
+
+    /// Takes segment `number` out of the log, durably, and keeps its file (G3).
+    pub fn take_over(&mut self, vfs: &dyn Vfs, number: u32) -> Result<()> {
+        let (name, spare) = (log_name(number), spare_name(number));
+        vfs.rename(&name, &spare).map_err(|e| Error::io("rename", &name, e))?;
+        sync_dir(vfs)?;
+        self.names.push(spare);
+        Ok(())
     }
 
     /// Retires a segment (G3): durably removed on return, its file kept as a spare while there is
@@ -175,17 +231,45 @@ impl Spares {
             let spares = this.lock();
             spares.names.len() < spares.keep && !spares.names.contains(&spare)
         };
-        if wanted {
-            vfs.rename(&name, &spare).map_err(|e| Error::io("rename", &name, e))?;
-        } else {
+        let kept = match wanted.then(|| vfs.rename(&name, &spare)) {
+            Some(Ok(())) => true,
+            Some(Err(e)) => {
+                let failed = Error::io("rename", &name, e);
+                if failed.kind() != ErrorKind::NoSpace {
+                    return Err(failed);
+                }
+                // A new name can take space in the directory; giving up the file does not.
+                false
+            }
+            None => false,
+        };
+        if !kept {
             vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
         }
         sync_dir(vfs)?;
-        if wanted {
+        if kept {
             this.lock().names.push(spare);
         }
         Ok(())
     }
+}
+
+/// Opens or makes the file `name`, of `bytes` and with disk space for them.
+fn open_allocated(vfs: &dyn Vfs, name: &str, bytes: u64) -> Result<Arc<dyn VfsFile>> {
+    let file = match vfs.open(name, OpenHow::CREATE) {
+        // A spare, or one whose preparation failed half-way.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => vfs.open(name, OpenHow::WRITE),
+        done => done,
+    };
+    let file = file.map_err(|e| Error::io("open", name, e))?;
+    let sized = file.allocate(bytes).and_then(|()| {
+        if file.len()? > bytes {
+            file.set_len(bytes)?;
+        }
+        Ok(())
+    });
+    sized.map_err(|e| Error::io("allocate", name, e))?;
+    Ok(file)
 }
 
 pub fn sync_dir(vfs: &dyn Vfs) -> Result<()> {

@@ -247,3 +247,101 @@ pub unsafe extern "C" fn frond_rows_table_meta(
         Ok(OK)
     })
 }
+
+/// Gives the schema other names; false when it has them already.
+fn rename(schema: &mut Schema, columns: &[&str], indexes: &[&str]) -> Result<bool> {
+    if columns.len() != schema.columns.len() || indexes.len() != schema.indexes.len() {
+        return Err(invalid("the table has other columns or indexes than the description"));
+    }
+    let mut changed = false;
+    let mut set = |name: &mut String, new: &str| {
+        if name != new {
+            *name = new.to_owned();
+            changed = true;
+        }
+    };
+    schema.columns.iter_mut().zip(columns).for_each(|(c, new)| set(&mut c.name, new));
+    schema.indexes.iter_mut().zip(indexes).for_each(|(i, new)| set(&mut i.name, new));
+    Ok(changed)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_rename(
+    table: *mut frond_table,
+    spec: *const frond_table_spec,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (table, spec) = unsafe { (handle(table, "table")?, handle(spec, "spec")?) };
+        if spec.struct_size as usize != size_of::<frond_table_spec>() {
+            return Err(invalid("spec.struct_size is not that of this release"));
+        }
+        // SAFETY: A2.
+        let (columns, indexes) = unsafe {
+            (
+                array(spec.columns, spec.column_count, "columns")?,
+                array(spec.indexes, spec.index_count, "indexes")?,
+            )
+        };
+        // SAFETY: A2 for the names inside.
+        let column_name = |c: &frond_column_spec| unsafe { text(c.name, "column name") };
+        // SAFETY: A2 for the names inside.
+        let index_name = |i: &frond_index_spec| unsafe { text(i.name, "index name") };
+        let columns = columns.iter().map(column_name).collect::<Result<Vec<_>>>()?;
+        let indexes = indexes.iter().map(index_name).collect::<Result<Vec<_>>>()?;
+        let def = table.table.def();
+        let mut schema = Schema::decode(&def.schema, &def.name)?;
+        if rename(&mut schema, &columns, &indexes)? {
+            let mut encoded = Vec::new();
+            schema.encode(&mut encoded);
+            table.engine.set_schema(&def.name, encoded)?;
+        }
+        Ok(OK)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Schema {
+        let column = |id, name: &str| Column {
+            id,
+            ..Column::new(name, ColumnType::Int { unsigned: false }, 4)
+        };
+        let part = |column| Part { column, prefix: None, descending: false };
+        let index = |name: &str, tree: IndexNo, column| Index {
+            name: name.into(),
+            tree,
+            parts: vec![part(column)],
+            unique: false,
+        };
+        Schema {
+            version: 1,
+            columns: vec![column(0, "a"), column(1, "b")],
+            indexes: vec![index("PRIMARY", 0, 0), index("k", 1, 1)],
+            hidden_primary: false,
+            auto_increment: None,
+        }
+    }
+
+    #[test]
+    fn renaming_changes_names_alone() {
+        let mut schema = sample();
+        assert!(!rename(&mut schema, &["a", "b"], &["PRIMARY", "k"]).unwrap());
+        assert_eq!(schema, sample());
+        assert!(rename(&mut schema, &["a", "c"], &["PRIMARY", "k"]).unwrap());
+        assert!(rename(&mut schema, &["a", "c"], &["PRIMARY", "l"]).unwrap());
+        assert_eq!((schema.columns[1].name.as_str(), schema.indexes[1].name.as_str()), ("c", "l"));
+        let expected = sample();
+        schema.columns[1].name = "b".into();
+        schema.indexes[1].name = "k".into();
+        assert_eq!(schema, expected);
+    }
+
+    #[test]
+    fn renaming_refuses_another_number_of_columns_or_indexes() {
+        assert!(rename(&mut sample(), &["a"], &["PRIMARY", "k"]).is_err());
+        assert!(rename(&mut sample(), &["a", "b"], &["PRIMARY"]).is_err());
+    }
+}

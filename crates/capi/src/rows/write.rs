@@ -7,7 +7,7 @@ use frond_engine::rows::{WriteFlags, Written};
 use frond_row::RowInput;
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
-use crate::error::{guard, DUPLICATE_KEY, OK};
+use crate::error::{guard, invalid, DUPLICATE_KEY, OK};
 use crate::pointers::{bytes, handle_mut, put};
 use crate::txn::{frond_txn, inner};
 
@@ -92,6 +92,29 @@ pub unsafe extern "C" fn frond_row_delete(
         let record = unsafe { bytes(old_record, rows.record_bytes, "record") }?;
         let row = input(record, rows.row_id);
         rows.rows.delete(&mut inner.txn, &row, flags(write_flags))?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_lock_value(
+    txn: *mut frond_txn,
+    rows: *mut frond_rows,
+    index: u32,
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, rows) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
+        let index = index as usize;
+        if index >= rows.rows.codec().schema().indexes.len() {
+            return Err(invalid("there is no such index"));
+        }
+        // SAFETY: A2.
+        let tuple = unsafe { bytes(tuple, tuple_len, "tuple") }?;
+        rows.rows.lock_value(&mut inner.txn, index, (tuple, parts as usize))?;
         Ok(OK)
     })
 }

@@ -43,7 +43,6 @@ pub struct Rows {
     /// Entries of the row being written, and of the row it replaces.
     new: Entries,
     old: Entries,
-    scratch: Vec<u8>,
     last_key: Vec<u8>,
 }
 
@@ -68,7 +67,6 @@ impl Rows {
             codec: Arc::new(codec),
             new: Entries::new(),
             old: Entries::new(),
-            scratch: Vec::new(),
             last_key: Vec::new(),
         })
     }

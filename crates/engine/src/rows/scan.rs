@@ -80,9 +80,11 @@ pub struct Scan {
     index: usize,
     tree: IndexNo,
     lock: Option<ScanLock>,
-    /// Columns taken from the index entry; from the row; of the entry for the condition.
+    /// Columns taken from the index entry; from the row; of the entry for the condition; columns that are
+    /// not stored in rows, taken from the entry before the others come from the row.
     from_entry: Projection,
     from_row: Projection,
+    not_in_rows: Option<Projection>,
     for_condition: Option<Projection>,
     needs_row: bool,
     row_key: Vec<u8>,
@@ -136,6 +138,7 @@ impl Scan {
             lock,
             from_row: codec.project(0, |_| true),
             from_entry,
+            not_in_rows: None,
             for_condition: None,
             needs_row,
             codec,
@@ -176,6 +179,11 @@ impl Scan {
         self.from_entry = self.codec.project(self.index, &wanted);
         self.from_row = self.codec.project(0, &wanted);
         self.needs_row = self.index != 0 && !index_only && !self.from_entry.missing().is_empty();
+        let (codec, index) = (&self.codec, self.index);
+        let apart =
+            |c: usize| wanted(c) && !codec.schema().columns[c].stored && codec.covers(index, c);
+        let any = index != 0 && (0..codec.schema().columns.len()).any(apart);
+        self.not_in_rows = any.then(|| codec.project(index, apart));
     }
 
     /// Evaluates the caller's condition on index entries from now on, or not.
@@ -419,8 +427,7 @@ impl Scan {
                 self.stale = true;
                 return Ok(Condition::Skip);
             }
-            let blobs = hooks.blobs();
-            self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+            self.decode_row(record, hooks)?;
         } else if self.is_overtaken(txn)? {
             return Ok(Condition::Skip);
         } else if self.needs_row {
@@ -436,13 +443,22 @@ impl Scan {
                     ),
                 ));
             }
-            let blobs = hooks.blobs();
-            self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+            self.decode_row(record, hooks)?;
         } else {
             let (key, value) = (self.cursor.key(), self.cursor.value());
             self.codec.decode(&self.from_entry, key, value, record, hooks.blobs())?;
         }
         Ok(Condition::Accept)
+    }
+
+    /// Decodes the row of the entry under the cursor, which is in `row_key` and `row_value`.
+    fn decode_row(&self, record: &mut [u8], hooks: &mut dyn ScanHooks) -> Result<()> {
+        if let Some(projection) = &self.not_in_rows {
+            let (key, value) = (self.cursor.key(), self.cursor.value());
+            self.codec.decode(projection, key, value, record, hooks.blobs())?;
+        }
+        let blobs = hooks.blobs();
+        self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)
     }
 
     /// Whether the entry under the cursor is the snapshot's, while this transaction has changed a newer

@@ -225,6 +225,21 @@ impl Rows {
         Ok(kind == EntryKind::Delete)
     }
 
+    /// Locks a value of `index` exclusively, whether a row has it or not. For a caller that checks uniqueness
+    /// itself, by reading an index that is not unique for the engine: with the lock, what it does not find
+    /// nobody else adds before the transaction ends.
+    pub fn lock_value(
+        &self,
+        txn: &mut Transaction,
+        index: usize,
+        (tuple, parts): (&[u8], usize),
+    ) -> Result<()> {
+        let mut key = Vec::new();
+        self.codec.tuple_key(index, tuple, parts, &mut key)?;
+        txn.lock(&self.table, self.tree_no(index), &key, RowMode::X, OnLocked::Wait)?;
+        Ok(())
+    }
+
     fn lock_unique(
         &self,
         txn: &mut Transaction,

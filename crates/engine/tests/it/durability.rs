@@ -155,7 +155,8 @@ fn old_file_of_a_table_is_ignored_if_the_log_drops_the_table_and_corruption_othe
     let engine = open(&vfs);
     let t = engine.create_table(plain("t")).unwrap();
     fill(&engine, &t, 0..3_000);
-    let name = vfs.list().unwrap().into_iter().find(|n| n.ends_with(".frd") && n != "0.frd").unwrap();
+    let name =
+        vfs.list().unwrap().into_iter().find(|n| n.ends_with(".frd") && n != "0.frd").unwrap();
     let old = vfs.contents(&name).unwrap();
     fill(&engine, &t, 3_000..8_000);
 

@@ -1,8 +1,10 @@
 //! The engine through its public face.
 #![allow(clippy::unwrap_used)]
 
+mod background;
 mod concurrency;
 mod durability;
+mod full_disk;
 mod isolation;
 mod support;
 mod tables;

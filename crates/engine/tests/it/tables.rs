@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use frond_engine::ErrorKind;
+use frond_engine::{ErrorKind, TableSpec};
+use frond_vfs::Vfs;
 
 use crate::support::*;
 
@@ -148,6 +149,36 @@ fn auto_increment_survives_restart_and_rollback() {
     assert_eq!(table.auto_increment(), 7);
     table.auto_increment_used(u64::MAX - 1);
     assert_eq!(table.reserve_auto_increment(1, 1, 2), None, "the values are used up");
+}
+
+#[test]
+fn auto_increment_given_at_creation_is_as_durable_as_the_table() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let spec = TableSpec { auto_increment: 1_000, ..plain("t") };
+    engine.create_table(spec).unwrap();
+    // Only what was handed to the machine is there: the process is gone.
+    let killed = memory();
+    for name in vfs.list().unwrap() {
+        killed.set_contents(&name, vfs.contents(&name).unwrap());
+    }
+    let table = open(&killed).open_table("t").unwrap();
+    assert_eq!(table.auto_increment(), 1_000);
+}
+
+#[test]
+fn recovery_gives_tables_their_last_name_and_schema() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    put(&engine, &table, b"k", b"v");
+    engine.rename_table("t", "u").unwrap();
+    engine.set_schema("u", b"the last".to_vec()).unwrap();
+    drop(table);
+    drop(engine);
+    let engine = open(&vfs);
+    let def = engine.open_table("u").unwrap().def();
+    assert_eq!((def.name.as_str(), def.schema.as_slice()), ("u", b"the last".as_slice()));
 }
 
 #[test]

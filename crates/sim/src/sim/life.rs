@@ -4,6 +4,7 @@
 use frond_engine::{Engine, Error};
 
 use super::{fail, note, Check, Failure, Sim};
+use crate::machine::disk::Disk;
 use crate::machine::faults::Faults;
 use crate::machine::points::Phase;
 use crate::machine::SimVfs;
@@ -46,7 +47,12 @@ impl Sim {
         });
         let vfs = self.vfs.handle();
         match Engine::open_with_log(vfs, self.world.options.clone(), hear.clone()) {
-            Ok(engine) => return Ok(engine),
+            Ok(engine) => {
+                if self.vfs.faults().space.is_some() {
+                    self.stats.event("opened on a full disk");
+                }
+                return Ok(engine);
+            }
             Err(e) if self.excused(&e) => {
                 note!(self, "  open failed: {e:?}");
                 self.stats.event("recovery failed by a fault");
@@ -61,7 +67,7 @@ impl Sim {
     }
 
     /// The next machine, with `disk`.
-    pub(super) fn replace_machine(&mut self, disk: crate::machine::disk::Disk, faults: Faults) {
+    pub(super) fn replace_machine(&mut self, disk: Disk, faults: Faults) {
         self.trace_hash = crate::rng::mix(self.trace_hash, self.vfs.trace_hash());
         let points = self.vfs.take_points();
         self.stats.points.add(&points);
@@ -285,7 +291,7 @@ impl Sim {
         note!(self, "  killed");
         let disk = self.vfs.kill();
         self.abandon();
-        let faults = self.faults_at_start();
+        let faults = self.faults_at_start(&disk);
         self.replace_machine(disk, faults);
         self.start(Phase::Recover)
     }
@@ -296,15 +302,19 @@ impl Sim {
         let disk = self.vfs.kill();
         self.abandon();
         let disk = disk.after_power_loss(&mut self.rng);
-        let faults = self.faults_at_start();
+        let faults = self.faults_at_start(&disk);
         self.replace_machine(disk, faults);
         self.written = self.durable;
         self.start(Phase::Recover)
     }
 
-    fn faults_at_start(&mut self) -> Faults {
+    /// A full disk may be full still, or nearly so.
+    fn faults_at_start(&mut self, disk: &Disk) -> Faults {
         let mut faults = if self.rng.percent(50) { self.world.faults } else { Faults::default() };
         faults.space = None;
+        if self.world.profile == Profile::Space && self.rng.percent(50) {
+            faults.space = Some(disk.pages_used() + self.rng.range(0, 4));
+        }
         faults
     }
 

@@ -1,5 +1,8 @@
 //! A few seeds of every profile, the same in every run, and two canaries: the long sessions are a stage
 //! of `make test`.
+#![allow(clippy::unwrap_used)]
+
+mod full;
 
 use frond_sim::machine::faults::Canary;
 use frond_sim::session::{hunt, run_seed};

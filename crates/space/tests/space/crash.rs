@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
 use frond_space::{Extent, TableFile};
+use frond_vfs::Vfs;
 
 use crate::fault::FaultVfs;
 use crate::{contents, options, Rng, NAME};
@@ -320,4 +321,15 @@ fn a_full_disk_during_a_checkpoint_leaves_the_file_usable() {
     assert_eq!(file.stats().used_bytes, used);
     vfs.fail_writes(false);
     file.checkpoint(b"three", 30, &[block]).unwrap();
+}
+
+#[test]
+fn a_creation_on_a_full_disk_leaves_nothing_behind() {
+    let vfs = FaultVfs::new();
+    vfs.fail_writes(true);
+    let e = TableFile::create(&vfs, NAME, &options(), 0).err().expect("no space");
+    assert_eq!(e.kind(), ErrorKind::NoSpace);
+    assert!(vfs.list().unwrap().is_empty());
+    vfs.fail_writes(false);
+    TableFile::create(&vfs, NAME, &options(), 0).unwrap();
 }

@@ -6,7 +6,7 @@ use frond_base::ErrorKind;
 use frond_vfs::{MemVfs, OsVfs, Vfs};
 use frond_wal::{inspect, Wal, WalOptions};
 
-use crate::{reopen, small, Rng, DATABASE};
+use crate::{drain, reopen, small, Rng, DATABASE};
 
 fn mem() -> (MemVfs, Arc<dyn Vfs>) {
     let vfs = MemVfs::stepped();
@@ -231,4 +231,43 @@ fn appends_are_cheap() {
     println!("append of 100 bytes: {} ns; open {} us", spent / n, opened / 1000);
     println!("recovery: {} ns per record", read / n);
     assert!(spent / n < 5_000);
+}
+
+#[test]
+fn records_of_unwanted_kinds_are_passed_over_but_verified() {
+    let vfs = MemVfs::stepped();
+    let arc: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let wal = Wal::create(arc.clone(), small(64 << 10)).unwrap();
+    let mut rng = Rng(7);
+    let mut wanted = Vec::new();
+    for i in 0..200u64 {
+        let kind = (i % 3) as u8 + 1;
+        let len = rng.below(5_000) as usize;
+        let payload = rng.bytes(len);
+        let at = wal.append(kind, &payload).unwrap();
+        if kind == 2 {
+            wanted.push((at.start, at.end, kind, payload));
+        }
+    }
+    wal.sync_to(wal.end()).unwrap();
+    drop(wal);
+    let (_, mut recovered) = Wal::open(arc.clone(), small(64 << 10)).unwrap();
+    let mut found = Vec::new();
+    while let Some(r) = recovered.next_of(|kind| kind == 2).unwrap() {
+        found.push((r.lsn, r.end, r.kind, r.payload.to_vec()));
+    }
+    assert_eq!(found, wanted);
+    recovered.rewind();
+    assert_eq!(drain(&mut recovered).unwrap().len(), 200);
+
+    // Damage in a record that nobody wants is still damage.
+    let name = vfs.list().unwrap().into_iter().find(|n| n.starts_with("log.")).unwrap();
+    let mut bytes = vfs.contents(&name).unwrap();
+    bytes[4096 + 200] ^= 1;
+    vfs.set_contents(&name, bytes);
+    let failed = match Wal::open(arc, small(64 << 10)) {
+        Err(e) => e,
+        Ok((_, mut recovered)) => recovered.next_of(|_| false).err().unwrap(),
+    };
+    assert_eq!(failed.kind(), frond_base::ErrorKind::Corruption);
 }

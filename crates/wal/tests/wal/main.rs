@@ -6,6 +6,7 @@ mod basic;
 mod crash;
 mod damage;
 mod faulty;
+mod full;
 mod threads;
 
 use std::sync::Arc;

@@ -1,0 +1,197 @@
+//! Jobs: the threads, which job is next, running it, and what happens when it fails.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{Error, ErrorKind};
+use frond_tree::{JobKind, Plan, Step, Tree};
+
+use crate::canary;
+use crate::core::Core;
+use crate::table::Table;
+use crate::work::Failure;
+
+/// A worker that finds nothing to do looks again after this long.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
+/// The log thread's round.
+const LOG_ROUND: Duration = Duration::from_millis(100);
+/// A failed job's tree is left alone for this long, doubling up to a minute.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// A tree whose plan was overtaken is looked at again after this long.
+const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
+
+/// A job under way, counted as long as this lives.
+struct Running<'a>(&'a AtomicU64);
+
+impl<'a> Running<'a> {
+    fn count(jobs: &'a AtomicU64) -> Running<'a> {
+        jobs.fetch_add(1, Ordering::AcqRel);
+        Running(jobs)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Core {
+    /// Starts the threads. Does nothing where the machine does not start threads, and for a reader.
+    pub(crate) fn start_background(self: &Arc<Self>) -> Vec<Box<dyn frond_vfs::JoinThread>> {
+        let mut threads = Vec::new();
+        if self.options.read_only {
+            return threads;
+        }
+        for n in 0..self.options.background_threads {
+            let core = self.clone();
+            let run = move || {
+                core.shared.vfs.yield_to_others();
+                while !core.work.stopping() {
+                    if !core.job_step() {
+                        core.work.rest(IDLE_WAIT);
+                    }
+                }
+            };
+            threads.extend(self.shared.vfs.spawn(&format!("frond-work-{n}"), Box::new(run)));
+        }
+        if self.options.background_threads > 0 {
+            let core = self.clone();
+            let run = move || {
+                while !core.work.stopping() {
+                    core.log_round();
+                    core.work.rest(LOG_ROUND);
+                }
+            };
+            threads.extend(self.shared.vfs.spawn("frond-log", Box::new(run)));
+        }
+        threads
+    }
+
+    /// One step of everything, for an owner without threads. False when there was nothing to do.
+    pub fn background_step(self: &Arc<Self>) -> bool {
+        if self.options.read_only {
+            return false;
+        }
+        self.log_round();
+        self.job_step()
+    }
+
+    /// Takes the most urgent job and runs it to its end. False when there is none.
+    pub(crate) fn job_step(self: &Arc<Self>) -> bool {
+        let Some((table, tree, plan)) = self.most_urgent() else { return false };
+        let mut snapshots = self.snapshots.retention(&self.clock);
+        if canary::active(canary::FORGET_SNAPSHOTS) {
+            snapshots.drain(..snapshots.len() - 1);
+        }
+        let Some(mut job) = tree.begin(&plan, snapshots) else {
+            // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
+            // that never begins cannot keep a thread busy.
+            if self.options.background_threads > 0 {
+                let until = self.shared.vfs.now() + OVERTAKEN_WAIT;
+                let mut failures = self.work.failures.lock();
+                let held = Failure { until, wait: RETRY_AFTER / 2, error: None };
+                let f = failures.entry(tree.id()).or_insert(held);
+                f.until = f.until.max(until);
+            }
+            return true;
+        };
+        let _running = Running::count(&self.work.running);
+        let started = self.shared.vfs.now();
+        let outcome = loop {
+            if self.work.stopping() {
+                return false;
+            }
+            match job.step() {
+                Ok(Step::More) => {}
+                Ok(Step::Done) => break Ok(()),
+                Err(e) => break Err(e),
+            }
+        };
+        drop(job);
+        let now = self.shared.vfs.now();
+        self.counters.jobs.fetch_add(1, Ordering::Relaxed);
+        match outcome {
+            Ok(()) => {
+                self.work.pacer.drained(plan.input_bytes, now.saturating_sub(started));
+                self.work.failures.lock().remove(&tree.id());
+                if self.work.is_full.load(Ordering::Relaxed) {
+                    self.work.set_full(None);
+                }
+            }
+            // Whoever dropped the table has nothing to be told.
+            Err(_) if table.is_dropped() => {}
+            Err(e) => self.job_failed(&tree, &e, now),
+        }
+        table.store().reclaim();
+        self.work.measure(self);
+        true
+    }
+
+    fn job_failed(&self, tree: &Tree, failure: &Error, now: Duration) {
+        self.counters.job_failures.fetch_add(1, Ordering::Relaxed);
+        match failure.kind() {
+            ErrorKind::NoSpace => self.work.set_full(Some(failure)),
+            // `Poisoned`: the table's file refuses to be written after an earlier failure.
+            ErrorKind::Io | ErrorKind::Poisoned => {
+                self.shared.poison(failure.duplicate());
+            }
+            _ => {}
+        }
+        if self.work.is_news(Some(tree.id()), failure.kind(), now) {
+            self.log_message(0, &format!("background work on tree {}: {failure}", tree.id()));
+        }
+        let mut failures = self.work.failures.lock();
+        let first = Failure { until: now, wait: RETRY_AFTER / 2, error: None };
+        let f = failures.entry(tree.id()).or_insert(first);
+        f.error = Some(failure.duplicate());
+        f.wait = (f.wait * 2).min(RETRY_MAX);
+        if failure.kind() == ErrorKind::NoSpace {
+            // Space may come back at any moment: keep looking.
+            f.wait = f.wait.min(Duration::from_secs(1));
+        }
+        f.until = now + f.wait;
+    }
+
+    pub(crate) fn most_urgent(&self) -> Option<(Arc<Table>, Tree, Plan)> {
+        let tables: Vec<Arc<Table>> = self.work.dirty.lock().values().cloned().collect();
+        let now = self.shared.vfs.now();
+        let memory_short = self.work.buffered.load(Ordering::Relaxed)
+            > self.work.write_limit.load(Ordering::Relaxed) / 2;
+        let mut best: Option<(u64, Arc<Table>, Tree, Plan)> = None;
+        for table in tables {
+            let mut idle = true;
+            for tree in table.trees() {
+                if table.is_dropped() {
+                    continue;
+                }
+                idle &= tree.buffered_bytes() == 0;
+                let failed = self.work.failures.lock().get(&tree.id()).map(|f| f.until);
+                if failed.is_some_and(|until| until > now) {
+                    idle = false;
+                    continue;
+                }
+                let Some(plan) = tree.plan() else { continue };
+                idle = false;
+                let frees_memory = matches!(plan.kind, JobKind::Freeze | JobKind::Attach);
+                let weight = if frees_memory && memory_short { 8 } else { 1 };
+                let urgency = plan.urgency.saturating_mul(weight);
+                if best.as_ref().is_none_or(|(u, ..)| urgency > *u) {
+                    best = Some((urgency, table.clone(), tree.clone(), plan));
+                }
+            }
+            if idle || table.is_dropped() {
+                // Unlist first: a commit that comes in between lists it again.
+                table.set_listed(false);
+                self.work.forget(table.id());
+                if !table.is_dropped() && table.trees().iter().any(|t| t.buffered_bytes() > 0) {
+                    table.set_listed(true);
+                    self.work.add(&table);
+                }
+            }
+        }
+        best.map(|(_, table, tree, plan)| (table, tree, plan))
+    }
+}

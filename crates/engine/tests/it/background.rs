@@ -1,0 +1,185 @@
+//! What background work does when something is wrong, and what it leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_engine::{Engine, ErrorKind, Options, Table};
+use frond_tree::Step;
+use frond_vfs::{MemVfs, Vfs};
+
+use crate::support::*;
+
+fn status(engine: &Engine, name: &str) -> u64 {
+    engine.status().iter().find(|(n, _)| *n == name).unwrap().1
+}
+
+/// Entries that do not pack, so that there are many pages.
+fn fill(engine: &Engine, table: &Arc<Table>, range: std::ops::Range<u64>) {
+    let mut txn = begin(engine);
+    for n in range {
+        let mut rng = Rng(n);
+        let value: Vec<u8> = (0..100).map(|_| rng.next() as u8).collect();
+        txn.put(table, &key(n), &value, false).unwrap();
+    }
+    txn.commit().unwrap();
+}
+
+/// Damages pages of a table's file, `apart` bytes from each other.
+fn damage(vfs: &MemVfs, name: &str, apart: usize) -> usize {
+    let mut bytes = vfs.contents(name).unwrap();
+    let mut damaged = 0;
+    for at in (20_000..bytes.len() - 20_000).step_by(apart) {
+        bytes[at] ^= 0x40;
+        damaged += 1;
+    }
+    vfs.set_contents(name, bytes);
+    damaged
+}
+
+/// A flushed table of many pages, opened anew, with `apart` bytes between its damaged pages.
+fn damaged(apart: usize) -> (Engine, Arc<Table>, usize) {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        fill(&engine, &t, 0..4_000);
+        engine.flush_all().unwrap();
+    }
+    let pages = damage(&vfs, "1.frd", apart);
+    let engine = open(&vfs);
+    let t = engine.open_table("t").unwrap();
+    (engine, t, pages)
+}
+
+#[test]
+fn dropped_tables_leave_no_index_memory_in_the_budget() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let before = status(&engine, "run_index_bytes");
+    for round in 0..5 {
+        let t = engine.create_table(plain("t")).unwrap();
+        fill(&engine, &t, 0..2_000);
+        engine.flush_all().unwrap();
+        assert_eq!(all(&engine, &t).len(), 2_000);
+        let charged = status(&engine, "run_index_bytes");
+        assert!(charged > before + 500, "round {round}: indexes of built runs are memory, too");
+        engine.drop_table("t").unwrap();
+    }
+    engine.background_step();
+    // The catalog's own run.
+    let after = status(&engine, "run_index_bytes");
+    assert!(after < before + 500, "{after} bytes, {before} before");
+}
+
+#[test]
+fn check_names_every_damaged_page() {
+    let (engine, _t, pages) = damaged(60_000);
+    assert!(pages >= 5);
+    let outcome = engine.check_table("t").unwrap();
+    let mut places: Vec<_> = outcome.problems.iter().filter(|p| p.contains("1.frd")).collect();
+    places.sort();
+    places.dedup();
+    assert!(places.len() >= pages - 1, "{pages} damaged: {:#?}", outcome.problems);
+    assert!(outcome.entries > 2_000, "what is whole was read: {}", outcome.entries);
+}
+
+#[test]
+fn a_check_of_a_destroyed_file_lists_a_bounded_number_of_problems() {
+    let (engine, _t, pages) = damaged(2_000);
+    let outcome = engine.check_table("t").unwrap();
+    assert!(pages > 200 && (20..=210).contains(&outcome.problems.len()), "{pages}");
+}
+
+#[test]
+fn optimizing_a_damaged_table_ends_with_the_damage() {
+    let (engine, t, _) = damaged(60_000);
+    for n in 0..4_000 {
+        let mut txn = begin(&engine);
+        // Writing looks for the old row: not everywhere with success.
+        if txn.delete(&t, &key(n)).is_ok() {
+            txn.commit().unwrap();
+        }
+    }
+    let mut polls = 0;
+    let e = engine
+        .optimize_table(&t, &mut || {
+            polls += 1;
+            assert!(polls < 1_000, "it goes on for ever");
+            false
+        })
+        .unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+}
+
+#[test]
+fn work_that_readers_made_is_done_without_a_writer() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    fill(&engine, &t, 0..4_000);
+    engine.optimize_table(&t, &mut || false).unwrap();
+    fill(&engine, &t, 1_000..1_400);
+    engine.flush_all().unwrap();
+    while engine.background_step() {}
+    assert!(t.tree(0).plan().is_none(), "nothing left that is due");
+    // Scans over the same delta again and again make merging it worth while.
+    let mut scans = 0;
+    while t.tree(0).plan().is_none() {
+        all(&engine, &t);
+        scans += 1;
+        assert!(scans < 1_000);
+    }
+    vfs.advance(Duration::from_secs(2));
+    while engine.background_step() {}
+    assert!(t.tree(0).plan().is_none(), "after {scans} scans");
+}
+
+#[test]
+fn a_reader_does_no_background_work() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        for part in 0..30 {
+            fill(&engine, &t, part * 1_000..part * 1_000 + 1_000);
+        }
+    }
+    // More in the log than a reader's write buffers should hold.
+    let options = Options { read_only: true, log_capacity_bytes: 128 << 10, ..small() };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    let t = engine.open_table("t").unwrap();
+    engine.set_cache_bytes(8 << 20).unwrap();
+    t.tree(0).freeze(u64::MAX >> 2);
+    for _ in 0..10 {
+        vfs.advance(Duration::from_secs(1));
+        assert!(!engine.background_step());
+    }
+    assert_eq!(engine.flush_all().unwrap_err().kind(), ErrorKind::Unsupported);
+    let optimized = engine.optimize_table(&t, &mut || false);
+    assert_eq!(optimized.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(all(&engine, &t).len(), 30_000);
+}
+
+#[test]
+fn a_job_that_outlives_its_table_makes_no_file() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    fill(&engine, &t, 0..1_000);
+    let tree = t.tree(0);
+    assert!(tree.freeze(u64::MAX >> 2));
+    let plan = tree.plan().unwrap();
+    let mut job = tree.begin(&plan, vec![1 << 40]).unwrap();
+    engine.drop_table("t").unwrap();
+    engine.background_step();
+    let e = loop {
+        match job.step() {
+            Ok(Step::More) => {}
+            Ok(Step::Done) => panic!("entries of a dropped table were written"),
+            Err(e) => break e,
+        }
+    };
+    assert_eq!(e.kind(), ErrorKind::Closed, "{e}");
+    assert!(!vfs.exists("1.frd").unwrap());
+    assert!(!engine.is_poisoned());
+}

@@ -1,0 +1,259 @@
+//! Real threads on a disk that is full most of the time: nothing is lost, nothing is poisoned.
+// The test takes real time.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use frond_engine::{Engine, ErrorKind, Options};
+use frond_vfs::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+use parking_lot::Mutex;
+
+use crate::support::*;
+
+/// A directory in memory with so many bytes left. Growing a file takes them, shortening and removing gives
+/// them back.
+#[derive(Clone)]
+struct SmallDisk {
+    files: MemVfs,
+    left: Arc<AtomicI64>,
+    /// Changes of lengths and names, one at a time.
+    changing: Arc<Mutex<()>>,
+}
+
+impl SmallDisk {
+    fn new(bytes: i64) -> SmallDisk {
+        SmallDisk {
+            files: MemVfs::new(),
+            left: Arc::new(AtomicI64::new(bytes)),
+            changing: Arc::default(),
+        }
+    }
+
+    fn add(&self, bytes: i64) {
+        self.left.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn resized(&self, from: u64, to: u64) -> io::Result<()> {
+        let more = to as i64 - from as i64;
+        if more > 0 && self.left.load(Ordering::Relaxed) < more {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        self.add(-more);
+        Ok(())
+    }
+}
+
+struct SmallDiskFile(SmallDisk, Arc<dyn VfsFile>);
+
+impl VfsFile for SmallDiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.1.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let _one = self.0.changing.lock();
+        let now = self.1.len()?;
+        self.0.resized(now, now.max(offset + buf.len() as u64))?;
+        self.1.write_at(buf, offset)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.1.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let _one = self.0.changing.lock();
+        self.0.resized(self.1.len()?, len)?;
+        self.1.set_len(len)
+    }
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match self.1.len()? < len {
+            true => self.set_len(len),
+            false => Ok(()),
+        }
+    }
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.1.punch_hole(offset, len)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.1.sync()
+    }
+    fn is_direct(&self) -> bool {
+        false
+    }
+}
+
+impl Vfs for SmallDisk {
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        Ok(Arc::new(SmallDiskFile(self.clone(), self.files.open(name, how)?)))
+    }
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.files.exists(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let _one = self.changing.lock();
+        let bytes = self.files.contents(name)?.len();
+        self.files.remove(name)?;
+        self.add(bytes as i64);
+        Ok(())
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.files.list()
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.files.sync_dir()
+    }
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        self.files.lock_dir()
+    }
+    fn now(&self) -> Duration {
+        self.files.now()
+    }
+    fn wall_clock(&self) -> Duration {
+        self.files.wall_clock()
+    }
+    fn random_u64(&self) -> u64 {
+        self.files.random_u64()
+    }
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        self.files.spawn(name, work)
+    }
+}
+
+const WRITERS: u64 = 4;
+
+fn value(rng: &mut Rng, bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|_| rng.next() as u8).collect()
+}
+
+/// Writes rows of its own, small and large transactions, until told to stop; returns what was acknowledged.
+fn write(engine: &Engine, writer: u64, stop: &AtomicBool) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rng = Rng(writer);
+    let mut kept = BTreeMap::new();
+    let table = engine.open_table("kept").unwrap();
+    let may_fail = |e: &frond_engine::Error| {
+        assert!(matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Busy), "{e:?}");
+    };
+    while !stop.load(Ordering::Relaxed) {
+        let (rows, bytes) = [(1, 50), (20, 200), (3, 100_000)][rng.below(3) as usize];
+        let mut txn = begin(engine);
+        let mut changes = Vec::new();
+        for _ in 0..rows {
+            let k = [key(rng.below(300)), vec![writer as u8]].concat();
+            let v = value(&mut rng, bytes);
+            match txn.put(&table, &k, &v, false) {
+                Ok(()) => changes.push((k, v)),
+                Err(e) => may_fail(&e),
+            }
+        }
+        match txn.commit() {
+            Ok(_) => kept.extend(changes),
+            Err(e) => {
+                may_fail(&e);
+                std::thread::yield_now();
+            }
+        }
+    }
+    kept
+}
+
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
+    let disk = SmallDisk::new(64 << 20);
+    let options = Options {
+        cache_bytes: 8 << 20,
+        log_segment_bytes: 256 << 10,
+        log_capacity_bytes: 2 << 20,
+        leaf_bytes: 128 << 10,
+        background_threads: 2,
+        ..Options::default()
+    };
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let hear = said.clone();
+    let log: frond_engine::Log = Arc::new(move |_, line: &str| hear.lock().push(line.to_owned()));
+    let engine =
+        Engine::open_with_log(Arc::new(disk.clone()), options.clone(), log.clone()).unwrap();
+    engine.create_table(plain("kept")).unwrap();
+    // Little is left.
+    disk.left.store(3 << 20, Ordering::Relaxed);
+    let stop = AtomicBool::new(false);
+    let mut kept = BTreeMap::new();
+    std::thread::scope(|s| {
+        // The writers end as well when this thread fails.
+        let ending = Ending(&stop);
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|w| {
+                let (engine, stop) = (&engine, &stop);
+                s.spawn(move || write(engine, w, stop))
+            })
+            .collect();
+        let until = Instant::now() + Duration::from_secs(6);
+        let mut rng = Rng(99);
+        let mut dropped = 0;
+        while Instant::now() < until {
+            // Somebody else fills the disk, and makes room.
+            let taken = disk.left.swap(0, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(rng.below(60)));
+            disk.add(taken + rng.below(1 << 20) as i64);
+            std::thread::sleep(Duration::from_millis(rng.below(200)));
+            if let Ok(t) = engine.create_table(plain("passing")) {
+                let mut txn = begin(&engine);
+                let filled = txn.put(&t, b"k", &value(&mut rng, 200_000), false).is_ok();
+                if filled {
+                    let _ = txn.commit();
+                }
+            }
+            let full = disk.left.swap(0, Ordering::Relaxed);
+            match engine.drop_table("passing") {
+                Ok(()) => dropped += 1,
+                Err(e) => {
+                    assert!(matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::NotFound), "{e:?}")
+                }
+            }
+            disk.add(full);
+            assert!(!engine.is_poisoned(), "{:?}", said.lock());
+        }
+        assert!(dropped > 0, "no table was ever dropped");
+        drop(ending);
+        for w in writers {
+            kept.extend(w.join().unwrap());
+        }
+    });
+    assert!(!engine.is_poisoned(), "{:?}", said.lock());
+    assert!(kept.len() > 100, "{} rows", kept.len());
+    let table = engine.open_table("kept").unwrap();
+    assert!(all(&engine, &table) == kept.clone().into_iter().collect::<Vec<_>>());
+    drop(table);
+    drop(engine);
+    disk.left.store(0, Ordering::Relaxed);
+    let engine = Engine::open_with_log(Arc::new(disk.clone()), options, log).unwrap();
+    disk.add(32 << 20);
+    let table = engine.open_table("kept").unwrap();
+    assert!(all(&engine, &table) == kept.into_iter().collect::<Vec<_>>());
+    // Writing goes on by itself.
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mut txn = begin(&engine);
+        let done = txn.put(&table, b"after", b"v", false).and_then(|()| txn.commit());
+        match done {
+            Ok(_) => break,
+            Err(e) => assert!(e.kind() == ErrorKind::NoSpace && Instant::now() < until, "{e:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    engine.flush_all().unwrap();
+    let outcome = engine.check_all(&mut |_| ());
+    assert!(outcome.is_clean(), "{:?}", outcome.problems);
+}

@@ -1,0 +1,124 @@
+//! Writing a checkpoint of a table file: an image, then the header that names it (S2, S3, S6, S7 of
+//! `file.rs`; crash cases 3 to 5).
+//!
+//! Tested by `tests/space`.
+
+use std::sync::atomic::Ordering;
+
+use frond_base::{BlockId, Error, ErrorKind, Lsn, Result};
+use parking_lot::MutexGuard;
+
+use crate::extent::Extent;
+use crate::file::TableFile;
+use crate::format::{
+    encode_header, encode_image, image_checksum, slot_of, Header, ImageRef, HEADER_BYTES, MAX_IMAGE,
+};
+use crate::io as transfer;
+
+impl TableFile {
+    /// Starts a checkpoint: to be called before the caller takes its image of the trunk (S6). Waits
+    /// for another checkpoint of this file to end. Dropping the pin gives the checkpoint up.
+    pub fn begin_checkpoint(&self) -> CheckpointPin<'_> {
+        self.assert_writable();
+        let alone = self.checkpointing.lock();
+        self.freed.lock().pins += 1;
+        CheckpointPin { file: self, _alone: alone }
+    }
+
+    /// [`TableFile::begin_checkpoint`] and [`CheckpointPin::write`] in one, for a caller whose trunk
+    /// does not change meanwhile (tests, shutdown).
+    pub fn checkpoint(&self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
+        self.begin_checkpoint().write(image, lsn, live)
+    }
+
+    /// Sorted `(block, extent)` of `live`.
+    fn map_of(&self, live: &[BlockId], lsn: Lsn) -> Vec<(BlockId, Extent)> {
+        let gone: std::collections::HashSet<BlockId> = {
+            let freed = self.freed.lock();
+            freed.waiting.iter().filter(|(at, _)| *at <= lsn).map(|(_, b)| *b).collect()
+        };
+        let blocks = self.blocks.read();
+        let mut map: Vec<(BlockId, Extent)> = Vec::with_capacity(live.len());
+        for block in live {
+            assert!(!gone.contains(block), "block {block} was removed before LSN {lsn} (S6)");
+            let extent = blocks.get(block).copied();
+            assert!(extent.is_some(), "block {block} is named by the image but released (S6)");
+            map.extend(extent.map(|e| (*block, e)));
+        }
+        map.sort_unstable();
+        map
+    }
+
+    /// Makes image and header durable; returns the old image's extent, which is free now.
+    fn write_checkpoint(
+        &self,
+        caller: &[u8],
+        lsn: Lsn,
+        live: &[BlockId],
+    ) -> Result<Option<Extent>> {
+        let current = *self.header.lock();
+        assert!(lsn >= current.lsn, "checkpoints advance");
+        self.check_failed()?;
+        let seq = current.seq + 1;
+        let map = self.map_of(live, lsn);
+        let next_block = self.next_block.load(Ordering::Relaxed);
+        let image = encode_image(self.id, seq, next_block, &map, caller);
+        if image.len() as u64 > MAX_IMAGE {
+            let what = format!("{}: a checkpoint image of {} bytes", self.name, image.len());
+            return Err(Error::new(ErrorKind::TooBig, what));
+        }
+        let extent = self.alloc(image.len() as u64)?;
+        if let Err(e) = transfer::write_padded(&*self.file, &self.name, &image, extent.offset) {
+            self.space.lock().free(extent); // crash case 3: no header names it
+            return Err(e);
+        }
+        let at = ImageRef {
+            offset: extent.offset,
+            len: image.len() as u64,
+            checksum: image_checksum(&image, self.id, seq),
+        };
+        debug_assert_eq!(at.extent(), extent);
+        let header = Header { seq, lsn, image: Some(at) };
+        self.sync()?;
+        let slot = slot_of(seq);
+        assert_ne!(slot, slot_of(current.seq), "the slot in use is not overwritten (S2)");
+        let bytes = encode_header(&header, self.id);
+        transfer::write_padded(&*self.file, &self.name, &bytes, (slot * HEADER_BYTES) as u64)
+            .map_err(|e| self.fail(e))?;
+        self.sync()?;
+        *self.header.lock() = header;
+        Ok(current.image.map(|at| at.extent()))
+    }
+}
+
+/// A checkpoint under way: while it is held no freed block is released.
+pub struct CheckpointPin<'a> {
+    file: &'a TableFile,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl CheckpointPin<'_> {
+    /// Writes the checkpoint; durable when it returns. `image` is the trunk as of `lsn`, taken after the
+    /// pin; `live` are the blocks it names, each once. Then space is given back.
+    ///
+    /// A full disk leaves the file as it was; a failed sync or header write is final (S7).
+    pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
+        let old = self.file.write_checkpoint(image, lsn, live)?;
+        if let Some(extent) = old {
+            self.file.space.lock().free(extent); // S3: a later header is durable
+        }
+        let file = self.file;
+        drop(self);
+        // The checkpoint is durable; what cannot be given back now can be later.
+        let _ = file.give_back();
+        Ok(())
+    }
+}
+
+impl Drop for CheckpointPin<'_> {
+    fn drop(&mut self) {
+        let mut freed = self.file.freed.lock();
+        freed.pins -= 1;
+        self.file.settle(freed);
+    }
+}

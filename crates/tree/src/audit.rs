@@ -1,0 +1,162 @@
+//! The check of all that a tree has stored: its structure, and every page of every run against what the
+//! trunk records of it. A page that does not verify hides no other.
+
+use std::collections::BTreeMap;
+
+use frond_base::{BlockId, EntryKind, Error, Result, Seq};
+use frond_run::Access;
+
+use crate::check;
+use crate::store::TrunkRun;
+use crate::tree::Tree;
+
+/// Problems told of one tree at most: a destroyed file need not fill anybody's memory.
+const PROBLEMS_MAX: usize = 200;
+
+/// What a check went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    pub nodes: u64,
+    pub runs: u64,
+    /// Pages and entries that were read.
+    pub pages: u64,
+    pub entries: u64,
+}
+
+impl Tree {
+    /// Checks the trunk's structure; `deep` reads every page of every run and compares with its
+    /// meta. Fails with the first problem.
+    pub fn check(&self, deep: bool) -> Result<CheckReport> {
+        let mut first = None;
+        let report = self.check_all(deep, &mut |e| {
+            first.get_or_insert(e);
+        });
+        match first {
+            None => Ok(report),
+            Some(e) => Err(e),
+        }
+    }
+
+    /// As [`Self::check`], and goes on behind what is wrong: `found` hears every problem, up to some
+    /// number of them.
+    pub fn check_all(&self, deep: bool, found: &mut dyn FnMut(Error)) -> CheckReport {
+        let view = self.inner.view.load_full();
+        let tree = self.inner.id;
+        let file = format!("{}.frd", tree.table);
+        let bad = |what: String| Error::corruption(&file, format!("tree {tree}: {what}"));
+        let mut told = 0;
+        let mut tell = |e: Error| {
+            told += 1;
+            if told < PROBLEMS_MAX {
+                found(e);
+            } else if told == PROBLEMS_MAX {
+                found(bad("there is more wrong with it than is listed".into()));
+            }
+        };
+        if let Err(what) = check::structure(&view.trunk) {
+            tell(bad(what));
+        }
+        let mut report = CheckReport::default();
+        let mut runs = BTreeMap::new();
+        view.trunk.walk(&mut |_, _, _| report.nodes += 1);
+        view.trunk.each_slice(&mut |s| {
+            runs.insert(s.run.block(), s.run.clone());
+        });
+        report.runs = runs.len() as u64;
+        if deep {
+            for (block, run) in &runs {
+                let mut walk = RunWalk::default();
+                self.check_run(run, &mut walk, &mut |wrong| match wrong {
+                    Wrong::Unreadable(e) => tell(e),
+                    Wrong::Content(what) => tell(bad(in_block(*block, &what))),
+                });
+                report.entries += walk.entries;
+                report.pages += walk.pages;
+            }
+        }
+        report
+    }
+
+    fn check_run(&self, run: &TrunkRun, walk: &mut RunWalk, found: &mut dyn FnMut(Wrong)) {
+        let meta = run.meta();
+        let index = match run.index() {
+            Ok(index) => index,
+            Err(e) => return found(Wrong::Unreadable(e)),
+        };
+        for number in 0..index.pages() {
+            let page = match self.inner.store.page(&run.run, number, Access::Scan) {
+                Ok(page) => page,
+                Err(e) => {
+                    walk.torn = true;
+                    // The page before is not its neighbour.
+                    walk.key.clear();
+                    found(Wrong::Unreadable(e));
+                    continue;
+                }
+            };
+            walk.pages += 1;
+            let mut key = Vec::new();
+            for i in 0..page.len() {
+                page.key_into(i, &mut key);
+                let value = page.value(i).len();
+                if !walk.entry(&mut key, page.seq(i), page.kind(i), value) {
+                    found(Wrong::Content(format!("page {number}: entry {i} is out of order")));
+                    break;
+                }
+                if number == 0 && i == 0 && *walk.key != *meta.min_key {
+                    found(Wrong::Content("the first key is not the one recorded".into()));
+                }
+            }
+        }
+        if walk.torn {
+            return;
+        }
+        let held = (walk.entries, walk.tombstones, walk.logical, walk.max_seq);
+        let recorded = (meta.entries, meta.tombstones, meta.logical_bytes, meta.max_seq);
+        if held != recorded || *walk.key != *meta.max_key {
+            found(Wrong::Content(format!("holds {held:?}, its meta says {recorded:?}")));
+        }
+    }
+}
+
+fn in_block(block: BlockId, what: &str) -> String {
+    format!("block {block}: {what}")
+}
+
+enum Wrong {
+    Unreadable(Error),
+    Content(String),
+}
+
+/// What was read of a run, and the entry before.
+#[derive(Default)]
+struct RunWalk {
+    pages: u64,
+    entries: u64,
+    tombstones: u64,
+    logical: u64,
+    max_seq: Seq,
+    key: Vec<u8>,
+    seq: Seq,
+    /// A page could not be read: the sums say nothing.
+    torn: bool,
+}
+
+impl RunWalk {
+    /// Takes in an entry, exchanging its key for the one before; false when it does not come after that.
+    fn entry(&mut self, key: &mut Vec<u8>, seq: Seq, kind: EntryKind, value_len: usize) -> bool {
+        let ordered = match self.key.cmp(key) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => seq < self.seq,
+            std::cmp::Ordering::Greater => false,
+        };
+        self.entries += 1;
+        self.tombstones += u64::from(kind == EntryKind::Delete);
+        self.logical += (key.len() + value_len) as u64;
+        self.max_seq = self.max_seq.max(seq);
+        self.seq = seq;
+        std::mem::swap(&mut self.key, key);
+        self.torn |= !ordered;
+        ordered
+    }
+}

@@ -1,0 +1,256 @@
+//! Group commit: who writes the buffer out and syncs, who waits, and what a failure does.
+//!
+//! No wake-up is lost: `written`, `durable` and the failure change before the leader steps down under
+//! `group`, and a follower looks at them under `group` before it waits.
+//!
+//! Rejected: a writer thread of its own. It costs two context switches per commit, and the simulator would
+//! have to schedule it; a leader among the callers costs none when there is one caller.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Lsn, Result};
+use frond_vfs::VfsFile;
+
+use crate::format::{renew_promise, SegmentHeader, FRAME_HEADER, HEADER_BYTES};
+use crate::log::{Part, Wal};
+use crate::segment::{log_name, Segment};
+use crate::status::WalStatus;
+
+/// Who writes and who waits.
+pub(crate) struct Group {
+    leading: bool,
+    /// LSNs for which callers of `sync_to` wait.
+    waiting: Vec<Lsn>,
+    pub failure: Option<Error>,
+    pub counts: WalStatus,
+}
+
+/// What only the leader touches.
+pub(crate) struct Io {
+    file: Arc<dyn VfsFile>,
+    segment: u32,
+    buf: Vec<u8>,
+    parts: Vec<Part>,
+    /// Counted here during a round, moved to the group at its end.
+    counts: WalStatus,
+}
+
+impl Group {
+    pub fn new() -> Group {
+        let counts = WalStatus::default();
+        Group { leading: false, waiting: Vec::new(), failure: None, counts }
+    }
+}
+
+impl Io {
+    /// Writing goes on in `file`, that of `segment`.
+    pub fn new(file: Arc<dyn VfsFile>, segment: u32, buffer_bytes: usize) -> Io {
+        let buf = Vec::with_capacity(buffer_bytes);
+        Io { file, segment, buf, parts: Vec::new(), counts: WalStatus::default() }
+    }
+}
+
+impl Wal {
+    /// Returns when everything below `end` is in the hands of the operating system. `end` must come
+    /// from an append of this log.
+    pub fn write_to(&self, end: Lsn) -> Result<()> {
+        self.drive(end, false)
+    }
+
+    /// Returns when everything below `end` is durable. What was durable before the log was poisoned
+    /// stays acknowledged; anything else fails with `Poisoned` from then on (the caller whose round
+    /// failed gets the failure itself).
+    pub fn sync_to(&self, end: Lsn) -> Result<()> {
+        self.drive(end, true)
+    }
+
+    fn reached(&self, end: Lsn, sync: bool) -> bool {
+        end <= if sync { self.durable() } else { self.written() }
+    }
+
+    /// Waits for a leader, or leads, until `end` is reached (W3).
+    pub(crate) fn drive(&self, end: Lsn, sync: bool) -> Result<()> {
+        if self.reached(end, sync) {
+            return Ok(());
+        }
+        let mut group = self.group.lock();
+        let mut waits = false;
+        loop {
+            if self.reached(end, sync) {
+                return Ok(());
+            }
+            if let Some(first) = &group.failure {
+                return Err(poisoned_by(first));
+            }
+            if !group.leading {
+                break;
+            }
+            if sync && !waits {
+                group.waiting.push(end);
+                waits = true;
+            }
+            self.done.wait(&mut group);
+        }
+        if waits {
+            // Unserved, so still listed.
+            if let Some(at) = group.waiting.iter().position(|&e| e == end) {
+                group.waiting.swap_remove(at);
+            }
+        }
+        group.leading = true;
+        drop(group);
+
+        let step_down = StepDown(self);
+        let result = self.lead(sync);
+        if let Err(e) = &result {
+            self.latch(e.duplicate());
+        }
+        std::mem::forget(step_down);
+        self.step_down();
+        assert!(result.is_err() || self.reached(end, sync), "LSN {end} was never appended");
+        result
+    }
+
+    /// One round: writes out what is buffered, and syncs when asked.
+    fn lead(&self, sync: bool) -> Result<()> {
+        let mut io = self.io.lock();
+        let io = &mut *io;
+        let end = {
+            let mut tail = self.tail.lock();
+            std::mem::swap(&mut tail.buf, &mut io.buf);
+            std::mem::swap(&mut tail.parts, &mut io.parts);
+            tail.end
+        };
+        if !io.parts.is_empty() {
+            self.write_parts(io)?;
+            io.buf.clear();
+            io.parts.clear();
+            self.written.store(end, Ordering::Release);
+        }
+        if sync && self.durable() < end {
+            self.sync_file(io, end)?;
+        }
+        Ok(())
+    }
+
+    fn write_parts(&self, io: &mut Io) -> Result<()> {
+        io.counts.writes += 1;
+        for i in 0..io.parts.len() {
+            let part = io.parts[i];
+            if part.segment != io.segment {
+                self.rotate(io, &part)?;
+            }
+            let to = io.parts.get(i + 1).map_or(io.buf.len(), |next| next.from);
+            let promised = self.durable();
+            let bytes = &mut io.buf[part.from..to];
+            if let Some(first) = bytes.first_chunk_mut::<FRAME_HEADER>() {
+                // The frame carries what was durable when it was appended: more may be by now.
+                renew_promise(first, part.seed, part.lsn, promised);
+            }
+            let offset = HEADER_BYTES + (part.lsn - part.segment_start);
+            io.file
+                .write_all_at(bytes, offset)
+                .map_err(|e| Error::io("write to", &log_name(part.segment), e))?;
+            io.counts.bytes_written += bytes.len() as u64;
+            self.promised.store(promised, Ordering::Release);
+            self.written.store(part.lsn + bytes.len() as u64, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Finishes the current segment and begins the one that starts with `part`. Its header promises
+    /// all that lies before, so that must be durable first.
+    fn rotate(&self, io: &mut Io, part: &Part) -> Result<()> {
+        if self.durable() < part.segment_start {
+            self.sync_file(io, part.segment_start)?;
+        }
+        let header = SegmentHeader {
+            database: self.database,
+            number: part.segment,
+            start: part.segment_start,
+            restart: false,
+        };
+        io.file = self.spares.lock().begin(&*self.vfs, &header)?;
+        io.segment = part.segment;
+        self.room.file_moved(part.segment);
+        io.counts.rotations += 1;
+        self.segments.lock().push_back(Segment { number: header.number, start: header.start });
+        Ok(())
+    }
+
+    /// Syncs the current segment: everything below `end` was written and is durable on return.
+    fn sync_file(&self, io: &mut Io, end: Lsn) -> Result<()> {
+        let began = self.vfs.now();
+        io.file.sync().map_err(|e| Error::io("sync", &log_name(io.segment), e))?;
+        let took = self.vfs.now().saturating_sub(began);
+        io.counts.syncs += 1;
+        io.counts.sync_time += took;
+        io.counts.longest_sync = io.counts.longest_sync.max(took);
+        self.durable.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends a round: counts the served, and wakes everybody.
+    fn step_down(&self) {
+        let round = std::mem::take(&mut self.io.lock().counts);
+        let durable = self.durable();
+        let mut group = self.group.lock();
+        let counts = &mut group.counts;
+        counts.writes += round.writes;
+        counts.bytes_written += round.bytes_written;
+        counts.syncs += round.syncs;
+        counts.sync_time += round.sync_time;
+        counts.longest_sync = counts.longest_sync.max(round.longest_sync);
+        counts.rotations += round.rotations;
+        if round.syncs > 0 {
+            let waiting = group.waiting.len();
+            group.waiting.retain(|&e| e > durable);
+            let served = waiting - group.waiting.len();
+            group.counts.count_group(served + 1);
+        }
+        group.leading = false;
+        self.done.notify_all();
+    }
+
+    /// Keeps the first failure (W4).
+    pub(crate) fn latch(&self, failure: Error) {
+        let mut group = self.group.lock();
+        group.failure.get_or_insert(failure);
+        self.poisoned.store(true, Ordering::Release);
+        self.done.notify_all();
+    }
+
+    /// Poisons the log for a failure elsewhere (a table file's write): nothing more is
+    /// acknowledged.
+    pub fn poison(&self, failure: &Error) {
+        self.latch(failure.duplicate());
+    }
+
+    /// The failure that poisoned the log.
+    pub fn failure(&self) -> Option<Error> {
+        self.group.lock().failure.as_ref().map(Error::duplicate)
+    }
+
+    pub(crate) fn poisoned(&self) -> Error {
+        match &self.group.lock().failure {
+            Some(first) => poisoned_by(first),
+            None => Error::new(ErrorKind::Poisoned, "the log is poisoned; restart the server"),
+        }
+    }
+}
+
+/// Ends the leadership of a round that panics: the log is poisoned, nobody waits forever.
+struct StepDown<'a>(&'a Wal);
+
+impl Drop for StepDown<'_> {
+    fn drop(&mut self) {
+        self.0.latch(Error::new(ErrorKind::Panic, "writing the log panicked; restart the server"));
+        self.0.step_down();
+    }
+}
+
+fn poisoned_by(first: &Error) -> Error {
+    let what = format!("the log stopped after a failure; restart the server: {}", first.message());
+    Error::new(ErrorKind::Poisoned, what)
+}
