@@ -198,6 +198,7 @@ impl Core {
         let prepared = wal.prepare(KIND_TRANSACTION, &payload)?;
         // Rejected: one gate per tree. A commit would take several in order, and freezing is so rare that
         // a shared increment per transaction (not per row) is all this one costs.
+        let _whole = Whole(&self.shared);
         let gate = self.gate.read();
         let at = {
             let _ordered = self.commit.lock();
@@ -251,6 +252,19 @@ impl Core {
     }
 }
 
+/// Held from a commit's record to its publication: when a panic ends it in between, later commits must
+/// not be acknowledged, since none of them could become visible.
+struct Whole<'a>(&'a Shared);
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "a panic ended a commit half-way; restart to recover";
+            self.0.poison(Error::new(ErrorKind::Panic, what));
+        }
+    }
+}
+
 /// Bytes of one table's counters in a record, at most.
 const COUNTER_BYTES: u64 = 64;
 
@@ -287,4 +301,29 @@ fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
         }
     }
     Ok(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    use frond_vfs::MemVfs;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_within_a_commit_refuses_the_commits_after_it() {
+        let options = Options { background_threads: 0, ..Options::default() };
+        let engine = crate::Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let core = engine.core();
+        drop(Whole(&core.shared));
+        core.shared.check_poison().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _whole = Whole(&core.shared);
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        let refused = core.shared.check_poison().unwrap_err();
+        assert!(refused.to_string().contains("half-way"), "{refused}");
+    }
 }

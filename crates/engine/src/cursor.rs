@@ -104,14 +104,20 @@ impl Cursor {
         }
     }
 
-    fn tree(&mut self) -> &mut TreeCursor {
+    /// The tree's cursor; an interrupt of `txn` ends its moves over many entries.
+    fn tree(&mut self, txn: &Transaction) -> &mut TreeCursor {
         let (table, index, at) = (&self.table, self.index, self.at);
-        self.tree.get_or_insert_with(|| table.tree(index).cursor(at, Bounds::all()))
+        self.tree.get_or_insert_with(|| {
+            let mut tree = table.tree(index).cursor(at, Bounds::all());
+            let owner = txn.handle();
+            tree.set_interrupt(Box::new(move || owner.is_interrupted()));
+            tree
+        })
     }
 
     /// Positions at the entry nearest to `key` in the sense of `how`; false when there is none.
     pub fn seek(&mut self, txn: &Transaction, key: &[u8], how: Seek) -> Result<bool> {
-        self.tree().seek(key, how)?;
+        self.tree(txn).seek(key, how)?;
         let (direction, from) = match how {
             Seek::Ge => (Direction::Forward, Bound::Included(key)),
             Seek::Gt => (Direction::Forward, Bound::Excluded(key)),
@@ -123,13 +129,13 @@ impl Cursor {
     }
 
     pub fn first(&mut self, txn: &Transaction) -> Result<bool> {
-        self.tree().first()?;
+        self.tree(txn).first()?;
         self.direction = Direction::Forward;
         self.settle(txn, Bound::Unbounded)
     }
 
     pub fn last(&mut self, txn: &Transaction) -> Result<bool> {
-        self.tree().last()?;
+        self.tree(txn).last()?;
         self.direction = Direction::Backward;
         self.settle(txn, Bound::Unbounded)
     }
@@ -150,7 +156,7 @@ impl Cursor {
         let turned = self.direction != direction;
         self.direction = direction;
         let forward = direction == Direction::Forward;
-        let tree = self.tree();
+        let tree = self.tree(txn);
         if turned {
             tree.seek(&key, if forward { Seek::Gt } else { Seek::Lt })?;
         } else if tree.valid() {
@@ -191,7 +197,7 @@ impl Cursor {
         let mut entry = nearest(&mut position, own, from, forward);
         loop {
             let Some(e) = entry else { return Ok(self.take_tree()) };
-            let tree = self.tree();
+            let tree = self.tree(txn);
             if tree.valid() {
                 let order = tree.key().cmp(e.key);
                 let order = if forward { order } else { order.reverse() };

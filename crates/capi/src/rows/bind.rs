@@ -198,6 +198,7 @@ pub unsafe extern "C" fn frond_rows_bind(
             columns: schema.columns.iter().zip(layout).map(place).collect(),
         };
         let bound = Rows::bind(table.table.clone(), record_layout, Arc::new(sort_keys))?;
+        bound.codec().check_collations()?;
         let ref_bytes = 2 + longest_primary_key(&schema, callbacks);
         let boxed = Box::new(frond_rows {
             rows: bound,

@@ -167,3 +167,34 @@ fn a_transaction_that_outgrows_the_budget_is_refused_and_rolls_back() {
     txn.commit().unwrap();
     assert_eq!(all(&engine, &t).len(), 2_000);
 }
+
+/// A scan that finds nothing but deleted rows gives nobody a row after which to look whether it was killed.
+#[test]
+fn an_interrupt_ends_a_scan_over_deleted_rows() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    for batch in 0..10 {
+        let mut txn = begin(&engine);
+        for n in 0..1_000 {
+            txn.put(&t, &key(batch * 1_000 + n), b"v", false).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+    let _keeps_versions = {
+        let mut txn = begin(&engine);
+        txn.snapshot();
+        txn
+    };
+    let mut txn = begin(&engine);
+    for n in 0..10_000 {
+        txn.delete(&t, &key(n)).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut txn = begin(&engine);
+    let mut cursor = engine.cursor(&mut txn, &t, 0);
+    assert!(!cursor.first(&txn).unwrap());
+    txn.handle().interrupt();
+    assert_eq!(cursor.first(&txn).unwrap_err().kind(), ErrorKind::Interrupted);
+    txn.handle().clear_interrupt();
+    assert!(!cursor.first(&txn).unwrap());
+}
