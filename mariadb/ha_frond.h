@@ -163,6 +163,7 @@ private:
     int begin_bulk();
     int end_bulk(bool keep);
     int bulk_row_written();
+    int commit_bulk();
 
     void take_key_statistics(Frond_share *share);
     bool key_statistics_are_old(const Frond_share *share) const;

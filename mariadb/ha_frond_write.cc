@@ -6,7 +6,8 @@
 
 #include "plugin.h"
 
-// A copy commits each time it has written this many rows: a transaction's changes are kept in memory.
+// A copy commits each time it has written this many rows, or when a transaction takes no more: its changes
+// are kept in memory.
 static constexpr ulonglong BULK_ROWS = 10000;
 
 int ha_frond::duplicate(uint32_t index) {
@@ -23,7 +24,13 @@ int ha_frond::write_row(const uchar *record) {
     if (const int error = transaction(&txn))
         return error;
     uint32_t index = 0;
-    const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
+    int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
+    if (unlikely(rc == FROND_TOO_BIG && bulk_ && frond_txn_changes(bulk_))) {
+        // Wide rows: a transaction is full before it has BULK_ROWS of them. Nothing of this one is in it.
+        if (const int error = commit_bulk())
+            return error;
+        rc = frond_row_insert(bulk_, rows_, record, write_flags_, &index);
+    }
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     if (numbers)
@@ -121,9 +128,9 @@ int ha_frond::begin_bulk() {
     return 0;
 }
 
-int ha_frond::bulk_row_written() {
-    if (++bulk_rows_ % BULK_ROWS)
-        return 0;
+int ha_frond::bulk_row_written() { return ++bulk_rows_ % BULK_ROWS ? 0 : commit_bulk(); }
+
+int ha_frond::commit_bulk() {
     for (Frond_slot &slot : slots_)
         slot.serial = 0; // of the transaction that ends
     frond_txn *txn = bulk_;
