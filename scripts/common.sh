@@ -4,7 +4,8 @@
 #
 # Invariants
 #  1. ROOT is the checkout; everything a script creates lies under $ROOT/target or in a
-#     temporary directory that an exit trap removes.
+#     temporary directory that an exit trap removes; only a socket whose path would be too long
+#     is in /tmp.
 #  2. Messages go to stderr, results to stdout, so that a caller can capture results.
 #  3. die() says what is wrong and what to do about it, and leaves with status 1.
 

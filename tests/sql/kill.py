@@ -219,7 +219,7 @@ def main() -> int:
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     arguments = parser.parse_args()
     print(f"SEED={arguments.seed}", flush=True)
-    options = ["--frond-cache-size=16M", "--skip-log-bin", "--frond-flush-log-at-commit=0"]
+    options = ["--frond-cache-size=64M", "--skip-log-bin", "--frond-flush-log-at-commit=0"]
     passed, failed = 0, 0
     try:
         with Server("kill", options) as server:
