@@ -13,8 +13,8 @@
  *   the next call on it.
  * - Structures passed in start with their own size, so that later releases can add fields: initialise
  *   them with the FROND_*_INIT macros.
- * - A panic inside the library is caught at this boundary: the call returns FROND_PANIC and the
- *   database refuses further commits.
+ * - A panic inside the library is caught at this boundary: the call returns FROND_PANIC; if it was a
+ *   commit, the database accepts no further commits.
  */
 #ifndef FROND_H
 #define FROND_H
@@ -45,7 +45,8 @@ enum frond_error {
     FROND_POISONED = -15,       /* an earlier write failed: restart */
     FROND_UNSUPPORTED_FORMAT = -16,
     FROND_CLOSED = -17,
-    FROND_BUSY = -18,           /* another process has the directory */
+    FROND_BUSY = -18,           /* another process has the directory; or write buffers are
+                                 * full and cannot be drained */
     FROND_UNSUPPORTED = -19,
     FROND_PANIC = -20,
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
@@ -72,7 +73,8 @@ enum frond_durability {
 typedef struct frond_options {
     uint32_t struct_size;
     uint32_t durability;         /* enum frond_durability */
-    uint64_t cache_bytes;        /* one budget for all memory; 0 = 128 MiB */
+    uint64_t cache_bytes;        /* memory for pages and changes; locks have their own;
+                                  * 0 = 128 MiB */
     uint64_t log_segment_bytes;  /* 0 = 64 MiB */
     uint64_t log_capacity_bytes; /* log kept for recovery; 0 = 1 GiB */
     uint64_t lock_bytes;         /* memory for row locks; 0 = 32 MiB */
@@ -154,8 +156,9 @@ void frond_txn_end_statement(frond_txn *txn);
 /* A savepoint is a position; it stays valid until rolled back past. */
 uint64_t frond_txn_savepoint(frond_txn *txn);
 int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
-/* From any thread: a lock wait or long read of this transaction returns FROND_INTERRUPTED.
- * frond_txn_clear_interrupt() (from the transaction's own thread) lets it go on. */
+/* From any thread: a lock wait of this transaction returns FROND_INTERRUPTED; typed scans ask their
+ * `killed` callback. frond_txn_clear_interrupt() (from the transaction's own thread) lets it go
+ * on. */
 void frond_txn_interrupt(frond_txn *txn);
 void frond_txn_clear_interrupt(frond_txn *txn);
 /* How long later lock requests wait; 0 = not at all. */

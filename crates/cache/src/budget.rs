@@ -1,9 +1,9 @@
-//! One hard memory budget, accounted by part.
+//! One memory budget, accounted by part.
 //!
 //! Parts differ in what they can do about a shortage. The page cache shrinks at once; write buffers
-//! shrink when they are flushed, and their owners slow writers down; lock table and merge scratch ask
-//! first ([`Budget::try_add`]). So the page cache gets what the others leave, within a floor
-//! ([`CachePolicy`]), and the others ask.
+//! shrink when they are flushed, and their owners slow writers down; a write set is refused above
+//! half of the limit, readahead limits itself. So the page cache gets what the others leave, within
+//! a floor ([`CachePolicy`]).
 //!
 //! - B1. The total is the sum of the parts (each change is applied to both; a reader between the two
 //!   sees a difference of one change).
@@ -23,23 +23,15 @@ pub enum Part {
     /// Active and frozen write buffers, write sets.
     WriteBuffers,
     PageCache,
-    /// Inputs and outputs of merge jobs under way.
-    MergeScratch,
-    LockTable,
-    /// Fences and filters of runs, trunks, block maps.
+    /// Chunks of runs that merges and scans will ask for next.
+    Readahead,
+    /// Fences and filters of runs.
     RunIndexes,
-    Other,
 }
 
 impl Part {
-    pub const ALL: [Part; 6] = [
-        Part::WriteBuffers,
-        Part::PageCache,
-        Part::MergeScratch,
-        Part::LockTable,
-        Part::RunIndexes,
-        Part::Other,
-    ];
+    pub const ALL: [Part; 4] =
+        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes];
 }
 
 /// Bytes in use by each part, against one limit.
@@ -182,15 +174,15 @@ mod tests {
     #[test]
     fn asking_never_passes_the_limit_and_telling_shows_as_over() {
         let budget = Arc::new(Budget::new(100));
-        assert!(budget.try_add(Part::LockTable, 100));
-        assert!(!budget.try_add(Part::LockTable, 1));
-        assert!(!budget.try_add(Part::Other, usize::MAX));
+        assert!(budget.try_add(Part::RunIndexes, 100));
+        assert!(!budget.try_add(Part::RunIndexes, 1));
+        assert!(!budget.try_add(Part::WriteBuffers, usize::MAX));
         let mut charge = budget.charge(Part::WriteBuffers, 7);
         assert_eq!((budget.over(), budget.used_by(Part::WriteBuffers)), (7, 7));
         charge.resize(3);
         assert_eq!((budget.over(), budget.used()), (3, 103));
         drop(charge);
-        budget.sub(Part::LockTable, 60);
+        budget.sub(Part::RunIndexes, 60);
         assert_eq!((budget.over(), budget.used()), (0, 40));
     }
 
@@ -198,7 +190,7 @@ mod tests {
     fn concurrent_askers_stay_within_the_limit() {
         let budget = Budget::new(1_000);
         std::thread::scope(|threads| {
-            for part in [Part::LockTable, Part::MergeScratch, Part::Other] {
+            for part in [Part::RunIndexes, Part::Readahead, Part::WriteBuffers] {
                 let budget = &budget;
                 threads.spawn(move || {
                     for i in 0..20_000usize {
@@ -216,7 +208,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "B1")]
     fn giving_back_more_than_taken_is_a_mistake() {
-        Budget::new(10).sub(Part::Other, 1);
+        Budget::new(10).sub(Part::WriteBuffers, 1);
     }
 
     #[test]

@@ -46,8 +46,7 @@ pub enum Command {
 /// by record. Files that belong to no table are named.
 ///
 /// Each finding names file and place. `problem` means that something stored is wrong; `warning`
-/// that something is odd but explained by a crash (a half-written header, a file whose table is
-/// gone).
+/// that something is odd but explained by a crash (a file whose table is gone).
 ///
 /// Exit status: 0 no problem, 1 problems, 2 could not check (wrong directory, in use).
 #[derive(Args)]

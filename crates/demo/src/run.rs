@@ -33,7 +33,9 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(20);
 const QUIET_BYTES: u64 = 512 << 10;
 const QUIET_CPU_SECONDS: f64 = 0.10;
 /// For each of the four scans of the verification.
-const SCAN_LIMIT_SECONDS: u32 = 6;
+const SCAN_LIMIT_SECONDS: u64 = 6;
+/// Beyond what the demonstration's size takes, the limit grows with the rows.
+const SCAN_ROWS_PER_SECOND: u64 = 500_000;
 
 pub struct Plan<'a> {
     pub site: &'a Site,
@@ -238,8 +240,9 @@ fn verify(server: &Server, sent: &Sums) -> Verified {
         ("pdc", "SUM(customerid)", sent.customerid),
     ];
     for (index, sum, expected) in columns {
+        let limit = SCAN_LIMIT_SECONDS + sent.rows / SCAN_ROWS_PER_SECOND;
         let query = format!(
-            "SET STATEMENT max_statement_time={SCAN_LIMIT_SECONDS} FOR \
+            "SET STATEMENT max_statement_time={limit} FOR \
              SELECT COUNT(*), {sum} FROM iibench.purchases_index FORCE INDEX ({index})"
         );
         let wanted = format!("{}\t{expected}", sent.rows);

@@ -35,7 +35,8 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// Settings given at open. See the field docs for units; [`Options::validate`] for the ranges.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// One budget, in bytes, for write buffers, page cache, run indexes and merge scratch.
+    /// One budget, in bytes, for write sets, write buffers, run indexes, readahead and page cache.
+    /// Row locks and the log's buffers come on top.
     pub cache_bytes: u64,
     pub durability: Durability,
     /// Bytes per log segment file.

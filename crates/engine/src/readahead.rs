@@ -125,7 +125,7 @@ impl State {
         let end = chunk.offset + chunk.bytes.len() as u64;
         if page.end == end || page.start == chunk.offset {
             self.bytes -= chunk.bytes.len();
-            budget.sub(Part::MergeScratch, chunk.bytes.len());
+            budget.sub(Part::Readahead, chunk.bytes.len());
         } else {
             self.chunks.push_back(chunk);
         }
@@ -178,13 +178,13 @@ impl State {
         let end = offset + bytes.len() as u64;
         let apart = |c: &Chunk| end < c.offset || c.offset + (c.bytes.len() as u64) < offset;
         self.drop_chunks(budget, |c| c.place != place || apart(c));
-        budget.add(Part::MergeScratch, bytes.len());
+        budget.add(Part::Readahead, bytes.len());
         self.bytes += bytes.len();
         self.chunks.push_back(Chunk { place, offset, bytes });
         while self.bytes > limit {
             let Some(oldest) = self.chunks.pop_front() else { break };
             self.bytes -= oldest.bytes.len();
-            budget.sub(Part::MergeScratch, oldest.bytes.len());
+            budget.sub(Part::Readahead, oldest.bytes.len());
         }
     }
 
@@ -197,7 +197,7 @@ impl State {
         let before = self.bytes;
         self.chunks.retain(keep);
         self.bytes = self.chunks.iter().map(|c| c.bytes.len()).sum();
-        budget.sub(Part::MergeScratch, before - self.bytes);
+        budget.sub(Part::Readahead, before - self.bytes);
     }
 }
 
@@ -265,11 +265,11 @@ mod tests {
         for block in 0..100 {
             state.keep((TableId(1), block), 0, Arc::new(vec![0; CHUNK as usize]), &budget);
             assert!(state.bytes <= 2 << 20);
-            assert_eq!(budget.used_by(Part::MergeScratch), state.bytes);
+            assert_eq!(budget.used_by(Part::Readahead), state.bytes);
         }
         state.retain(&budget, |place| *place != (TableId(1), 99));
-        assert_eq!(budget.used_by(Part::MergeScratch), (2 << 20) - CHUNK as usize);
+        assert_eq!(budget.used_by(Part::Readahead), (2 << 20) - CHUNK as usize);
         state.retain(&budget, |_| false);
-        assert_eq!((budget.used_by(Part::MergeScratch), state.chunks.len()), (0, 0));
+        assert_eq!((budget.used_by(Part::Readahead), state.chunks.len()), (0, 0));
     }
 }

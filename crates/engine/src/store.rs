@@ -3,9 +3,9 @@
 //! The file is created when the first run is written; a table whose rows still fit in write buffers
 //! has none.
 //!
-//! Invariants:
-//!
 //! The LSN of an edit is the end of its log record, everywhere.
+//!
+//! Invariants:
 //!
 //! - ST1. A trunk edit is appended to the log and published under `edits`, so that the order of edits in
 //!   the log is the order in which they took effect, and an image taken under `edits` holds exactly the

@@ -269,7 +269,7 @@ impl Work {
         }
         let delay = self.pacer.delay(bytes, memory, debt);
         if delay > Duration::from_micros(50) {
-            // Nothing signals this condition: it is a sleep that shutdown ends.
+            // Shutdown ends the sleep early, and so does every measurement: pressure is new then.
             let mut signal = self.signal.lock();
             let _ = self.room.wait_for(&mut signal, delay);
         }

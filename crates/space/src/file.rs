@@ -9,7 +9,7 @@
 //!
 //! - S1. An extent is handed out at most once: at any time it belongs to one block, one image or one
 //!   write or punch under way. `ExtentTree` asserts it.
-//! - S2. A header is written to the slot that is not in use (`format::slot_of`), so a torn write
+//! - S2. A header is written to the slot that is not in use (`format::slot_of`), so a failed write
 //!   leaves the other one whole.
 //! - S3. What recovery may need stays untouched: the image of the newest durable header until a later
 //!   header is durable; a block until the edit that freed it is durable in the log ([`TableFile::release`])
@@ -31,8 +31,8 @@
 //!    no image and no edit names the extent; recovery does not count it as used.
 //! 2. After the edit: the block was synced before (caller), recovery adds it.
 //! 3. During a checkpoint before the header write: as 1, for the image's extent.
-//! 4. During the header write: torn, its checksum fails, the other slot is used; its image is
-//!    untouched (S3), the log not yet trimmed. Or whole but not durable: S5.
+//! 4. During the header write: the sector is old or new (V5). Old: the older image, untouched (S3),
+//!    the log not yet trimmed. New but not durable: S5.
 //! 5. After the header's sync: the new image is used; the old one's extent is free.
 //! 6. After a free, before its edit is durable: recovery may still name the block; not reused (S3).
 //! 7. After the edit is durable: recovery replays the free before it replays any use of those bytes

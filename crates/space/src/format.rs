@@ -117,7 +117,7 @@ pub struct Header {
 /// What one header slot holds.
 pub enum Slot {
     Valid(Header),
-    /// Torn, damaged or never written; the text says why, for messages.
+    /// Damaged; the text says why, for messages.
     Invalid(String),
 }
 
@@ -156,7 +156,7 @@ pub fn encode_header(header: &Header, id: Identity) -> Vec<u8> {
 }
 
 /// Decodes one header slot (exactly [`HEADER_BYTES`] bytes). A slot that does not verify is
-/// [`Slot::Invalid`]: a torn write explains it. One that verifies but cannot be ours is an error, as no
+/// [`Slot::Invalid`]: the other slot decides. One that verifies but cannot be ours is an error, as no
 /// crash produces it: a newer format, another file, impossible contents.
 pub fn decode_header(bytes: &[u8], slot: usize, id: Identity, file: &str) -> Result<Slot> {
     assert_eq!(bytes.len(), HEADER_BYTES);

@@ -56,13 +56,14 @@ pub struct WalOptions {
     pub segment_bytes: u64,
     /// Size of each of the two buffers; at least room for one frame (128 KiB) is taken.
     pub buffer_bytes: usize,
-    /// Trimmed segments kept for reuse.
+    /// Trimmed segments kept for reuse: one more than are made ahead of need, or none would come to be
+    /// used again.
     pub spare_segments: usize,
 }
 
 impl WalOptions {
     pub fn new(database: u64) -> WalOptions {
-        WalOptions { database, segment_bytes: 64 << 20, buffer_bytes: 8 << 20, spare_segments: 2 }
+        WalOptions { database, segment_bytes: 64 << 20, buffer_bytes: 8 << 20, spare_segments: 3 }
     }
 
     fn validate(&self) -> Result<()> {

@@ -65,11 +65,7 @@ pub fn tables(
         match TableFile::open(vfs, name, &options) {
             Ok((file, checkpoint)) => {
                 if let Some(found) = file.fallback() {
-                    report.warning(format!(
-                        "{name}: {}; the other header is used (normal after a crash during a \
-                         checkpoint, damage otherwise)",
-                        found.reason
-                    ));
+                    report.warning(format!("{name}: {}; the other header is used", found.reason));
                 }
                 each(file, checkpoint, report);
             }

@@ -99,7 +99,7 @@ fn an_empty_log_and_one_opened_many_times_keep_no_empty_segments() {
 #[test]
 fn trim_removes_whole_segments_and_never_the_current_one() {
     let (mem, vfs) = mem();
-    let opts = small(64 << 10);
+    let opts = WalOptions { spare_segments: 2, ..small(64 << 10) };
     let wal = Wal::create(Arc::clone(&vfs), opts.clone()).unwrap();
     let mut rng = Rng(2);
     let mut all = Vec::new();
