@@ -12,7 +12,8 @@
 //! - V3. After a failed `sync` nothing is known about what was written since the last good one; the
 //!   caller must not retry it.
 //! - V4. `read_at` and `write_at` may transfer fewer bytes than asked; the `_exact`/`_all` helpers
-//!   loop.
+//!   loop. A write that does ends where a sector does, or else V5 would not hold for the sector that
+//!   two calls write. (Linux copies whole pages into its cache; devices take whole sectors.)
 //! - V5. Sectors of 512 bytes are written whole: after a crash each sector of an unsynced write
 //!   holds its old bytes or its new bytes. (The log relies on it: its last sector is written again
 //!   as records are added behind those already durable in it.)

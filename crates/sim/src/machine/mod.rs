@@ -254,6 +254,14 @@ impl Machine {
     }
 }
 
+/// A short write of `n` bytes at `offset`, of `len`, ends where a sector does (V4).
+fn whole_sectors(offset: u64, n: usize, len: usize) -> usize {
+    let sector = content::SECTOR as u64;
+    let end = (offset + n as u64) / sector * sector;
+    let end = if end > offset { end } else { (offset / sector + 1) * sector };
+    usize::try_from(end - offset).map_or(len, |n| n.min(len))
+}
+
 struct SimFile {
     vfs: SimVfs,
     inode: InodeNo,
@@ -306,6 +314,9 @@ impl VfsFile for SimFile {
         m.point(if headers { Action::WriteHeader } else { Action::Write }, class);
         let error = m.faults.write_error;
         let mut n = if buf.is_empty() { 0 } else { m.transfer(buf.len(), error)? };
+        if n < buf.len() {
+            n = whole_sectors(offset, n, buf.len());
+        }
         if m.faults.space.is_some() && n > 0 {
             let left = m.space_left();
             while m.disk.pages_for_write(self.inode, offset, n) > left {
