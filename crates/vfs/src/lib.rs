@@ -28,6 +28,7 @@ mod aligned;
 mod mem;
 mod os;
 mod overlay;
+pub mod testing;
 
 pub use aligned::AlignedBuf;
 pub use mem::MemVfs;

@@ -3,126 +3,16 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use frond_engine::{Engine, ErrorKind, Options};
-use frond_vfs::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+use frond_vfs::testing::SmallDisk;
+use frond_vfs::MemVfs;
 use parking_lot::Mutex;
 
 use crate::support::*;
-
-/// A directory in memory with so many bytes left. Growing a file takes them, shortening and removing gives
-/// them back.
-#[derive(Clone)]
-struct SmallDisk {
-    files: MemVfs,
-    left: Arc<AtomicI64>,
-    /// Changes of lengths and names, one at a time.
-    changing: Arc<Mutex<()>>,
-}
-
-impl SmallDisk {
-    fn new(bytes: i64) -> SmallDisk {
-        SmallDisk {
-            files: MemVfs::new(),
-            left: Arc::new(AtomicI64::new(bytes)),
-            changing: Arc::default(),
-        }
-    }
-
-    fn add(&self, bytes: i64) {
-        self.left.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn resized(&self, from: u64, to: u64) -> io::Result<()> {
-        let more = to as i64 - from as i64;
-        if more > 0 && self.left.load(Ordering::Relaxed) < more {
-            return Err(io::Error::from_raw_os_error(28));
-        }
-        self.add(-more);
-        Ok(())
-    }
-}
-
-struct SmallDiskFile(SmallDisk, Arc<dyn VfsFile>);
-
-impl VfsFile for SmallDiskFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.1.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        let _one = self.0.changing.lock();
-        let now = self.1.len()?;
-        self.0.resized(now, now.max(offset + buf.len() as u64))?;
-        self.1.write_at(buf, offset)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.1.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let _one = self.0.changing.lock();
-        self.0.resized(self.1.len()?, len)?;
-        self.1.set_len(len)
-    }
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        match self.1.len()? < len {
-            true => self.set_len(len),
-            false => Ok(()),
-        }
-    }
-    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.1.punch_hole(offset, len)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.sync()
-    }
-    fn is_direct(&self) -> bool {
-        false
-    }
-}
-
-impl Vfs for SmallDisk {
-    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
-        Ok(Arc::new(SmallDiskFile(self.clone(), self.files.open(name, how)?)))
-    }
-    fn exists(&self, name: &str) -> io::Result<bool> {
-        self.files.exists(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        let _one = self.changing.lock();
-        let bytes = self.files.contents(name)?.len();
-        self.files.remove(name)?;
-        self.add(bytes as i64);
-        Ok(())
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.files.list()
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.files.sync_dir()
-    }
-    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
-        self.files.lock_dir()
-    }
-    fn now(&self) -> Duration {
-        self.files.now()
-    }
-    fn wall_clock(&self) -> Duration {
-        self.files.wall_clock()
-    }
-    fn random_u64(&self) -> u64 {
-        self.files.random_u64()
-    }
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        self.files.spawn(name, work)
-    }
-}
 
 const WRITERS: u64 = 4;
 
@@ -171,7 +61,7 @@ impl Drop for Ending<'_> {
 
 #[test]
 fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
-    let disk = SmallDisk::new(64 << 20);
+    let disk = SmallDisk::new(MemVfs::new(), 64 << 20);
     let options = Options {
         cache_bytes: 8 << 20,
         log_segment_bytes: 256 << 10,
@@ -187,7 +77,7 @@ fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
         Engine::open_with_log(Arc::new(disk.clone()), options.clone(), log.clone()).unwrap();
     engine.create_table(plain("kept")).unwrap();
     // Little is left.
-    disk.left.store(3 << 20, Ordering::Relaxed);
+    disk.leave(3 << 20);
     let stop = AtomicBool::new(false);
     let mut kept = BTreeMap::new();
     std::thread::scope(|s| {
@@ -206,9 +96,9 @@ fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
         // Whether the table finds room to be created is a matter of luck: until it did at least once.
         while Instant::now() < until || (dropped == 0 && Instant::now() < at_most) {
             // Somebody else fills the disk, and makes room.
-            let taken = disk.left.swap(0, Ordering::Relaxed);
+            let taken = disk.leave(0);
             std::thread::sleep(Duration::from_millis(rng.below(60)));
-            disk.add(taken + rng.below(1 << 20) as i64);
+            disk.add(taken + rng.below(1 << 20));
             std::thread::sleep(Duration::from_millis(rng.below(200)));
             if let Ok(t) = engine.create_table(plain("passing")) {
                 let mut txn = begin(&engine);
@@ -217,7 +107,7 @@ fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
                     let _ = txn.commit();
                 }
             }
-            let full = disk.left.swap(0, Ordering::Relaxed);
+            let full = disk.leave(0);
             match engine.drop_table("passing") {
                 Ok(()) => dropped += 1,
                 Err(e) => {
@@ -239,7 +129,7 @@ fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
     assert!(all(&engine, &table) == kept.clone().into_iter().collect::<Vec<_>>());
     drop(table);
     drop(engine);
-    disk.left.store(0, Ordering::Relaxed);
+    disk.leave(0);
     let engine = Engine::open_with_log(Arc::new(disk.clone()), options, log).unwrap();
     disk.add(32 << 20);
     let table = engine.open_table("kept").unwrap();

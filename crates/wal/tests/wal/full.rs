@@ -1,12 +1,10 @@
 //! A full disk: what is refused, what still goes, and opening on one.
 
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
 
 use frond_base::ErrorKind;
-use frond_vfs::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+use frond_vfs::testing::SmallDisk;
+use frond_vfs::{MemVfs, OpenHow, Vfs};
 use frond_wal::{Claim, Wal};
 
 use crate::{drain, reopen, small, Rng};
@@ -14,114 +12,15 @@ use crate::{drain, reopen, small, Rng};
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 64 << 10;
 
-/// A directory of at most `limit` bytes: every byte of a file's length takes space.
-#[derive(Clone)]
-struct FullVfs {
-    files: MemVfs,
-    limit: Arc<AtomicU64>,
+fn disk() -> SmallDisk {
+    SmallDisk::new(MemVfs::stepped(), u64::MAX)
 }
 
-impl FullVfs {
-    fn new() -> FullVfs {
-        FullVfs { files: MemVfs::stepped(), limit: Arc::new(AtomicU64::new(u64::MAX)) }
-    }
-
-    fn used(&self) -> u64 {
-        let len = |n: &String| self.files.contents(n).unwrap().len() as u64;
-        self.files.list().unwrap().iter().map(|n| len(n).next_multiple_of(PAGE)).sum()
-    }
-
-    /// Leaves `bytes` free.
-    fn leave(&self, bytes: u64) {
-        self.limit.store(self.used() + bytes, Ordering::Relaxed);
-    }
-
-    fn unlimited(&self) {
-        self.limit.store(u64::MAX, Ordering::Relaxed);
-    }
-
-    fn grow(&self, from: u64, to: u64) -> io::Result<()> {
-        let more = to.next_multiple_of(PAGE).saturating_sub(from.next_multiple_of(PAGE));
-        if more > 0 && self.used() + more > self.limit.load(Ordering::Relaxed) {
-            return Err(io::Error::from_raw_os_error(28));
-        }
-        Ok(())
-    }
-
-    fn count(&self, prefix: &str) -> usize {
-        self.files.list().unwrap().iter().filter(|n| n.starts_with(prefix)).count()
-    }
+fn count(disk: &SmallDisk, prefix: &str) -> usize {
+    disk.list().unwrap().iter().filter(|n| n.starts_with(prefix)).count()
 }
 
-struct FullFile(FullVfs, Arc<dyn VfsFile>);
-
-impl VfsFile for FullFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.1.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.grow(self.1.len()?, offset + buf.len() as u64)?;
-        self.1.write_at(buf, offset)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.1.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.1.set_len(len)
-    }
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        let now = self.1.len()?;
-        self.0.grow(now, len)?;
-        self.1.set_len(len.max(now))
-    }
-    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.1.punch_hole(offset, len)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.1.sync()
-    }
-    fn is_direct(&self) -> bool {
-        false
-    }
-}
-
-impl Vfs for FullVfs {
-    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
-        Ok(Arc::new(FullFile(self.clone(), self.files.open(name, how)?)))
-    }
-    fn exists(&self, name: &str) -> io::Result<bool> {
-        self.files.exists(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.files.remove(name)
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.files.list()
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.files.sync_dir()
-    }
-    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
-        self.files.lock_dir()
-    }
-    fn now(&self) -> Duration {
-        self.files.now()
-    }
-    fn wall_clock(&self) -> Duration {
-        self.files.wall_clock()
-    }
-    fn random_u64(&self) -> u64 {
-        self.files.random_u64()
-    }
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        self.files.spawn(name, work)
-    }
-}
-
-fn create(vfs: &FullVfs) -> Wal {
+fn create(vfs: &SmallDisk) -> Wal {
     Wal::create(Arc::new(vfs.clone()), small(SEGMENT)).unwrap()
 }
 
@@ -149,7 +48,7 @@ fn fill(wal: &Wal, payload: &[u8], claim: Claim) -> u64 {
 
 #[test]
 fn the_last_spare_is_left_to_what_frees_space() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let wal = create(&vfs);
     wal.prepare_segment().unwrap();
     vfs.leave(0);
@@ -164,13 +63,13 @@ fn the_last_spare_is_left_to_what_frees_space() {
     // Trimming gives spares back, and everything goes on.
     wal.trim(wal.end()).unwrap();
     assert!(fill(&wal, &payload, Claim::Freeing) > 60);
-    vfs.unlimited();
+    vfs.leave(u64::MAX);
     wal.reserve(500, Claim::Ordinary).map(drop).unwrap();
 }
 
 #[test]
 fn reservations_made_at_the_same_time_do_not_count_on_the_same_room() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let wal = create(&vfs);
     wal.prepare_segment().unwrap();
     // Room for the current segment, the spare to be left alone and three more.
@@ -186,21 +85,21 @@ fn reservations_made_at_the_same_time_do_not_count_on_the_same_room() {
 
 #[test]
 fn a_refused_reservation_leaves_no_spares_behind() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let wal = create(&vfs);
     vfs.leave(6 * SEGMENT);
     refused(&wal, 20 * SEGMENT, Claim::Ordinary);
-    assert!(vfs.count("spare.") <= 3, "{} spares", vfs.count("spare."));
+    assert!(count(&vfs, "spare.") <= 3, "{} spares", count(&vfs, "spare."));
     // Neither does one that was not used.
     drop(wal.reserve(4 * SEGMENT / 2, Claim::Ordinary).unwrap());
     wal.prepare_segment().unwrap();
-    assert!(vfs.count("spare.") <= 3, "{} spares", vfs.count("spare."));
+    assert!(count(&vfs, "spare.") <= 3, "{} spares", count(&vfs, "spare."));
 }
 
 /// The process is killed and started again, over and over, without a free byte.
 #[test]
 fn a_log_opens_on_a_full_disk_again_and_again() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let payload = Rng(3).bytes(300);
     let mut kept;
     {
@@ -225,7 +124,7 @@ fn a_log_opens_on_a_full_disk_again_and_again() {
         assert!(wal.failure().is_none());
         assert!(wal.settle().is_ok());
     }
-    vfs.unlimited();
+    vfs.leave(u64::MAX);
     let (wal, records) = reopen(&shared, &small(SEGMENT));
     assert_eq!(records.len() as u64, kept);
     wal.prepare_segment().unwrap();
@@ -237,7 +136,7 @@ fn a_log_opens_on_a_full_disk_again_and_again() {
 
 #[test]
 fn a_segment_begun_without_space_takes_records_once_there_is_some() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
     let payload = Rng(4).bytes(300);
     {
@@ -266,7 +165,7 @@ fn a_segment_begun_without_space_takes_records_once_there_is_some() {
     refused(&wal, 300, Claim::Ordinary);
     let freed = fill(&wal, &payload, Claim::Freeing);
     assert!((20..100).contains(&freed), "{freed} records in 24 KiB");
-    vfs.unlimited();
+    vfs.leave(u64::MAX);
     wal.prepare_segment().unwrap();
     let room = wal.reserve(50_000, Claim::Ordinary).unwrap();
     let at = wal.append(1, &Rng(5).bytes(50_000)).unwrap();
@@ -279,7 +178,7 @@ fn a_segment_begun_without_space_takes_records_once_there_is_some() {
 
 #[test]
 fn opening_without_a_single_block_says_what_it_needs() {
-    let vfs = FullVfs::new();
+    let vfs = disk();
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
     drop(create(&vfs));
     for name in vfs.list().unwrap() {

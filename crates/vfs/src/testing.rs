@@ -1,0 +1,149 @@
+//! A machine for tests: a directory in memory on a disk of limited size.
+
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+
+/// Space is taken in units of this many bytes.
+const PAGE: u64 = 4096;
+
+/// A [`MemVfs`] with so many bytes left. Growing a file takes them (holes count), shortening and removing
+/// gives them back. Without room a call fails with the system's error 28 and changes nothing.
+#[derive(Clone)]
+pub struct SmallDisk {
+    pub files: MemVfs,
+    left: Arc<AtomicI64>,
+    /// Changes of lengths and names, one at a time.
+    changing: Arc<Mutex<()>>,
+}
+
+impl SmallDisk {
+    /// `files` on a disk with `left` bytes free.
+    pub fn new(files: MemVfs, left: u64) -> SmallDisk {
+        let disk = SmallDisk { files, left: Arc::default(), changing: Arc::default() };
+        disk.leave(left);
+        disk
+    }
+
+    /// Leaves `bytes` free; returns what was free before.
+    pub fn leave(&self, bytes: u64) -> u64 {
+        let left = i64::try_from(bytes).unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
+        u64::try_from(self.left.swap(left, Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Somebody else frees `bytes`.
+    pub fn add(&self, bytes: u64) {
+        self.left.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
+
+    fn resized(&self, from: u64, to: u64) -> io::Result<()> {
+        let more = to.next_multiple_of(PAGE) as i64 - from.next_multiple_of(PAGE) as i64;
+        if more > 0 && self.left.load(Ordering::Relaxed) < more {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        self.left.fetch_sub(more, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+struct SmallDiskFile {
+    disk: SmallDisk,
+    file: Arc<dyn VfsFile>,
+}
+
+impl VfsFile for SmallDiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let _one = self.disk.changing.lock();
+        let now = self.file.len()?;
+        self.disk.resized(now, now.max(offset + buf.len() as u64))?;
+        self.file.write_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let _one = self.disk.changing.lock();
+        self.disk.resized(self.file.len()?, len)?;
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match self.file.len()? < len {
+            true => self.set_len(len),
+            false => Ok(()),
+        }
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch_hole(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+}
+
+impl Vfs for SmallDisk {
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        let file = self.files.open(name, how)?;
+        Ok(Arc::new(SmallDiskFile { disk: self.clone(), file }))
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.files.exists(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let _one = self.changing.lock();
+        let bytes = self.files.contents(name)?.len() as u64;
+        self.files.remove(name)?;
+        self.resized(bytes, 0)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.files.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.files.sync_dir()
+    }
+
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        self.files.lock_dir()
+    }
+
+    fn now(&self) -> Duration {
+        self.files.now()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        self.files.wall_clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.files.random_u64()
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        self.files.spawn(name, work)
+    }
+}
