@@ -563,3 +563,22 @@ fn trim_one_more(m: &mut Machine, oldest: &str) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_writes_end_where_a_sector_does_and_make_progress() {
+        for offset in [0u64, 1, 500, 511, 512, 4096, 5000] {
+            for len in [1usize, 2, 400, 512, 513, 4096, 10_000] {
+                for n in 1..=len {
+                    let done = whole_sectors(offset, n, len);
+                    let end = offset + done as u64;
+                    assert!(done >= 1 && done <= len, "{offset} {n} {len}: {done}");
+                    assert!(end.is_multiple_of(512) || done == len, "{offset} {n} {len}: {done}");
+                }
+            }
+        }
+    }
+}

@@ -57,7 +57,6 @@ fn what_was_found_stays_fixed() {
         (Profile::Rot, 21),
         (Profile::Swarm, 101),
         (Profile::Swarm, 722),
-        (Profile::Swarm, 730),
         (Profile::Swarm, 5550),
         (Profile::Swarm, 9733),
     ] {
