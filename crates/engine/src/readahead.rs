@@ -76,6 +76,9 @@ impl Readahead {
         page: Range<u64>,
         access: Access,
     ) -> Result<Vec<u8>> {
+        if access == Access::Point {
+            return file.read(run.block(), page.start, (page.end - page.start) as usize);
+        }
         let place = (table, run.block());
         let len = (page.end - page.start) as usize;
         let want = {
@@ -86,13 +89,12 @@ impl Readahead {
             }
             state.plan(place, &page, run.bytes, access)
         };
-        let mut bytes = file.read(run.block(), want.start, (want.end - want.start) as usize)?;
+        let bytes = file.read(run.block(), want.start, (want.end - want.start) as usize)?;
         if want == page {
             return Ok(bytes);
         }
         let at = (page.start - want.start) as usize;
         let found = bytes[at..at + len].to_vec();
-        bytes.shrink_to_fit();
         self.state.lock().keep(place, want.start, Arc::new(bytes), &self.budget);
         Ok(found)
     }
@@ -146,9 +148,8 @@ impl State {
         }
         let forward = |window: u64| page.start..run_bytes.min(page.start + window).max(page.end);
         match access {
-            Access::Point => return page.clone(),
             Access::Merge => return forward(CHUNK),
-            Access::Scan => {}
+            Access::Point | Access::Scan => {}
         }
         let onward = |s: &Stream| s.read.end < page.end && page.start <= s.read.end + NEAR;
         let back = |s: &Stream| page.start < s.read.start && s.read.start <= page.end + NEAR;

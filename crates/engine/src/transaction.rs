@@ -8,7 +8,6 @@
 //!   published. So for one key, versions reach the tree in commit order.
 //! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
 //!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
-//!
 //! - X4. The write set is charged to the memory budget and takes at most half of it: a transaction that
 //!   changes more is refused ([`ErrorKind::TooBig`]), row by row, and can still be rolled back.
 //!
@@ -76,7 +75,7 @@ pub struct Transaction {
     snapshot: Option<Snapshot>,
     pub(crate) writes: WriteSet,
     /// What the write set takes of the budget (X4).
-    charged: Charge,
+    charged: Option<Charge>,
     /// Tables written to, for counters and commit.
     tables: Vec<Arc<Table>>,
 }
@@ -84,14 +83,13 @@ pub struct Transaction {
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>, id: TxnId, options: TxnOptions) -> Transaction {
         let locker = core.locks.locker(id);
-        let charged = core.shared.budget.charge(Part::WriteBuffers, 0);
         Transaction {
             core,
             options,
             locker,
             snapshot: None,
             writes: WriteSet::new(),
-            charged,
+            charged: None,
             tables: Vec::new(),
         }
     }
@@ -146,6 +144,12 @@ impl Transaction {
         } else {
             self.snapshot()
         }
+    }
+
+    /// Whether this transaction may change rows in versions that its snapshot does not see: where X3 does
+    /// not hold.
+    pub(crate) fn may_overtake_snapshot(&self) -> bool {
+        self.options.latest_writes || self.options.isolation == Isolation::ReadCommitted
     }
 
     // ---- locks ----
@@ -204,7 +208,7 @@ impl Transaction {
     /// the lock.
     pub fn check_conflict(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
         let Some(snapshot) = &self.snapshot else { return Ok(()) };
-        if self.options.isolation != Isolation::Snapshot || self.options.latest_writes {
+        if self.may_overtake_snapshot() {
             return Ok(());
         }
         if canary::active(canary::SKIP_CONFLICTS) {
@@ -286,7 +290,7 @@ impl Transaction {
 
     /// Notes that this transaction writes to `table`; returns an error when it may not.
     pub(crate) fn writes_to(&mut self, table: &Arc<Table>) -> Result<()> {
-        if self.writes.bytes() > self.charged.bytes() + CHARGE_STEP {
+        if self.writes.bytes() > self.charged() + CHARGE_STEP {
             self.charge()?;
         }
         if self.tables.last().is_some_and(|t| Arc::ptr_eq(t, table)) {
@@ -304,10 +308,15 @@ impl Transaction {
         Ok(())
     }
 
+    fn charged(&self) -> usize {
+        self.charged.as_ref().map_or(0, Charge::bytes)
+    }
+
     /// Charges the write set as it is now (X4).
     fn charge(&mut self) -> Result<()> {
         let bytes = self.writes.bytes();
-        let limit = self.core.shared.budget.limit() / 2;
+        let budget = &self.core.shared.budget;
+        let limit = budget.limit() / 2;
         if bytes > limit {
             return Err(Error::new(
                 ErrorKind::TooBig,
@@ -317,7 +326,8 @@ impl Transaction {
                 ),
             ));
         }
-        self.charged.resize(bytes);
+        // Most transactions never come here: they do not touch what all threads share.
+        self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
         self.core.work.fit_cache(&self.core);
         Ok(())
     }
@@ -393,7 +403,9 @@ impl Transaction {
     /// Undoes every write made after `savepoint`. Locks stay, as in InnoDB.
     pub fn rollback_to(&mut self, savepoint: u64) {
         self.writes.rollback_to(savepoint);
-        self.charged.resize(self.charged.bytes().min(self.writes.bytes()));
+        if let Some(charged) = &mut self.charged {
+            charged.resize(charged.bytes().min(self.writes.bytes()));
+        }
     }
 
     /// Commits: acknowledged according to the durability mode. Returns the LSN at which the commit record

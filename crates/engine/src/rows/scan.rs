@@ -464,7 +464,7 @@ impl Scan {
     /// Whether the entry under the cursor is the snapshot's, while this transaction has changed a newer
     /// version of its row: the row's entries are all in the write set then (RW4), and this is none of them.
     fn is_overtaken(&mut self, txn: &Transaction) -> Result<bool> {
-        if self.index == 0 {
+        if self.index == 0 || !txn.may_overtake_snapshot() {
             return Ok(false);
         }
         let own = |index| txn.writes.buffer(self.table.tree(index).id());

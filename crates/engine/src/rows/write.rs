@@ -8,7 +8,7 @@ use frond_tree::Bounds;
 use frond_txn::{Granted, RowMode};
 
 use super::{Rows, Written};
-use crate::transaction::{Isolation, OnLocked, Transaction};
+use crate::transaction::{OnLocked, Transaction};
 
 /// What a writer vouches for.
 #[derive(Clone, Copy, Default, Debug)]
@@ -123,10 +123,7 @@ impl Rows {
     /// Whether the version that is about to be replaced is newer than the transaction's snapshot (RW4). The
     /// row is locked.
     fn overtakes_snapshot(&self, txn: &mut Transaction, key: &[u8]) -> Result<bool> {
-        let options = txn.options();
-        // Snapshot isolation does not lock such a row at all (X3).
-        let may = options.latest_writes || options.isolation == Isolation::ReadCommitted;
-        if !may || !txn.has_snapshot() {
+        if !txn.may_overtake_snapshot() || !txn.has_snapshot() {
             return Ok(false);
         }
         let at = txn.snapshot();
