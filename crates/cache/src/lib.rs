@@ -5,7 +5,7 @@
 //!   page cache what the others leave.
 //!
 //! Pages are immutable and blocks are never rewritten, so there is no dirty state and no invalidation
-//! other than forgetting a dropped table.
+//! other than forgetting what is gone: a run that was merged away, a dropped table.
 //!
 //! Tested by the unit tests of each file and by `tests/cache.rs`.
 #![forbid(unsafe_code)]

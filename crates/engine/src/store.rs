@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
 use frond_cache::{PageKey, Part};
-use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
+use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
 use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
 use frond_wal::Claim;
@@ -54,8 +54,14 @@ pub struct TableStore {
     dropped: AtomicBool,
     edits: Mutex<()>,
     dirty_from: AtomicU64,
-    /// Bytes of the run indexes in memory, by block: charged to the budget while the run is in use.
-    indexes: Mutex<HashMap<BlockId, usize>>,
+    /// The run indexes in memory, by block: charged to the budget while the run is in use.
+    indexes: Mutex<HashMap<BlockId, IndexInMemory>>,
+}
+
+/// What a run's index takes, and how many pages the run has.
+struct IndexInMemory {
+    bytes: usize,
+    pages: u32,
 }
 
 impl TableStore {
@@ -153,18 +159,20 @@ impl TableStore {
     }
 
     /// A run's index is in memory.
-    fn charge_index(&self, block: BlockId, bytes: usize) {
-        let before = self.indexes.lock().insert(block, bytes);
+    fn charge_index(&self, run: &RunMeta, bytes: usize) {
+        let now = IndexInMemory { bytes, pages: run.pages };
+        let before = self.indexes.lock().insert(run.block(), now);
         self.shared.budget.add(Part::RunIndexes, bytes);
-        self.shared.budget.sub(Part::RunIndexes, before.unwrap_or(0));
+        self.shared.budget.sub(Part::RunIndexes, before.map_or(0, |b| b.bytes));
     }
 
-    /// Nobody reads the block any more.
+    /// Nobody reads the block any more, but for those who hold on to an older view.
     fn let_go(&self, block: BlockId) {
         self.shared.readahead.forget(self.id, block);
-        if let Some(bytes) = self.indexes.lock().remove(&block) {
-            self.shared.budget.sub(Part::RunIndexes, bytes);
-        }
+        // Without its index in memory, none of its pages is.
+        let Some(index) = self.indexes.lock().remove(&block) else { return };
+        self.shared.budget.sub(Part::RunIndexes, index.bytes);
+        self.shared.cache.forget_block(self.id, block, index.pages);
     }
 
     fn missing(&self) -> Error {
@@ -184,7 +192,7 @@ impl TableStore {
 impl Drop for TableStore {
     fn drop(&mut self) {
         // Runs that no edit removed are not let go one by one: the table was closed or dropped.
-        let bytes = self.indexes.get_mut().values().sum();
+        let bytes = self.indexes.get_mut().values().map(|i| i.bytes).sum();
         self.shared.budget.sub(Part::RunIndexes, bytes);
     }
 }
@@ -205,7 +213,7 @@ impl PageSource for TableStore {
             let tail = &run.meta.index;
             let bytes = file.read(run.meta.block(), tail.offset, tail.len as usize)?;
             let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
-            self.charge_index(run.meta.block(), index.memory_bytes());
+            self.charge_index(&run.meta, index.memory_bytes());
             Ok(index)
         })
     }
@@ -228,7 +236,7 @@ impl RunStore for TableStore {
         }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
         // Whoever built the run keeps its index; it takes about what it takes on disk.
-        self.charge_index(run.meta.block(), run.meta.index.len as usize);
+        self.charge_index(&run.meta, run.meta.index.len as usize);
         Ok(Extent { offset: extent.offset, len: extent.len })
     }
 
