@@ -27,6 +27,14 @@ public:
     bool has_statistics = false;
 };
 
+/* A column that may be NULL: its flag, and its value's bytes in a record. */
+struct Frond_nullable {
+    uint flag_byte;
+    uchar flag;
+    uint offset;
+    uint bytes;
+};
+
 /* One scan of a handler, kept open between statements.
  * The scan belongs to the statement `serial`; in any other it has to be renewed before use. */
 struct Frond_slot {
@@ -159,6 +167,8 @@ private:
     int duplicate(uint32_t index);
     void note_auto_increment();
     int row_read(int rc, uchar *record, int nothing);
+    void note_nullable();
+    void fill_nulls(uchar *record) const;
 
     int begin_bulk();
     int end_bulk(bool keep);
@@ -176,6 +186,9 @@ private:
     /* Per index of the core, then one for fetches by reference. */
     std::vector<Frond_slot> slots_;
     std::vector<uint8_t> wanted_;
+    /* Columns that may be NULL, and all their flags. */
+    std::vector<Frond_nullable> nullable_;
+    std::vector<uchar> null_flags_;
     std::vector<uint8_t> saved_set_;
     Frond_slot *current_ = nullptr;
     Frond_session *session_ = nullptr;

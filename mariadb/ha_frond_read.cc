@@ -119,20 +119,37 @@ int ha_frond::index_end() {
     return 0;
 }
 
-// The result of a positioning call that filled `record`. The server compares whole records byte by byte,
-// to tell whether INSERT ... ON DUPLICATE KEY UPDATE changed a row, so the bytes under a NULL must
-// be those of the table's default record, as every engine leaves them.
-int ha_frond::row_read(int rc, uchar *record, int nothing) {
-    if (likely(rc == FROND_OK) && table->s->null_bytes) {
-        const uchar *defaults = table->s->default_values;
-        for (Field **f = table->field; *f; f++) {
-            Field *field = *f;
-            if (!field->null_ptr || !field->is_null_in_record(record))
-                continue;
-            const size_t at = static_cast<size_t>(field->ptr - table->record[0]);
-            memcpy(record + at, defaults + at, field->pack_length());
-        }
+void ha_frond::note_nullable() {
+    nullable_.clear();
+    null_flags_.assign(table->s->null_bytes, 0);
+    for (Field **f = table->field; *f; f++) {
+        const Field *field = *f;
+        if (!field->null_ptr)
+            continue;
+        const uint byte = static_cast<uint>(field->null_ptr - table->record[0]);
+        const uint offset = static_cast<uint>(field->ptr - table->record[0]);
+        nullable_.push_back({byte, field->null_bit, offset, field->pack_length()});
+        null_flags_[byte] |= field->null_bit;
     }
+}
+
+// The server compares whole records byte by byte, to tell whether INSERT ... ON DUPLICATE KEY UPDATE changed a
+// row, so the bytes under a NULL must be those of the table's default record, as every engine leaves them.
+void ha_frond::fill_nulls(uchar *record) const {
+    uchar any = 0;
+    for (size_t i = 0; i < null_flags_.size(); i++)
+        any |= record[i] & null_flags_[i];
+    if (!any)
+        return;
+    for (const Frond_nullable &column : nullable_)
+        if (record[column.flag_byte] & column.flag)
+            memcpy(record + column.offset, table->s->default_values + column.offset, column.bytes);
+}
+
+// The result of a positioning call that filled `record`.
+int ha_frond::row_read(int rc, uchar *record, int nothing) {
+    if (likely(rc == FROND_OK))
+        fill_nulls(record);
     if (unlikely(current_->computes >= 0) && rc == FROND_OK)
         compute_parts(static_cast<uint>(current_->computes));
     return frond_read_result(thd(), rc, nothing);

@@ -164,6 +164,7 @@ int ha_frond::bind(const char *name) {
     slots_.clear();
     slots_.resize(schema.index_count() + 1);
     wanted_.assign((table->s->fields + 7) / 8, 0);
+    note_nullable();
     return 0;
 }
 
