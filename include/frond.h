@@ -156,8 +156,8 @@ void frond_txn_end_statement(frond_txn *txn);
 /* A savepoint is a position; it stays valid until rolled back past. */
 uint64_t frond_txn_savepoint(frond_txn *txn);
 int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
-/* From any thread: a lock wait of this transaction returns FROND_INTERRUPTED; typed scans ask their
- * `killed` callback. frond_txn_clear_interrupt() (from the transaction's own thread) lets it go
+/* From any thread: a lock wait or a scan of this transaction returns FROND_INTERRUPTED; typed scans also
+ * ask their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own thread) lets it go
  * on. */
 void frond_txn_interrupt(frond_txn *txn);
 void frond_txn_clear_interrupt(frond_txn *txn);

@@ -143,7 +143,7 @@ impl Engine {
         Cursor::new(table.clone(), index, at)
     }
 
-    /// Interrupts the lock wait of the transaction with that id, if it is in one.
+    /// Ends lock waits and scans of the transaction with that id, now and until it clears the interrupt.
     pub fn interrupt(&self, txn: u64) -> bool {
         self.core.locks.interrupt(frond_txn::TxnId(txn))
     }

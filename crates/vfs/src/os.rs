@@ -222,7 +222,7 @@ pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Box<dyn JoinT
 }
 
 /// Nice value of background threads. On two cores iiBench's insert was a tenth faster with 10 than with 0
-/// or 5 (means of four runs each; single runs differ as much). Even so many busy readers leave merges
+/// (means of four runs each; single runs differ as much). Even so many busy readers leave merges
 /// more than a hundredth of the time, and writers who wait for merges use none.
 const BACKGROUND_NICE: libc::c_int = 10;
 
