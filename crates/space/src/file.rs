@@ -279,6 +279,21 @@ impl TableFile {
     /// be released before this returns. `Corruption` for a block that is not in the block map or a
     /// range that is not in the block: both come from bytes that said otherwise.
     pub fn read(&self, block: BlockId, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let at = self.place(block, offset, len)?;
+        transfer::read(&*self.file, &self.name, at, len)
+    }
+
+    /// As [`Self::read`] for each of `wants`, all at once where the system can: for whoever needs them all.
+    pub fn read_together(&self, wants: &[(BlockId, u64, usize)]) -> Result<Vec<Vec<u8>>> {
+        let place = |&(block, offset, len): &(BlockId, u64, usize)| {
+            Ok((self.place(block, offset, len)?, len))
+        };
+        let places = wants.iter().map(place).collect::<Result<Vec<_>>>()?;
+        transfer::read_together(&*self.file, &self.name, &places).into_iter().collect()
+    }
+
+    /// Where bytes of a block lie in the file.
+    fn place(&self, block: BlockId, offset: u64, len: usize) -> Result<u64> {
         let found = self.blocks.read().get(&block).copied();
         let Some(extent) = found else {
             let what = format!("block {block} is not in the block map");
@@ -288,7 +303,7 @@ impl TableFile {
             let what = format!("bytes [{offset}, +{len}) are not in block {block} at {extent}");
             return Err(Error::corruption(&self.name, what));
         }
-        transfer::read(&*self.file, &self.name, extent.offset + offset, len)
+        Ok(extent.offset + offset)
     }
 
     /// Where a block lies.

@@ -24,6 +24,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod aio;
 mod aligned;
 mod mem;
 mod os;
@@ -73,6 +74,14 @@ pub fn check_name(name: &str) -> io::Result<()> {
 /// Alignment of direct transfers, bytes.
 pub const DIRECT_ALIGN: usize = 4096;
 
+/// One of several reads of [`VfsFile::read_together`].
+pub struct ReadAt<'a> {
+    pub buf: &'a mut [u8],
+    pub offset: u64,
+    /// What [`VfsFile::read_at`] would have returned; `None` before the read.
+    pub done: Option<io::Result<usize>>,
+}
+
 /// An open file. `close` (drop) never syncs.
 #[allow(clippy::len_without_is_empty)] // The length of a file is I/O, not a property.
 pub trait VfsFile: Send + Sync {
@@ -102,6 +111,10 @@ pub trait VfsFile: Send + Sync {
         while !buf.is_empty() {
             match self.read_at(buf, offset) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // Only the end of the file ends a direct read within a unit.
+                Ok(n) if n < buf.len() && self.is_direct() && !n.is_multiple_of(DIRECT_ALIGN) => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
                 Ok(n) => {
                     buf = &mut buf[n..];
                     offset += n as u64;
@@ -111,6 +124,13 @@ pub trait VfsFile: Send + Sync {
             }
         }
         Ok(())
+    }
+
+    /// Does all `reads`, in any order or at once, and sets their `done`.
+    fn read_together(&self, reads: &mut [ReadAt<'_>]) {
+        for read in reads {
+            read.done = Some(self.read_at(read.buf, read.offset));
+        }
     }
 
     fn write_all_at(&self, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
