@@ -3,7 +3,8 @@
 //!
 //! - C1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
 //!   too large for it. Pages that readers still hold after eviction are the readers' memory.
-//! - C2. Merges never change what is cached; scans can displace only what nobody came back to.
+//! - C2. Merges make nothing go: what they read is not admitted, what they write fills free room only.
+//!   Scans can displace only what nobody came back to.
 //!
 //! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.
 //!
@@ -101,6 +102,18 @@ impl<V: CacheWeight> PageCache<V> {
             Outcome::Present(resident) => resident,
             Outcome::Offered => value,
         }
+    }
+
+    /// Keeps a page of about `bytes` that was just written, if there is room for it; `make` is called only
+    /// then.
+    pub fn keep_new(&self, key: PageKey, bytes: usize, make: impl FnOnce() -> Option<V>) {
+        let hash = key.hash();
+        let shard = self.shard(hash);
+        if !shard.lock().has_room(bytes) {
+            return;
+        }
+        let Some(value) = make().map(Arc::new) else { return };
+        self.accounted(shard, |shard| shard.insert_new(key, hash, &value));
     }
 
     /// Changes the limit; evicts at once what is above.

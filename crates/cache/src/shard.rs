@@ -9,6 +9,7 @@
 //! How an access counts: a point read counts one use. A scan's first touch of a page counts nothing
 //! (it brought the page in, or found it), later ones count up to one use, which is not enough to reach
 //! main; scans neither consult nor feed the ghost. A merge's read counts nothing and admits nothing.
+//! Pages that were just written fill room that is free, as if a scan had brought them; they make nothing go.
 //!
 //! The ghost is a table of hashes with one slot per hash value: an insertion overwrites what was there,
 //! so entries age in proportion to evictions without a queue of their own.
@@ -175,7 +176,7 @@ impl<V: CacheWeight> Shard<V> {
                 return (Outcome::Present(Arc::clone(resident)), Vec::new());
             }
         }
-        if access == Access::Merge {
+        if matches!(access, Access::Merge | Access::Verify) {
             return (Outcome::Offered, Vec::new());
         }
         let charge = value.memory_bytes().saturating_add(Self::OVERHEAD);
@@ -187,10 +188,29 @@ impl<V: CacheWeight> Shard<V> {
         let known = access == Access::Point && self.take_ghost(hash);
         self.ghost_hits += u64::from(known);
         let gone = self.shrink_to(self.limit - charge);
-        let scan = access == Access::Scan;
+        self.add(hashed, value, charge, access == Access::Scan, known);
+        (Outcome::Offered, gone)
+    }
+
+    /// Whether a value of `bytes` would need nothing to go.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let charge = bytes.saturating_add(Self::OVERHEAD);
+        charge <= self.limit / 2 && charge <= self.limit.saturating_sub(self.bytes)
+    }
+
+    /// Adds a page that was just written, if there is room and nobody has read it yet.
+    pub fn insert_new(&mut self, key: PageKey, hash: u64, value: &Arc<V>) {
+        let (hashed, bytes) = (Hashed(key, hash), value.memory_bytes());
+        if self.has_room(bytes) && !self.map.contains_key(&hashed) {
+            self.add(hashed, value, bytes + Self::OVERHEAD, true, false);
+        }
+    }
+
+    /// Adds what is not there; the caller has seen to the room.
+    fn add(&mut self, hashed: Hashed, value: &Arc<V>, charge: usize, scan: bool, known: bool) {
         let entry = Entry {
-            key,
-            hash,
+            key: hashed.0,
+            hash: hashed.1,
             value: Some(Arc::clone(value)),
             charge,
             prev: NIL,
@@ -218,7 +238,6 @@ impl<V: CacheWeight> Shard<V> {
             // What it knew is lost; that happens rarely and costs a few misses.
             self.ghost = vec![0; self.ghost.len() * 2];
         }
-        (Outcome::Offered, gone)
     }
 
     pub fn remove(&mut self, key: &PageKey, hash: u64) -> Option<Arc<V>> {
@@ -364,7 +383,7 @@ impl<V> Entry<V> {
             // A second scan counts one use at most (see the module).
             Access::Scan if self.scanned => self.uses = self.uses.max(1),
             Access::Scan => self.scanned = true,
-            Access::Merge => {}
+            Access::Merge | Access::Verify => {}
         }
     }
 }
@@ -427,7 +446,10 @@ mod tests {
             match below(20) {
                 0..=8 => {
                     let value = Arc::new(Bytes(1 + below(3_000) as usize));
-                    shard.insert(key, key.hash(), &value, access);
+                    match below(4) {
+                        0 => shard.insert_new(key, key.hash(), &value),
+                        _ => drop(shard.insert(key, key.hash(), &value, access)),
+                    }
                 }
                 9..=16 => drop(shard.get(&key, key.hash(), access)),
                 17 | 18 => drop(shard.remove(&key, key.hash())),

@@ -135,6 +135,30 @@ fn merges_read_but_never_admit() {
 }
 
 #[test]
+fn new_pages_fill_free_room_and_displace_nothing() {
+    let cache = PageCache::new(MIB, 1);
+    for page in 0..10 {
+        read(&cache, key(1, 1, page), Access::Scan);
+    }
+    for page in 0..1_000 {
+        cache.keep_new(key(2, 2, page), 16_000, || Some(Bytes(16_000)));
+    }
+    let stats = cache.stats();
+    assert!(stats.bytes <= stats.limit && stats.limit - stats.bytes < 32_000);
+    assert_eq!(stats.evicted, 0);
+    assert!((0..10).all(|page| read(&cache, key(1, 1, page), Access::Merge)));
+    // A page that does not fit is not even made.
+    cache.keep_new(key(3, 3, 3), 16_000, || panic!("there is no room"));
+    // They are the first to go, and leave no trace in the ghost.
+    for page in 0..60 {
+        read(&cache, key(4, 4, page), Access::Point);
+        read(&cache, key(4, 4, page), Access::Point);
+    }
+    assert!((0..60).all(|page| read(&cache, key(4, 4, page), Access::Merge)));
+    assert_eq!(cache.stats().ghost_hits, 0);
+}
+
+#[test]
 fn skewed_reads_keep_the_popular_pages() {
     // 80 % of the reads go to a tenth of 4000 pages; the cache holds about 1000.
     let cache = PageCache::new(16 * MIB, 4);

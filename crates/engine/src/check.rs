@@ -56,6 +56,7 @@ impl Engine {
 fn check_one(table: &Arc<Table>, outcome: &mut CheckOutcome) {
     outcome.tables += 1;
     let name = table.def().name.clone();
+    table.store().forget_read_ahead();
     let mut named: HashMap<BlockId, frond_tree::Extent> = HashMap::new();
     for tree in table.trees() {
         outcome.trees += 1;

@@ -61,6 +61,26 @@ struct Stream {
     window: u64,
 }
 
+/// See [`Readahead::plan`].
+pub enum Plan {
+    Found(Vec<u8>),
+    Read(Want),
+}
+
+/// Bytes to read: those of a page, and perhaps more around it.
+pub struct Want {
+    place: Place,
+    page: Range<u64>,
+    read: Range<u64>,
+}
+
+impl Want {
+    /// Block, offset in it, and length.
+    pub fn place(&self) -> (BlockId, u64, usize) {
+        (self.place.1, self.read.start, (self.read.end - self.read.start) as usize)
+    }
+}
+
 impl Readahead {
     pub fn new(budget: Arc<Budget>) -> Readahead {
         Readahead { state: Mutex::default(), budget }
@@ -76,27 +96,38 @@ impl Readahead {
         page: Range<u64>,
         access: Access,
     ) -> Result<Vec<u8>> {
-        if access == Access::Point {
-            return file.read(run.block(), page.start, (page.end - page.start) as usize);
-        }
-        let place = (table, run.block());
-        let len = (page.end - page.start) as usize;
-        let want = {
-            let mut state = self.state.lock();
-            if let Some((bytes, at)) = state.find(place, &page, &self.budget) {
-                drop(state);
-                return Ok(bytes[at..at + len].to_vec());
+        match self.plan(table, run, page, access) {
+            Plan::Found(bytes) => Ok(bytes),
+            Plan::Read(want) => {
+                let (block, offset, len) = want.place();
+                Ok(self.got(want, file.read(block, offset, len)?))
             }
-            state.plan(place, &page, run.bytes, access)
-        };
-        let bytes = file.read(run.block(), want.start, (want.end - want.start) as usize)?;
-        if want == page {
-            return Ok(bytes);
         }
-        let at = (page.start - want.start) as usize;
-        let found = bytes[at..at + len].to_vec();
-        self.state.lock().keep(place, want.start, Arc::new(bytes), &self.budget);
-        Ok(found)
+    }
+
+    /// What it takes to have the stored page at `page` of a run.
+    pub fn plan(&self, table: TableId, run: &RunMeta, page: Range<u64>, access: Access) -> Plan {
+        let place = (table, run.block());
+        if access == Access::Point {
+            return Plan::Read(Want { place, read: page.clone(), page });
+        }
+        let mut state = self.state.lock();
+        if let Some((bytes, at)) = state.find(place, &page, &self.budget) {
+            drop(state);
+            return Plan::Found(bytes[at..at + (page.end - page.start) as usize].to_vec());
+        }
+        Plan::Read(Want { place, read: state.plan(place, &page, run.bytes, access), page })
+    }
+
+    /// The page, when `bytes` were read for `want`; keeps what was read beyond it.
+    pub fn got(&self, want: Want, bytes: Vec<u8>) -> Vec<u8> {
+        if want.read == want.page {
+            return bytes;
+        }
+        let at = (want.page.start - want.read.start) as usize;
+        let found = bytes[at..at + (want.page.end - want.page.start) as usize].to_vec();
+        self.state.lock().keep(want.place, want.read.start, Arc::new(bytes), &self.budget);
+        found
     }
 
     pub fn forget(&self, table: TableId, block: BlockId) {
@@ -148,7 +179,7 @@ impl State {
         }
         let forward = |window: u64| page.start..run_bytes.min(page.start + window).max(page.end);
         match access {
-            Access::Merge => return forward(CHUNK),
+            Access::Merge | Access::Verify => return forward(CHUNK),
             Access::Point | Access::Scan => {}
         }
         let onward = |s: &Stream| s.read.end < page.end && page.start <= s.read.end + NEAR;

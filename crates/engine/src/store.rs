@@ -18,6 +18,7 @@
 //!   and `dirty_from` then misses no record below that end.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +31,7 @@ use frond_wal::Claim;
 use parking_lot::Mutex;
 
 use crate::canary;
+use crate::readahead::Plan;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
 
@@ -149,6 +151,11 @@ impl TableStore {
         self.dirty_from.swap(CLEAN, Ordering::AcqRel)
     }
 
+    /// A check is about to read what is stored: chunks that were read ahead are copies.
+    pub(crate) fn forget_read_ahead(&self) {
+        self.shared.readahead.forget_table(self.id);
+    }
+
     /// Lets the allocator reuse what is durably free (ST2).
     pub(crate) fn reclaim(&self) {
         if let Some(file) = self.file.get() {
@@ -179,13 +186,64 @@ impl TableStore {
         Error::corruption(&self.name, "the file is missing but the catalog names runs in it")
     }
 
-    fn load_page(&self, run: &Run, page: u32, access: Access) -> Result<Page> {
+    /// Offers the pages of a run just written to the cache: what was merged into them may have been there,
+    /// and memory that is free serves nobody.
+    fn keep_new_pages(&self, run: &BuiltRun, index: &RunIndex) {
+        for page in 0..run.meta.pages {
+            let (offset, len) = index.page_range(page);
+            let stored = &run.bytes[offset as usize..][..len as usize];
+            let key = PageKey { table: self.id, block: run.meta.block(), page };
+            let make = || Page::parse(stored.to_vec(), &run.meta, page, &self.name).ok();
+            self.shared.cache.keep_new(key, stored.len(), make);
+        }
+    }
+
+    /// The bytes of a page within its block.
+    fn page_place(&self, run: &Run, page: u32) -> Result<Range<u64>> {
+        let (offset, len) = self.index(run)?.page_range(page);
+        Ok(offset..offset + u64::from(len))
+    }
+
+    /// Fills what is missing in `pages`, which are the pages that `wants` names.
+    fn load_missing(
+        &self,
+        wants: &[(Arc<Run>, u32)],
+        pages: &mut [Option<Arc<Page>>],
+        access: Access,
+    ) -> Result<()> {
         let file = self.file.get().ok_or_else(|| self.missing())?;
-        let index = self.index(run)?;
-        let (offset, len) = index.page_range(page);
-        let place = offset..offset + u64::from(len);
-        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
-        Page::parse(bytes, &run.meta, page, &self.name)
+        let readahead = &self.shared.readahead;
+        let (mut reads, mut places) = (Vec::new(), Vec::new());
+        for (i, (run, page)) in wants.iter().enumerate() {
+            if pages[i].is_some() {
+                continue;
+            }
+            match readahead.plan(self.id, &run.meta, self.page_place(run, *page)?, access) {
+                Plan::Found(bytes) => pages[i] = Some(self.parsed(run, *page, bytes, access)?),
+                Plan::Read(want) => {
+                    places.push(want.place());
+                    reads.push((i, want));
+                }
+            }
+        }
+        for ((i, want), bytes) in reads.into_iter().zip(file.read_together(&places)?) {
+            let (run, page) = &wants[i];
+            pages[i] = Some(self.parsed(run, *page, readahead.got(want, bytes), access)?);
+        }
+        Ok(())
+    }
+
+    /// The page that `bytes` are, now in the cache.
+    fn parsed(&self, run: &Run, page: u32, bytes: Vec<u8>, access: Access) -> Result<Arc<Page>> {
+        let loaded = Arc::new(Page::parse(bytes, &run.meta, page, &self.name)?);
+        if access == Access::Verify {
+            return Ok(loaded);
+        }
+        Ok(self.shared.cache.insert(self.key(run, page), loaded, access))
+    }
+
+    fn key(&self, run: &Run, page: u32) -> PageKey {
+        PageKey { table: self.id, block: run.meta.block(), page }
     }
 }
 
@@ -199,12 +257,25 @@ impl Drop for TableStore {
 
 impl PageSource for TableStore {
     fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
-        let key = PageKey { table: self.id, block: run.meta.block(), page };
-        if let Some(hit) = self.shared.cache.get(&key, access) {
-            return Ok(hit);
+        if access != Access::Verify {
+            if let Some(hit) = self.shared.cache.get(&self.key(run, page), access) {
+                return Ok(hit);
+            }
         }
-        let loaded = Arc::new(self.load_page(run, page, access)?);
-        Ok(self.shared.cache.insert(key, loaded, access))
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let place = self.page_place(run, page)?;
+        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
+        self.parsed(run, page, bytes, access)
+    }
+
+    fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
+        let cached =
+            |(run, page): &(Arc<Run>, u32)| self.shared.cache.get(&self.key(run, *page), access);
+        let mut pages: Vec<_> = wants.iter().map(cached).collect();
+        if pages.iter().any(Option::is_none) {
+            self.load_missing(wants, &mut pages, access)?;
+        }
+        Ok(pages.into_iter().flatten().collect())
     }
 
     fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
@@ -228,7 +299,7 @@ impl RunStore for TableStore {
         }
     }
 
-    fn write_run(&self, run: &BuiltRun) -> Result<Extent> {
+    fn write_run(&self, run: &BuiltRun, index: &RunIndex) -> Result<Extent> {
         if run.meta.block() == BlockId::MAX {
             if let Some(e) = &*self.creating.lock() {
                 return Err(e.duplicate());
@@ -237,6 +308,7 @@ impl RunStore for TableStore {
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
         // Whoever built the run keeps its index; it takes about what it takes on disk.
         self.charge_index(&run.meta, run.meta.index.len as usize);
+        self.keep_new_pages(run, index);
         Ok(Extent { offset: extent.offset, len: extent.len })
     }
 

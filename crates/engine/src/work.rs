@@ -386,6 +386,8 @@ impl Work {
     pub(crate) fn fit_cache(&self, core: &Core) {
         let budget = &core.shared.budget;
         let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
-        CachePolicy { floor, reserve: 0 }.adjust(budget, &core.shared.cache);
+        // What writers may add between two measurements.
+        let reserve = budget.limit() / 64;
+        CachePolicy { floor, reserve }.adjust(budget, &core.shared.cache);
     }
 }

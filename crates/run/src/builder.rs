@@ -4,12 +4,12 @@
 //! its page only with the entries before it if the page is still below the size, so a page never
 //! holds two oversized entries. The tail follows the last page; the whole is padded to 4096 bytes.
 
-use frond_base::{checksum64_seeded, EntryKind, EntryRef, Seq};
+use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
 
 use crate::encode::{PageEncoder, Pending};
 use crate::filter;
 use crate::format::{Compression, RunFormat, RunIdentity, MAX_KEY, MAX_PAGE_BYTES, MAX_VALUE};
-use crate::index::{FenceWriter, TAIL};
+use crate::index::{FenceWriter, RunIndex, TAIL};
 use crate::meta::{RunMeta, TailExtent};
 
 /// Runs are whole multiples of this, as the extents that hold them are.
@@ -20,6 +20,14 @@ pub struct BuiltRun {
     /// What to write, padded to 4096 bytes.
     pub bytes: Vec<u8>,
     pub meta: RunMeta,
+}
+
+impl BuiltRun {
+    /// Its fences; `file` names the run's carrier in errors.
+    pub fn index(&self, file: &str) -> Result<RunIndex> {
+        let tail = &self.meta.index;
+        RunIndex::parse(&self.bytes[tail.offset as usize..][..tail.len as usize], &self.meta, file)
+    }
 }
 
 /// A run under construction.

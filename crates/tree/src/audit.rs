@@ -84,7 +84,7 @@ impl Tree {
             Err(e) => return found(Wrong::Unreadable(e)),
         };
         for number in 0..index.pages() {
-            let page = match self.inner.store.page(&run.run, number, Access::Scan) {
+            let page = match self.inner.store.page(&run.run, number, Access::Verify) {
                 Ok(page) => page,
                 Err(e) => {
                     walk.torn = true;

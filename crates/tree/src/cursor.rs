@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering as Atomic;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, NodeId, Result, Seq};
+use frond_run::Access;
 
 use crate::need;
 use crate::node::{Body, Node};
@@ -368,8 +369,33 @@ impl TreeCursor {
             path.push((node.id, None, node.clone()));
         }
         self.window = Some(Window { node: node.clone(), range, path, dead: 0 });
+        self.prepare(from)?;
         for source in &mut self.sources[self.buffers..] {
             source.seek(&mut self.walk, from)?;
+        }
+        Ok(())
+    }
+
+    /// Gets the pages at which the window's runs are entered, all at once: one after another each may
+    /// wait for the device.
+    fn prepare(&mut self, from: Option<&[u8]>) -> Result<()> {
+        let runs = &mut self.sources[self.buffers..];
+        if runs.len() < 2 {
+            return Ok(());
+        }
+        let (mut spots, mut wants) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        for (i, source) in runs.iter().enumerate() {
+            let SourceBody::Run(run) = &source.body else { continue };
+            if let Some(spot) = run.spot(self.walk.forward, from)? {
+                wants.push(run.page_of(&spot));
+                spots.push((i, spot));
+            }
+        }
+        let pages = self.walk.store.pages(&wants, Access::Scan)?;
+        for ((i, spot), page) in spots.into_iter().zip(pages) {
+            if let SourceBody::Run(run) = &mut runs[i].body {
+                run.set_ready(&mut self.walk, spot, page);
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{NodeId, Result, Seq};
-use frond_run::{Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat, RunIndex};
+use frond_run::{Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat};
 
 use crate::merge::LeafMerge;
 use crate::push::Push;
@@ -210,12 +210,8 @@ impl Rewrite {
         }
         for cut in self.job.take_finished() {
             let built = cut.run;
-            let extent = tree.store.write_run(&built)?;
-            let file = format!("{}.frd", tree.id.table);
-            let tail = &built.meta.index;
-            let from = tail.offset as usize;
-            let fences = &built.bytes[from..from + tail.len as usize];
-            let index = RunIndex::parse(fences, &built.meta, &file)?;
+            let index = built.index(&format!("{}.frd", tree.id.table))?;
+            let extent = tree.store.write_run(&built, &index)?;
             let meta = built.meta;
             note_written(tree, &meta, self.format == tree.options.format_leaf);
             let run = TrunkRun::fresh(Run::with_index(meta, index), extent, tree.store.clone());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use frond_base::{key_head, EntryKind, Error, ErrorKind, Result, Seq};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
-use frond_run::{Access, Page, RunIndex};
+use frond_run::{Access, Page, Run, RunIndex};
 
 use crate::node::Heat;
 use crate::slice::Slice;
@@ -245,10 +245,19 @@ impl BufferSource {
 /// Slices that do not overlap, ascending; one of them is open at a time.
 pub(crate) struct RunSource {
     slices: Vec<Slice>,
+    /// Where the next seek goes, with the page that it reads, when that was found out beforehand.
+    ready: Option<(Spot, Arc<Page>)>,
     open: Option<Open>,
     /// The version that the current key resolves to.
     hit: Option<Arc<Page>>,
     hit_at: usize,
+}
+
+/// A page of a slice.
+pub(crate) struct Spot {
+    slice: usize,
+    index: Arc<RunIndex>,
+    number: u32,
 }
 
 /// A position in a slice: an entry of a page. Forward it is the current version; backward it is the
@@ -265,27 +274,61 @@ struct Open {
 
 impl RunSource {
     pub fn new(slices: Vec<Slice>) -> RunSource {
-        RunSource { slices, open: None, hit: None, hit_at: 0 }
+        RunSource { slices, ready: None, open: None, hit: None, hit_at: 0 }
     }
 
     fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>, key: &mut Vec<u8>) -> Result<bool> {
         self.open = None;
+        let Some((spot, page)) = self.at_spot(walk, from)? else { return Ok(false) };
         if walk.forward {
-            let from = from.unwrap_or(&[]);
-            let slice = self.slices.partition_point(|s| s.ends_before(from));
-            if !self.open_forward(walk, slice, from)? {
-                return Ok(false);
-            }
+            self.enter_forward(spot, page, from.unwrap_or(&[]));
             return self.settle_forward(walk, key);
+        }
+        if !self.enter_backward(walk, spot, page, from)? {
+            return Ok(false);
+        }
+        self.settle_backward(walk, key)
+    }
+
+    fn at_spot(
+        &mut self,
+        walk: &mut Walk,
+        from: Option<&[u8]>,
+    ) -> Result<Option<(Spot, Arc<Page>)>> {
+        if let Some(ready) = self.ready.take() {
+            return Ok(Some(ready));
+        }
+        match self.spot(walk.forward, from)? {
+            Some(spot) => {
+                let page = self.load(walk, spot.slice, spot.number)?;
+                Ok(Some((spot, page)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The page where a seek to `from` (as in [`Source::seek`]) begins; `None`: there is nothing.
+    pub fn spot(&self, forward: bool, from: Option<&[u8]>) -> Result<Option<Spot>> {
+        if forward {
+            let from = from.unwrap_or(&[]);
+            return self.spot_forward(self.slices.partition_point(|s| s.ends_before(from)), from);
         }
         let after = match from {
             Some(key) => self.slices.partition_point(|s| s.first() < key),
             None => self.slices.len(),
         };
-        if !self.open_backward(walk, after, from)? {
-            return Ok(false);
-        }
-        self.settle_backward(walk, key)
+        self.spot_backward(after, from)
+    }
+
+    /// The run and the page number of a spot.
+    pub fn page_of(&self, spot: &Spot) -> (Arc<Run>, u32) {
+        (self.slices[spot.slice].run.run.clone(), spot.number)
+    }
+
+    /// The next seek, to the key that `spot` was found for, begins there.
+    pub fn set_ready(&mut self, walk: &mut Walk, spot: Spot, page: Arc<Page>) {
+        walk.refills += 1;
+        self.ready = Some((spot, page));
     }
 
     fn load(&self, walk: &mut Walk, slice: usize, number: u32) -> Result<Arc<Page>> {
@@ -293,20 +336,29 @@ impl RunSource {
         walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
     }
 
-    /// Opens slice `slice` (if it exists) at its first entry `>= from`.
-    fn open_forward(&mut self, walk: &mut Walk, slice: usize, from: &[u8]) -> Result<bool> {
-        let Some(s) = self.slices.get(slice) else {
-            self.open = None;
-            return Ok(false);
-        };
-        let lo = s.lo.as_deref().unwrap_or(&[]);
-        let from = if from > lo { from } else { lo };
+    /// Where slice `slice` (if it exists) has its first entry `>= from`.
+    fn spot_forward(&self, slice: usize, from: &[u8]) -> Result<Option<Spot>> {
+        let Some(s) = self.slices.get(slice) else { return Ok(None) };
         let index = s.run.index()?;
+        let from = from.max(s.lo.as_deref().unwrap_or(&[]));
         let number = index.page_for_seek(from).min(index.pages() - 1);
-        let page = self.load(walk, slice, number)?;
-        let at = page.lower_bound(from);
+        Ok(Some(Spot { slice, index, number }))
+    }
+
+    /// Opens a slice at its first entry `>= from`.
+    fn enter_forward(&mut self, spot: Spot, page: Arc<Page>, from: &[u8]) {
+        let Spot { slice, index, number } = spot;
+        let at = page.lower_bound(from.max(self.slices[slice].lo.as_deref().unwrap_or(&[])));
         let end = self.page_end(slice, &index, &page, number);
         self.open = Some(Open { slice, index, page, number, at, end });
+    }
+
+    /// Opens slice `slice` (if it exists) at its first entry.
+    fn open_forward(&mut self, walk: &mut Walk, slice: usize) -> Result<bool> {
+        self.open = None;
+        let Some(spot) = self.spot_forward(slice, &[])? else { return Ok(false) };
+        let page = self.load(walk, slice, spot.number)?;
+        self.enter_forward(spot, page, &[]);
         Ok(true)
     }
 
@@ -351,7 +403,7 @@ impl RunSource {
             && number < open.index.pages()
             && hi.is_none_or(|hi| open.index.first_key(number) < hi);
         if !more {
-            return self.open_forward(walk, slice + 1, &[]);
+            return self.open_forward(walk, slice + 1);
         }
         let page = self.load(walk, slice, number)?;
         let Some(open) = &self.open else { return Ok(false) };
@@ -402,27 +454,44 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// Opens the last slice before position `after` (if any) at its last entry `< from`.
-    fn open_backward(
-        &mut self,
-        walk: &mut Walk,
-        after: usize,
-        from: Option<&[u8]>,
-    ) -> Result<bool> {
-        self.open = None;
-        let Some(slice) = after.checked_sub(1) else { return Ok(false) };
-        let s = &self.slices[slice];
-        let from = match (from, s.hi.as_deref()) {
+    /// Where the last slice before position `after` (if any) has its last entry `< from`.
+    fn spot_backward(&self, after: usize, from: Option<&[u8]>) -> Result<Option<Spot>> {
+        let Some(slice) = after.checked_sub(1) else { return Ok(None) };
+        let index = self.slices[slice].run.index()?;
+        let last = index.pages() - 1;
+        let from = self.cut_at(slice, from);
+        let number = from.map_or(last, |key| index.page_for_seek(key).min(last));
+        Ok(Some(Spot { slice, index, number }))
+    }
+
+    /// The smaller one of `from` and the slice's upper bound.
+    fn cut_at<'a>(&'a self, slice: usize, from: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        match (from, self.slices[slice].hi.as_deref()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
-        };
-        let index = s.run.index()?;
-        let last = index.pages() - 1;
-        let number = from.map_or(last, |key| index.page_for_seek(key).min(last));
-        let page = self.load(walk, slice, number)?;
-        let at = from.map_or(page.len(), |key| page.lower_bound(key));
+        }
+    }
+
+    /// Opens a slice at its last entry `< from`.
+    fn enter_backward(
+        &mut self,
+        walk: &mut Walk,
+        spot: Spot,
+        page: Arc<Page>,
+        from: Option<&[u8]>,
+    ) -> Result<bool> {
+        let Spot { slice, index, number } = spot;
+        let at = self.cut_at(slice, from).map_or(page.len(), |key| page.lower_bound(key));
         self.open = Some(Open { slice, index, page, number, at, end: 0 });
         self.before(walk)
+    }
+
+    /// Opens the last slice before position `after` (if any) at its last entry.
+    fn open_backward(&mut self, walk: &mut Walk, after: usize) -> Result<bool> {
+        self.open = None;
+        let Some(spot) = self.spot_backward(after, None)? else { return Ok(false) };
+        let page = self.load(walk, spot.slice, spot.number)?;
+        self.enter_backward(walk, spot, page, None)
     }
 
     /// Moves to the entry before the position, over pages and slices; false at the start.
@@ -438,7 +507,7 @@ impl RunSource {
             }
         } else {
             let slice = open.slice;
-            return self.open_backward(walk, slice, None);
+            return self.open_backward(walk, slice);
         }
         let Some(open) = &self.open else { return Ok(false) };
         let slice = open.slice;
@@ -447,7 +516,7 @@ impl RunSource {
             None => false,
         };
         if below {
-            return self.open_backward(walk, slice, None);
+            return self.open_backward(walk, slice);
         }
         Ok(true)
     }

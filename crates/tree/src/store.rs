@@ -25,8 +25,8 @@ pub struct Extent {
 pub trait RunStore: PageSource + Send + Sync + 'static {
     /// A block number that was never used in this file.
     fn next_block(&self) -> BlockId;
-    /// Stores the bytes of a run under its block number; not yet durable.
-    fn write_run(&self, run: &BuiltRun) -> Result<Extent>;
+    /// Stores the bytes of a run, whose fences are `index`, under its block number; not yet durable.
+    fn write_run(&self, run: &BuiltRun, index: &RunIndex) -> Result<Extent>;
     /// Makes all runs written so far durable.
     fn sync(&self) -> Result<()>;
     /// The block was written but no edit names it: its space may be reused at once.

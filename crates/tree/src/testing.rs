@@ -23,6 +23,8 @@ pub struct MemStore {
     retired: Mutex<Vec<(BlockId, Lsn)>>,
     pub bytes_written: AtomicU64,
     pub pages_read: AtomicU64,
+    /// Calls that read pages, one or several together.
+    pub page_reads: AtomicU64,
     /// Makes writes and syncs fail.
     pub failing: AtomicBool,
 }
@@ -67,16 +69,7 @@ impl MemStore {
         }
     }
 
-    fn may_write(&self) -> Result<()> {
-        match self.failing.load(Ordering::Relaxed) {
-            true => Err(Error::new(ErrorKind::Io, "told to fail")),
-            false => Ok(()),
-        }
-    }
-}
-
-impl PageSource for MemStore {
-    fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
+    fn read(&self, run: &Run, page: u32) -> Result<Arc<Page>> {
         let at = (run.meta.block(), page);
         if let Some(page) = self.pages.lock().get(&at) {
             return Ok(page.clone());
@@ -87,6 +80,25 @@ impl PageSource for MemStore {
         let parsed = Arc::new(Page::parse(bytes, &run.meta, page, "memory")?);
         self.pages.lock().insert(at, parsed.clone());
         Ok(parsed)
+    }
+
+    fn may_write(&self) -> Result<()> {
+        match self.failing.load(Ordering::Relaxed) {
+            true => Err(Error::new(ErrorKind::Io, "told to fail")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl PageSource for MemStore {
+    fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
+        self.page_reads.fetch_add(1, Ordering::Relaxed);
+        self.read(run, page)
+    }
+
+    fn pages(&self, wants: &[(Arc<Run>, u32)], _access: Access) -> Result<Vec<Arc<Page>>> {
+        self.page_reads.fetch_add(1, Ordering::Relaxed);
+        wants.iter().map(|(run, page)| self.read(run, *page)).collect()
     }
 
     fn index(&self, run: &Run) -> Result<Arc<RunIndex>> {
@@ -103,7 +115,7 @@ impl RunStore for MemStore {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn write_run(&self, run: &BuiltRun) -> Result<Extent> {
+    fn write_run(&self, run: &BuiltRun, _: &RunIndex) -> Result<Extent> {
         self.may_write()?;
         let len = run.bytes.len() as u64;
         let offset = self.bytes_written.fetch_add(len, Ordering::Relaxed);

@@ -87,7 +87,7 @@ impl RunStore for StoredRuns {
         BlockId::MAX
     }
 
-    fn write_run(&self, _: &BuiltRun) -> Result<Extent> {
+    fn write_run(&self, _: &BuiltRun, _: &RunIndex) -> Result<Extent> {
         Err(self.read_only())
     }
 

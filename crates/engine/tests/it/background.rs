@@ -84,6 +84,33 @@ fn check_names_every_damaged_page() {
 }
 
 #[test]
+fn check_reads_the_file_though_its_pages_are_in_memory() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    fill(&engine, &t, 0..4_000);
+    engine.flush_all().unwrap();
+    assert_eq!(all(&engine, &t).len(), 4_000);
+    assert!(engine.check_table("t").unwrap().is_clean());
+    assert!(damage(&vfs, "1.frd", 60_000) >= 5);
+    assert!(engine.check_table("t").unwrap().problems.len() >= 4);
+}
+
+#[test]
+fn what_was_just_flushed_is_read_from_memory() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    fill(&engine, &t, 0..4_000);
+    engine.flush_all().unwrap();
+    let before = status(&engine, "page_cache_misses");
+    assert_eq!(all(&engine, &t).len(), 4_000);
+    assert_eq!(status(&engine, "page_cache_misses"), before);
+    // Room for them is not taken from others: the budget holds.
+    assert!(status(&engine, "page_cache_bytes") <= small().cache_bytes);
+}
+
+#[test]
 fn a_check_of_a_destroyed_file_lists_a_bounded_number_of_problems() {
     let (engine, _t, pages) = damaged(2_000);
     let outcome = engine.check_table("t").unwrap();

@@ -2,6 +2,7 @@
 //! shows the figures, times included.
 #![allow(clippy::disallowed_methods)]
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use frond_base::{EntryKind, EntryRef, SEQ_MAX};
@@ -151,4 +152,31 @@ fn a_merged_tree_answers_from_one_source() {
         (0..9).for_each(|_| assert!(cursor.next().unwrap()));
     }
     println!("merged: range read of 10 rows {:?}", start.elapsed() / 20_000);
+}
+
+#[test]
+fn a_short_range_waits_for_its_pages_once() {
+    // Deltas as large as the base stay, so that a leaf has several runs.
+    let options = TreeOptions { alpha_percent: 1000, ..index_options() };
+    let store = MemStore::new();
+    let tree = Tree::new(TREE, options, store.clone(), MemLog::new());
+    let mut rng = TestRng::new(2);
+    for round in 0..4u64 {
+        let mut keys: Vec<_> =
+            (0..20_000).map(|i| index_key(&mut rng, round * 20_000 + i)).collect();
+        keys.sort();
+        let entry = |key| EntryRef { key, seq: round + 1, kind: EntryKind::Put, value: &[] };
+        tree.write(round, keys.iter().map(|k| entry(k)));
+        tree.freeze(round + 1);
+        drain(&tree, &[round + 1]).unwrap();
+    }
+    for how in [Seek::Ge, Seek::Lt] {
+        store.forget_pages();
+        let before = (store.pages_read.load(Relaxed), store.page_reads.load(Relaxed));
+        let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
+        assert!(cursor.seek(&index_key(&mut rng, 0), how).unwrap());
+        let pages = store.pages_read.load(Relaxed) - before.0;
+        let reads = store.page_reads.load(Relaxed) - before.1;
+        assert!(pages >= 3 && reads == 1, "{pages} pages in {reads} reads, {how:?}");
+    }
 }

@@ -203,7 +203,7 @@ fn attached_runs_are_taken_over_without_rewriting() {
                 bench.model.keys.entry(key).or_default().push((0, Some(value)));
             }
             let built = builder.finish();
-            let extent = bench.store.write_run(&built).unwrap();
+            let extent = bench.store.write_run(&built, &built.index("t").unwrap()).unwrap();
             runs.push((built.meta, extent));
         }
         bench.tree.attach(runs, bench.lsn, bench.lsn + 1);
