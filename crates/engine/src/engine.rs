@@ -12,7 +12,7 @@ use crate::catalog::{TableDef, SYSTEM_TABLE};
 use crate::core::Core;
 use crate::cursor::Cursor;
 use crate::ddl::TableSpec;
-use crate::identity;
+use crate::identity::{self, Identity};
 use crate::names::Names;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::remove_orphans;
@@ -50,23 +50,24 @@ impl Engine {
         } else {
             vfs
         };
+        // Nothing is left in a directory that is not ours, not even a lock file.
+        identity::refuse_strangers(&*vfs)?;
         let lock = vfs.lock_dir().map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => {
                 Error::new(ErrorKind::Busy, "another process has this database open; stop it first")
             }
             _ => Error::io("lock", "the database directory", e),
         })?;
-        let database = identity::open_or_create(&*vfs, options.read_only)?;
-        let wal_options =
-            WalOptions { segment_bytes: options.log_segment_bytes, ..WalOptions::new(database) };
-        let (wal, recovered) = match Wal::open(vfs.clone(), wal_options.clone()) {
-            Ok((wal, recovered)) => (wal, Some(recovered)),
-            // The log is made right after the identity; a crash between the two leaves none, and no table
-            // file either.
-            Err(e) if e.kind() == ErrorKind::NotFound && !has_tables(&*vfs)? => {
-                (Wal::create(vfs.clone(), wal_options)?, None)
+        let (database, wal, recovered) = match identity::open_or_begin(&*vfs, options.read_only)? {
+            Identity::New(database) => {
+                let wal = Wal::create(vfs.clone(), wal_options(database, &options))?;
+                identity::finish(&*vfs)?;
+                (database, wal, None)
             }
-            Err(e) => return Err(e),
+            Identity::Existing(database) => {
+                let (wal, recovered) = Wal::open(vfs.clone(), wal_options(database, &options))?;
+                (database, wal, Some(recovered))
+            }
         };
         let shared = Arc::new(Shared::new(vfs, wal, database, &options));
         let clock = CommitClock::new(shared.wal.end());
@@ -247,7 +248,6 @@ impl Drop for Engine {
     }
 }
 
-fn has_tables(vfs: &dyn Vfs) -> Result<bool> {
-    let names = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
-    Ok(names.iter().any(|n| n.ends_with(".frd")))
+fn wal_options(database: u64, options: &Options) -> WalOptions {
+    WalOptions { segment_bytes: options.log_segment_bytes, ..WalOptions::new(database) }
 }

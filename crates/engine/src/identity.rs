@@ -1,6 +1,7 @@
 //! `frond.id`: says that a directory is a Frond database, of which format and which one.
 //!
-//! Written once, at creation, by rename after sync: it is there whole or not at all.
+//! Written once, at creation: as `frond.id.new` first, renamed when the log exists. So it is there whole or
+//! not at all, and a directory that has it has a log; without one, somebody removed it.
 //!
 //! | offset | bytes | field |
 //! |-------:|------:|-------|
@@ -22,36 +23,63 @@ const MAGIC: &[u8; 8] = b"FRONDDB\n";
 pub const FORMAT_VERSION: u32 = 1;
 const LEN: usize = 32;
 
-/// Reads the database id, or creates one when the directory is empty.
-pub fn open_or_create(vfs: &dyn Vfs, read_only: bool) -> Result<u64> {
-    if vfs.exists(NAME).map_err(|e| Error::io("look for", NAME, e))? {
-        return read(vfs);
+/// Which database a directory holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    Existing(u64),
+    /// Created now: [`finish`] when it has a log.
+    New(u64),
+}
+
+/// Reads the database id, or begins a database when the directory is empty.
+pub fn open_or_begin(vfs: &dyn Vfs, read_only: bool) -> Result<Identity> {
+    if exists(vfs, NAME)? {
+        return read(vfs).map(Identity::Existing);
     }
-    let strangers: Vec<String> = vfs
-        .list()
-        .map_err(|e| Error::io("list", "the database directory", e))?
-        .into_iter()
-        .filter(|n| n != "LOCK" && n != TEMPORARY)
-        .collect();
-    if let Some(first) = strangers.first() {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            format!(
-                "the directory has no {NAME} but is not empty (it holds '{first}'): it is not a \
-                 Frond database; give an empty directory or restore {NAME} from a backup"
-            ),
-        ));
-    }
+    refuse_strangers(vfs)?;
     if read_only {
         return Err(Error::new(
             ErrorKind::NotFound,
             format!("the directory has no {NAME}: there is no Frond database here"),
         ));
     }
-    create(vfs)
+    begin(vfs).map(Identity::New)
 }
 
-fn create(vfs: &dyn Vfs) -> Result<u64> {
+fn exists(vfs: &dyn Vfs, name: &str) -> Result<bool> {
+    vfs.exists(name).map_err(|e| Error::io("look for", name, e))
+}
+
+fn list(vfs: &dyn Vfs) -> Result<Vec<String>> {
+    vfs.list().map_err(|e| Error::io("list", "the database directory", e))
+}
+
+fn is_log(name: &str) -> bool {
+    name.starts_with("log.")
+}
+
+/// Fails when the directory holds something and no database. Changes nothing: to ask before anything is
+/// written there.
+pub fn refuse_strangers(vfs: &dyn Vfs) -> Result<()> {
+    if exists(vfs, NAME)? {
+        return Ok(());
+    }
+    // A creation that a crash ended leaves its temporary name, and perhaps a log.
+    let unfinished = exists(vfs, TEMPORARY)?;
+    let ours = |n: &String| n == "LOCK" || n == TEMPORARY || unfinished && is_log(n);
+    match list(vfs)?.iter().find(|n| !ours(n)) {
+        None => Ok(()),
+        Some(first) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the directory has no {NAME} but is not empty (it holds '{first}'): it is not a \
+                 Frond database; give an empty directory or restore {NAME} from a backup"
+            ),
+        )),
+    }
+}
+
+fn begin(vfs: &dyn Vfs) -> Result<u64> {
     let database = vfs.random_u64() | 1;
     let mut bytes = Vec::with_capacity(LEN);
     bytes.extend_from_slice(MAGIC);
@@ -62,17 +90,27 @@ fn create(vfs: &dyn Vfs) -> Result<u64> {
     bytes.extend_from_slice(&sum.to_le_bytes());
 
     let wrap = |doing: &'static str| move |e: io::Error| Error::io(doing, NAME, e);
-    if vfs.exists(TEMPORARY).map_err(wrap("look for"))? {
-        // Left by a crash during creation.
+    if exists(vfs, TEMPORARY)? {
+        // Left by a crash during creation. The log first: without the temporary name it would be a stranger.
+        for name in list(vfs)?.iter().filter(|n| is_log(n)) {
+            vfs.remove(name).map_err(|e| Error::io("remove the unfinished", name, e))?;
+        }
+        vfs.sync_dir().map_err(wrap("sync the directory of"))?;
         vfs.remove(TEMPORARY).map_err(wrap("remove the unfinished"))?;
     }
     let how = OpenHow { create_new: true, write: true, direct: false };
     let file = vfs.open(TEMPORARY, how).map_err(wrap("create"))?;
     file.write_all_at(&bytes, 0).map_err(wrap("write"))?;
     file.sync().map_err(wrap("sync"))?;
-    vfs.rename(TEMPORARY, NAME).map_err(wrap("rename"))?;
+    // Before the log: see above.
     vfs.sync_dir().map_err(wrap("sync the directory of"))?;
     Ok(database)
+}
+
+/// The database that was begun has a durable log: from now on it is one.
+pub fn finish(vfs: &dyn Vfs) -> Result<()> {
+    vfs.rename(TEMPORARY, NAME).map_err(|e| Error::io("rename", TEMPORARY, e))?;
+    vfs.sync_dir().map_err(|e| Error::io("sync the directory of", NAME, e))
 }
 
 /// The database id of a directory that has one.

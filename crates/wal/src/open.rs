@@ -73,7 +73,8 @@ impl Wal {
         sync_dir(&*vfs)?;
         let found = list(&*vfs)?;
         let Some(&last) = found.segments.last() else {
-            let what = "no log segment (log.*.frl) in the database directory";
+            let what = "no log segment (log.*.frl) is in the database directory: restore them, \
+                        or the whole directory, from a backup";
             return Err(Error::new(ErrorKind::NotFound, what));
         };
         let mut segments = VecDeque::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use frond_engine::{Engine, ErrorKind, Options};
-use frond_vfs::{OpenHow, Vfs};
+use frond_vfs::{MemVfs, OpenHow, Vfs};
 
 use crate::support::*;
 
@@ -84,6 +84,58 @@ fn foreign_directories_and_newer_formats_are_refused() {
     vfs.set_contents("frond.id", id);
     let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+}
+
+#[test]
+fn nothing_is_left_in_a_directory_that_is_not_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("somebody.else"), "x").unwrap();
+    let vfs = frond_vfs::OsVfs::new(dir.path()).unwrap();
+    let e = Engine::open(Arc::new(vfs), Options::default()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// The log's files, sorted.
+fn log_files(vfs: &MemVfs) -> Vec<String> {
+    let mut names = vfs.list().unwrap();
+    names.retain(|n| n.starts_with("log."));
+    names.sort();
+    names
+}
+
+#[test]
+fn a_database_whose_whole_log_is_gone_is_refused_even_without_a_table_file() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        put(&engine, &t, b"k", b"v");
+    }
+    assert!(!vfs.list().unwrap().iter().any(|n| n.ends_with(".frd")), "only the log has it");
+    log_files(&vfs).iter().for_each(|n| vfs.remove(n).unwrap());
+    let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
+    assert!(e.to_string().contains("log.*.frl"), "{e}");
+}
+
+#[test]
+fn a_creation_that_a_crash_ended_is_begun_again() {
+    let vfs = memory();
+    drop(open(&vfs));
+    vfs.rename("frond.id", "frond.id.new").unwrap();
+    assert!(!log_files(&vfs).is_empty());
+    let engine = open(&vfs);
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"k", b"v");
+    drop(engine);
+    let engine = open(&vfs);
+    assert_eq!(all(&engine, &engine.open_table("t").unwrap()).len(), 1);
+    drop(engine);
+    // With tables it was a database: only its identity is gone.
+    vfs.rename("frond.id", "frond.id.new").unwrap();
+    let _ = vfs.open("9.frd", OpenHow::CREATE).unwrap();
+    let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
 }
 
 #[test]
