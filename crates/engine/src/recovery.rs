@@ -448,12 +448,17 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
     let vfs = &core.shared.vfs;
     let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
     for name in all {
-        let Some(stem) = name.strip_suffix(".frd") else { continue };
-        let Ok(id) = stem.parse::<u32>() else { continue };
-        let id = TableId(id);
+        let made = name.strip_suffix(".new");
+        let Some(stem) = made.unwrap_or(&name).strip_suffix(".frd") else { continue };
+        let Ok(id) = stem.parse::<u32>().map(TableId) else { continue };
+        if file_name(id) != made.unwrap_or(&name) {
+            continue;
+        }
         let known = id == SYSTEM_TABLE || core.names.read().by_id(id).is_some();
-        if !known && file_name(id) == name {
-            core.log_message(2, &format!("removing {name}: its table was dropped"));
+        if made.is_some() || !known {
+            let why =
+                if made.is_some() { "it was never finished" } else { "its table was dropped" };
+            core.log_message(2, &format!("removing {name}: {why}"));
             vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
         }
     }

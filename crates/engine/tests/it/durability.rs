@@ -139,6 +139,26 @@ fn a_creation_that_a_crash_ended_is_begun_again() {
 }
 
 #[test]
+fn opening_removes_what_unfinished_creations_left_and_nothing_else() {
+    let vfs = memory();
+    {
+        let engine = open(&vfs);
+        let t = engine.create_table(plain("t")).unwrap();
+        put(&engine, &t, b"k", b"v");
+        engine.flush_all().unwrap();
+    }
+    for name in ["1.frd.new", "77.frd.new", "77.frd", "077.frd", "x.frd.new", "notes.new"] {
+        let _ = vfs.open(name, OpenHow::CREATE).unwrap();
+    }
+    let engine = open(&vfs);
+    assert_eq!(all(&engine, &engine.open_table("t").unwrap()).len(), 1);
+    let mut left = vfs.list().unwrap();
+    left.retain(|n| n.contains(".frd") || n.contains(".new"));
+    left.sort();
+    assert_eq!(left, ["0.frd", "077.frd", "1.frd", "notes.new", "x.frd.new"]);
+}
+
+#[test]
 fn second_engine_on_the_same_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let first = on_disk(&dir, Options::default());
