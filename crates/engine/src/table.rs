@@ -268,6 +268,9 @@ pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
     let upper = RunFormat { filter: false, ..format };
     let mut options = TreeOptions::new(upper, format);
     options.leaf_bytes = leaf_bytes;
+    // 16 MiB and 128 KiB with the default; small leaves, in tests, make small everything.
+    options.group_bytes = 2 * leaf_bytes;
+    options.min_slice = (leaf_bytes / 64).max(1);
     options
 }
 

@@ -200,8 +200,11 @@ fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: &Frozen) -
             };
             let mut rest = Vec::new();
             for (i, child) in root.children.iter().enumerate() {
-                let range = root.range(i, &Range::all()).intersect(&from);
-                if range.is_empty() {
+                // Whole children, though the groups before may have ended within this one (the root split,
+                // or children were joined): what waits on an edge goes down whole or not at all. What was
+                // installed already is then met twice.
+                let range = root.range(i, &Range::all());
+                if range.intersect(&from).is_empty() {
                     continue;
                 }
                 if router.input >= tree.options.group_bytes {

@@ -124,3 +124,14 @@ fn every_read_equals_the_model_when_leaves_merge_deltas_among_themselves() {
     let load = Workload { keys: 4000, deletes: 8, rounds: 600, reopen: true, tall: false };
     (41..=43).for_each(|seed| run_with(lazy.clone(), seed, &load));
 }
+
+#[test]
+fn every_read_equals_the_model_when_freezes_take_many_groups_and_the_root_splits_between_them() {
+    let many = |group_bytes, min_slice| TreeOptions { group_bytes, min_slice, ..tiny() };
+    let load = |reopen| Workload { keys: 4000, deletes: 15, rounds: 400, reopen, tall: false };
+    for (seed, reopen) in [(51, false), (52, false), (56, true)] {
+        run_with(many(8 << 10, 512), seed, &load(reopen));
+    }
+    run_with(many(8 << 10, 6 << 10), 55, &load(false));
+    run_with(many(4 << 10, 512), 56, &load(true));
+}
