@@ -54,8 +54,9 @@ fn list(vfs: &dyn Vfs) -> Result<Vec<String>> {
     vfs.list().map_err(|e| Error::io("list", "the database directory", e))
 }
 
+/// Segments and spare segments.
 fn is_log(name: &str) -> bool {
-    name.starts_with("log.")
+    name.ends_with(".frl")
 }
 
 /// Fails when the directory holds something and no database. Changes nothing: to ask before anything is
