@@ -40,6 +40,7 @@ mod fence;
 mod frozen;
 mod leaf;
 mod router;
+mod segment;
 mod shared;
 mod shelf;
 mod sorted;
@@ -47,6 +48,7 @@ mod sorted;
 pub use batch::{Batch, Scan, Versions};
 pub use frozen::FrozenScan;
 pub use leaf::INLINE_VALUE;
+pub use segment::SegmentScan;
 pub use shared::{Weight, WriteBuffer};
 pub use sorted::{Cursor, Put, SortedBuffer, SortedIter};
 

@@ -264,6 +264,21 @@ impl SortedBuffer {
         w
     }
 
+    /// Where the first entry is, if there is one.
+    pub(crate) fn first_at(&self) -> Option<(usize, Place)> {
+        let chunk = self.chunks.first()?;
+        self.forward(0, chunk.first())
+    }
+
+    /// Where the entry after that at `(c, p)` is.
+    pub(crate) fn after(&self, (c, p): (usize, Place)) -> Option<(usize, Place)> {
+        self.forward(c, self.chunks[c].next(p))
+    }
+
+    pub(crate) fn entry_at(&self, (c, p): (usize, Place)) -> EntryRef<'_> {
+        self.chunks[c].entry(p)
+    }
+
     /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         self.memory + self.router.memory()

@@ -1,9 +1,9 @@
 //! One memory budget, accounted by part.
 //!
 //! Parts differ in what they can do about a shortage. The page cache shrinks at once; write buffers
-//! shrink when they are flushed, and their owners slow writers down; a write set is refused above
-//! half of the limit, readahead limits itself. So the page cache gets what the others leave, within
-//! a floor ([`CachePolicy`]).
+//! shrink when they are flushed, and their owners slow writers down; a write set that grows is written
+//! out, readahead limits itself. So the page cache gets what the others leave, within a floor
+//! ([`CachePolicy`]).
 //!
 //! - B1. The total is the sum of the parts (each change is applied to both; a reader between the two
 //!   sees a difference of one change).

@@ -225,6 +225,7 @@ impl RunBuilder {
             max_seq: self.max_seq,
             index,
             has_filter: self.hashes.is_some(),
+            one_seq: false,
         };
         BuiltRun { bytes: self.bytes, meta }
     }

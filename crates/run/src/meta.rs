@@ -4,11 +4,16 @@
 //! Format (varints unless said otherwise): table, block, number of key fields and one byte each,
 //! bytes, pages, entries, tombstones, logical bytes, min key, max key (length-prefixed), max
 //! sequence, tail offset, tail length, tail checksum (8 bytes), flags (1 byte; bit 0: the tail
-//! holds a filter).
+//! holds a filter; bit 1: one sequence).
+//!
+//! *One sequence*: the run was written before its entries had a sequence, by a transaction that got
+//! it at its commit. All entries have the largest sequence, whatever the pages say, and each key has
+//! one version.
 
 use frond_base::{put_bytes, put_varint, BlockId, ByteReader, Seq, ShortInput, TableId};
 
 use crate::format::{KeyShape, RunIdentity, MAX_KEY};
+use crate::page::Page;
 
 /// Where a run's tail (fences, then the filter) is within its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +43,38 @@ pub struct RunMeta {
     pub max_seq: Seq,
     pub index: TailExtent,
     pub has_filter: bool,
+    /// All entries have the sequence `max_seq`; what the pages say does not count.
+    pub one_seq: bool,
 }
+
+const FLAG_FILTER: u8 = 1;
+const FLAG_ONE_SEQ: u8 = 2;
 
 impl RunMeta {
     pub fn block(&self) -> BlockId {
         self.id.block
+    }
+
+    /// The sequence of entry `i` of `page`, which is a page of this run: nobody else may ask the page.
+    #[inline]
+    pub fn seq(&self, page: &Page, i: usize) -> Seq {
+        if self.one_seq {
+            self.max_seq
+        } else {
+            page.stored_seq(i)
+        }
+    }
+
+    /// A reader at `at` sees nothing of the run: no page needs to be looked at.
+    #[inline]
+    pub fn is_after(&self, at: Seq) -> bool {
+        self.one_seq && self.max_seq > at
+    }
+
+    /// The run with all its entries committed at `seq`. Its pages carry no sequences.
+    pub fn committed_at(self, seq: Seq) -> RunMeta {
+        assert!(self.max_seq == 0 && seq > 0, "a run gets its one sequence once");
+        RunMeta { max_seq: seq, one_seq: true, ..self }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -60,7 +92,8 @@ impl RunMeta {
         put_varint(out, self.index.offset);
         put_varint(out, u64::from(self.index.len));
         out.extend_from_slice(&self.index.checksum.to_le_bytes());
-        out.push(u8::from(self.has_filter));
+        let filter = if self.has_filter { FLAG_FILTER } else { 0 };
+        out.push(filter | if self.one_seq { FLAG_ONE_SEQ } else { 0 });
     }
 
     /// Reads what [`Self::encode`] wrote; numbers that contradict each other are an error.
@@ -83,7 +116,9 @@ impl RunMeta {
         let flags = r.u8()?;
         let keys_fit = |k: &[u8]| !k.is_empty() && k.len() <= MAX_KEY;
         let tail_end = index.offset.checked_add(u64::from(index.len)).ok_or(start)?;
-        let sound = flags <= 1
+        let one_seq = flags & FLAG_ONE_SEQ != 0;
+        let sound = flags <= FLAG_FILTER | FLAG_ONE_SEQ
+            && (max_seq > 0 || !one_seq)
             && pages > 0
             && entries >= u64::from(pages)
             && tombstones <= entries
@@ -106,7 +141,8 @@ impl RunMeta {
             max_key,
             max_seq,
             index,
-            has_filter: flags == 1,
+            has_filter: flags & FLAG_FILTER != 0,
+            one_seq,
         })
     }
 

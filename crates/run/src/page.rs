@@ -253,7 +253,8 @@ impl Page {
         self.words(&field_places(self.layout.columns.list()), &group, at)[0]
     }
 
-    pub fn seq(&self, i: usize) -> Seq {
+    /// The sequence as stored, 0 in a page without them. What it is: [`RunMeta::seq`].
+    pub fn stored_seq(&self, i: usize) -> Seq {
         match self.layout.seq {
             None => 0,
             Some(c) => self.number(c, i),

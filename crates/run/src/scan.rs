@@ -107,6 +107,10 @@ impl<P: PageSource + ?Sized> Reader<P> {
                 let start = self.at - self.at % GROUP;
                 page.decode_group(self.at / GROUP, batch);
                 batch.truncate(self.end - start);
+                if self.run.meta.one_seq {
+                    batch.seqs.clear();
+                    batch.seqs.resize(batch.len(), self.run.meta.max_seq);
+                }
                 batch.pos = self.at - start;
                 self.at = start + batch.len();
                 return self.check_order(batch);

@@ -47,6 +47,11 @@ impl Run {
         Run { meta, index: OnceLock::from(Arc::new(index)) }
     }
 
+    /// As [`Run::with_index`], of fences that another handle has as well.
+    pub fn with_shared_index(meta: RunMeta, index: Arc<RunIndex>) -> Run {
+        Run { meta, index: OnceLock::from(index) }
+    }
+
     pub fn cached_index(&self) -> Option<Arc<RunIndex>> {
         self.index.get().cloned()
     }

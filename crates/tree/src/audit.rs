@@ -9,6 +9,7 @@ use frond_run::Access;
 use crate::check;
 use crate::store::TrunkRun;
 use crate::tree::Tree;
+use crate::view::Content;
 
 /// Problems told of one tree at most: a destroyed file need not fill anybody's memory.
 const PROBLEMS_MAX: usize = 200;
@@ -62,6 +63,13 @@ impl Tree {
         view.trunk.each_slice(&mut |s| {
             runs.insert(s.run.block(), s.run.clone());
         });
+        for item in &view.frozen {
+            if let Content::Runs(lists) = &item.content {
+                for slice in lists.iter().flat_map(|runs| runs.iter()) {
+                    runs.insert(slice.run.block(), slice.run.clone());
+                }
+            }
+        }
         report.runs = runs.len() as u64;
         if deep {
             for (block, run) in &runs {
@@ -99,7 +107,7 @@ impl Tree {
             for i in 0..page.len() {
                 page.key_into(i, &mut key);
                 let value = page.value(i).len();
-                if !walk.entry(&mut key, page.seq(i), page.kind(i), value) {
+                if !walk.entry(&mut key, meta.seq(&page, i), page.kind(i), value) {
                     found(Wrong::Content(format!("page {number}: entry {i} is out of order")));
                     break;
                 }

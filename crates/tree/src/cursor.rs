@@ -6,7 +6,7 @@
 //! (backward: the largest), at equal keys the newest source; a tombstone hides the key.
 //!
 //! Invariants
-//! 1. Sources are in rank order: active buffer, frozen items newest first, edges from the root
+//! 1. Sources are in rank order: private runs newest first, active buffer, frozen items newest first, edges from the root
 //!    down, each newest first, deltas newest first, base.
 //! 2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
 //!    key: the snapshot sees the same in any view. So no cursor pins dead runs or flushed buffers
@@ -26,6 +26,7 @@ use frond_run::Access;
 
 use crate::need;
 use crate::node::{Body, Node};
+use crate::private::PrivateView;
 use crate::slice::{Key, Range, Slice};
 use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
@@ -115,6 +116,9 @@ pub struct TreeCursor {
     /// The first `buffers` of them live across windows.
     sources: Vec<Source>,
     buffers: usize,
+    /// The first `privates` of them are the transaction's own.
+    privates: usize,
+    private: Option<PrivateView>,
     window: Option<Window>,
     /// Position in `sources` of the current entry.
     current: Option<usize>,
@@ -134,6 +138,8 @@ impl Tree {
             view: None,
             sources: Vec::new(),
             buffers: 0,
+            privates: 0,
+            private: None,
             window: None,
             current: None,
             tied: Vec::new(),
@@ -150,6 +156,13 @@ impl TreeCursor {
     /// Polled at least every 1000 entries examined; true ends the call with `Interrupted`.
     pub fn set_interrupt(&mut self, raised: Box<dyn FnMut() -> bool + Send>) {
         self.walk.interrupt = Some(raised);
+    }
+
+    /// Reads the runs that a transaction has not committed yet, above all that is committed. Gives up the
+    /// position.
+    pub fn set_private(&mut self, private: Option<PrivateView>) {
+        self.release();
+        self.private = private;
     }
 
     /// Gives up the position.
@@ -299,18 +312,33 @@ impl TreeCursor {
     fn open_view(&mut self) {
         let view = self.tree.view.load_full();
         self.walk.refills = 0;
+        if let Some(private) = self.private.take() {
+            private.lists().iter().for_each(|runs| self.add_runs(runs));
+            self.private = Some(private);
+        }
+        self.privates = self.sources.len();
         self.add_buffer(&view.active.buffer);
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => self.add_buffer(buffer),
-                Content::Runs(runs) => {
-                    let body = SourceBody::Run(RunSource::new(runs.clone()));
-                    self.add(body, None, Charge::None);
-                }
+                Content::Runs(lists) => lists.iter().for_each(|runs| self.add_runs(runs)),
             }
         }
         self.buffers = self.sources.len();
         self.view = Some(view);
+    }
+
+    /// A list of runs that is read across windows, if anything of it is within the bounds.
+    fn add_runs(&mut self, runs: &Arc<[Slice]>) {
+        let first = runs.partition_point(|s| s.ends_before(&self.walk.lo));
+        let inside = runs.get(first).is_some_and(|s| !self.begins_beyond(s));
+        if inside {
+            self.add(SourceBody::Run(RunSource::new(runs.clone())), None, Charge::None);
+        }
+    }
+
+    fn begins_beyond(&self, slice: &Slice) -> bool {
+        self.walk.hi.as_deref().is_some_and(|hi| slice.first() >= hi)
     }
 
     fn add_buffer(&mut self, buffer: &Arc<frond_buffer::WriteBuffer>) {
@@ -361,7 +389,7 @@ impl TreeCursor {
                 self.open(slice, &range, node, Charge::Deltas);
             }
             if !leaf.base.is_empty() {
-                let body = SourceBody::Run(RunSource::new(leaf.base.clone()));
+                let body = SourceBody::Run(RunSource::new(leaf.base[..].into()));
                 self.add(body, None, Charge::None);
             }
         }
@@ -386,7 +414,7 @@ impl TreeCursor {
         let (mut spots, mut wants) = (Vec::with_capacity(8), Vec::with_capacity(8));
         for (i, source) in runs.iter().enumerate() {
             let SourceBody::Run(run) = &source.body else { continue };
-            if let Some(spot) = run.spot(self.walk.forward, from)? {
+            if let Some(spot) = run.spot(self.walk.forward, self.walk.at, from)? {
                 wants.push(run.page_of(&spot));
                 spots.push((i, spot));
             }
@@ -401,13 +429,11 @@ impl TreeCursor {
     }
 
     fn open(&mut self, slice: &Slice, range: &Range, node: &Arc<Node>, charge: Charge) {
-        let lo = self.walk.lo.as_slice();
-        let hi = self.walk.hi.as_deref();
-        if slice.ends_before(lo) || hi.is_some_and(|hi| slice.first() >= hi) {
+        if slice.ends_before(&self.walk.lo) || self.begins_beyond(slice) {
             return;
         }
         let Some(part) = self.clip(slice, range) else { return };
-        self.add(SourceBody::Run(RunSource::new(vec![part])), Some(node), charge);
+        self.add(SourceBody::Run(RunSource::new([part].into())), Some(node), charge);
     }
 
     /// Cuts without estimating what is left, which would cost a look at fences.
@@ -457,7 +483,7 @@ impl TreeCursor {
                 return Ok(true);
             }
             self.dead += 1;
-            if best < self.buffers {
+            if (self.privates..self.buffers).contains(&best) {
                 self.buffer_dead += 1;
             }
             if let Some(window) = &mut self.window {

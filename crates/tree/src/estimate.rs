@@ -29,7 +29,7 @@ impl Tree {
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => buffered += buffer.weight(bounds.0, upper).entries,
-                Content::Runs(slices) => slices.iter().for_each(&mut add),
+                Content::Runs(lists) => lists.iter().flat_map(|l| l.iter()).for_each(&mut add),
             }
         }
         entries.saturating_add(buffered)

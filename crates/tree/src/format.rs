@@ -1,7 +1,7 @@
 //! Bytes of trunk metadata: nodes, edits (log records) and images (checkpoints). The only place
 //! that encodes and decodes them.
 //!
-//! Format 1 (numbers are varints, byte strings have a varint length in front)
+//! Format 2 (numbers are varints, byte strings have a varint length in front)
 //! - node: kind byte (0 leaf, 1 inner). Leaf: number of base slices, slices; number of deltas,
 //!   slices. Inner: number of children; per child its pivot (not for the first), node number,
 //!   number of pending slices, slices.
@@ -25,7 +25,9 @@ use crate::node::{Body, Node};
 use crate::slice::{Counts, Key, Slice};
 use crate::store::Extent;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without runs of one sequence.
+const FORMAT_1: u8 = 1;
 
 /// A slice as stored: the run by its block.
 #[derive(Debug)]
@@ -190,7 +192,7 @@ fn read_edit(r: &mut ByteReader<'_>) -> std::result::Result<TrunkEdit, ShortInpu
 
 fn decode_edit_from(r: &mut ByteReader<'_>, file: &str) -> Result<TrunkEdit> {
     let format = r.u8().map_err(|e| e.in_file(file, "trunk edit"))?;
-    if format != FORMAT {
+    if ![FORMAT_1, FORMAT].contains(&format) {
         let message = format!("{file}: trunk edit of format {format}, this release knows {FORMAT}");
         return Err(Error::new(frond_base::ErrorKind::UnsupportedFormat, message));
     }

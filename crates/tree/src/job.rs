@@ -91,11 +91,11 @@ impl Tree {
         };
         if let Some(item) = view.frozen.last().filter(|_| !state.freezing) {
             let all: u64 = view.frozen.iter().map(|f| f.bytes()).sum();
-            let kind = match item.content {
-                Content::Buffer(_) => JobKind::Freeze,
-                Content::Runs(_) => JobKind::Attach,
+            let (kind, urgency) = match item.content {
+                Content::Buffer(_) => (JobKind::Freeze, all.saturating_mul(4).max(1 << 20)),
+                // Metadata alone, and it holds the log back: before any merge.
+                Content::Runs(_) => (JobKind::Attach, u64::MAX >> 8),
             };
-            let urgency = all.saturating_mul(4).max(1 << 20);
             offer(Plan { kind, urgency, input_bytes: item.bytes(), node: 0, lo: None });
         }
         let works = [(JobKind::Flush, &state.flushes), (JobKind::Merge, &state.merges)];

@@ -149,9 +149,11 @@ impl Push {
         let last = group.upto.is_none();
         let finished = self.item.as_ref().filter(|_| last);
         tree.install(&group.marks, finished, |draft| {
-            if let Some(Content::Runs(runs)) = self.item.as_ref().map(|i| &i.content) {
+            if let Some(Content::Runs(lists)) = self.item.as_ref().map(|i| &i.content) {
+                // All of them in one edit: the log record that names them is done with as a whole.
                 let busy = tree.state.lock().busy.clone();
-                runs.iter().for_each(|slice| attach(draft, slice, &busy));
+                let oldest_first = lists.iter().rev().flat_map(|runs| runs.iter());
+                oldest_first.for_each(|slice| attach(draft, slice, &busy));
             }
             apply(draft, group);
         })?;

@@ -5,6 +5,7 @@
 //! first version that the snapshot sees decides.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
 use frond_run::Access;
@@ -69,8 +70,8 @@ impl Tree {
             }
         }
         for item in &view.frozen {
-            if let Content::Runs(runs) = &item.content {
-                runs.iter().for_each(|s| consider(s.last()));
+            if let Content::Runs(lists) = &item.content {
+                lists.iter().flat_map(|runs| runs.last()).for_each(|s| consider(s.last()));
             }
         }
         Ok(any)
@@ -92,13 +93,7 @@ impl TreeInner {
         for item in &view.frozen {
             let found = match &item.content {
                 Content::Buffer(buffer) => buffered(buffer, key, at, &mut value),
-                Content::Runs(runs) => {
-                    let after = runs.partition_point(|s| s.first() <= key);
-                    match runs[..after].last() {
-                        Some(slice) => self.probe(slice, key, at, &mut value)?,
-                        None => None,
-                    }
-                }
+                Content::Runs(lists) => self.probe_lists(lists, key, at, &mut value)?,
             };
             if found.is_some() {
                 return Ok(found);
@@ -140,6 +135,25 @@ impl TreeInner {
         }
     }
 
+    /// The newest version in lists of runs: newest list first, each ascending and not overlapping.
+    pub(crate) fn probe_lists(
+        &self,
+        lists: &[Arc<[Slice]>],
+        key: &[u8],
+        at: Seq,
+        value: &mut Option<&mut Vec<u8>>,
+    ) -> Result<Option<(Seq, EntryKind)>> {
+        for runs in lists {
+            let after = runs.partition_point(|s| s.first() <= key);
+            let Some(slice) = runs[..after].last() else { continue };
+            let found = self.probe(slice, key, at, value)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     #[inline]
     fn probe(
         &self,
@@ -148,7 +162,7 @@ impl TreeInner {
         at: Seq,
         value: &mut Option<&mut Vec<u8>>,
     ) -> Result<Option<(Seq, EntryKind)>> {
-        if !slice.contains(key) {
+        if !slice.contains(key) || slice.run.meta().is_after(at) {
             return Ok(None);
         }
         let index = slice.run.index()?;
@@ -171,7 +185,7 @@ impl TreeInner {
             if page.compare_key(i, key) != Ordering::Equal {
                 return Ok(None);
             }
-            let seq = page.seq(i);
+            let seq = slice.run.meta().seq(&page, i);
             if seq <= at {
                 if let Some(value) = value {
                     value.extend_from_slice(page.value(i));

@@ -161,7 +161,7 @@ impl Source {
             }
             SourceBody::Run(r) => {
                 if let Some(page) = &r.hit {
-                    (self.seq, self.kind) = (page.seq(r.hit_at), page.kind(r.hit_at));
+                    (self.seq, self.kind) = (r.hit_seq, page.kind(r.hit_at));
                 }
             }
         }
@@ -244,13 +244,14 @@ impl BufferSource {
 
 /// Slices that do not overlap, ascending; one of them is open at a time.
 pub(crate) struct RunSource {
-    slices: Vec<Slice>,
+    slices: Arc<[Slice]>,
     /// Where the next seek goes, with the page that it reads, when that was found out beforehand.
     ready: Option<(Spot, Arc<Page>)>,
     open: Option<Open>,
     /// The version that the current key resolves to.
     hit: Option<Arc<Page>>,
     hit_at: usize,
+    hit_seq: Seq,
 }
 
 /// A page of a slice.
@@ -272,9 +273,16 @@ struct Open {
     end: usize,
 }
 
+impl Open {
+    #[inline]
+    fn seq(&self, slices: &[Slice]) -> Seq {
+        slices[self.slice].run.meta().seq(&self.page, self.at)
+    }
+}
+
 impl RunSource {
-    pub fn new(slices: Vec<Slice>) -> RunSource {
-        RunSource { slices, ready: None, open: None, hit: None, hit_at: 0 }
+    pub fn new(slices: Arc<[Slice]>) -> RunSource {
+        RunSource { slices, ready: None, open: None, hit: None, hit_at: 0, hit_seq: 0 }
     }
 
     fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>, key: &mut Vec<u8>) -> Result<bool> {
@@ -298,7 +306,7 @@ impl RunSource {
         if let Some(ready) = self.ready.take() {
             return Ok(Some(ready));
         }
-        match self.spot(walk.forward, from)? {
+        match self.spot(walk.forward, walk.at, from)? {
             Some(spot) => {
                 let page = self.load(walk, spot.slice, spot.number)?;
                 Ok(Some((spot, page)))
@@ -307,17 +315,19 @@ impl RunSource {
         }
     }
 
-    /// The page where a seek to `from` (as in [`Source::seek`]) begins; `None`: there is nothing.
-    pub fn spot(&self, forward: bool, from: Option<&[u8]>) -> Result<Option<Spot>> {
+    /// The page where a seek to `from` (as in [`Source::seek`]) begins at snapshot `at`; `None`: there is
+    /// nothing.
+    pub fn spot(&self, forward: bool, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         if forward {
             let from = from.unwrap_or(&[]);
-            return self.spot_forward(self.slices.partition_point(|s| s.ends_before(from)), from);
+            let slice = self.slices.partition_point(|s| s.ends_before(from));
+            return self.spot_forward(slice, at, from);
         }
         let after = match from {
             Some(key) => self.slices.partition_point(|s| s.first() < key),
             None => self.slices.len(),
         };
-        self.spot_backward(after, from)
+        self.spot_backward(after, at, from)
     }
 
     /// The run and the page number of a spot.
@@ -336,8 +346,12 @@ impl RunSource {
         walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
     }
 
-    /// Where slice `slice` (if it exists) has its first entry `>= from`.
-    fn spot_forward(&self, slice: usize, from: &[u8]) -> Result<Option<Spot>> {
+    /// Where slice `slice`, or the first one behind it of which `at` sees anything, has its first entry
+    /// `>= from`.
+    fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
+        while self.slices.get(slice).is_some_and(|s| s.run.meta().is_after(at)) {
+            slice += 1;
+        }
         let Some(s) = self.slices.get(slice) else { return Ok(None) };
         let index = s.run.index()?;
         let from = from.max(s.lo.as_deref().unwrap_or(&[]));
@@ -356,8 +370,8 @@ impl RunSource {
     /// Opens slice `slice` (if it exists) at its first entry.
     fn open_forward(&mut self, walk: &mut Walk, slice: usize) -> Result<bool> {
         self.open = None;
-        let Some(spot) = self.spot_forward(slice, &[])? else { return Ok(false) };
-        let page = self.load(walk, slice, spot.number)?;
+        let Some(spot) = self.spot_forward(slice, walk.at, &[])? else { return Ok(false) };
+        let page = self.load(walk, spot.slice, spot.number)?;
         self.enter_forward(spot, page, &[]);
         Ok(true)
     }
@@ -379,12 +393,13 @@ impl RunSource {
             let Some(open) = &mut self.open else { return Ok(false) };
             if open.at < open.end {
                 walk.examine(1)?;
-                if open.page.seq(open.at) > walk.at {
+                let seq = open.seq(&self.slices);
+                if seq > walk.at {
                     open.at += 1;
                     continue;
                 }
                 open.page.key_into(open.at, key);
-                self.hit_at = open.at;
+                (self.hit_at, self.hit_seq) = (open.at, seq);
                 self.hit = Some(open.page.clone());
                 return Ok(true);
             }
@@ -426,7 +441,7 @@ impl RunSource {
         while more {
             let Some(open) = &mut self.open else { return Ok(false) };
             if open.at < open.end {
-                let last = open.page.seq(open.at) == 0;
+                let last = open.seq(&self.slices) == 0;
                 open.at += 1;
                 if last {
                     break;
@@ -454,9 +469,11 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// Where the last slice before position `after` (if any) has its last entry `< from`.
-    fn spot_backward(&self, after: usize, from: Option<&[u8]>) -> Result<Option<Spot>> {
-        let Some(slice) = after.checked_sub(1) else { return Ok(None) };
+    /// Where the last slice before position `after` of which `at` sees anything has its last entry
+    /// `< from`.
+    fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
+        let seen = |s: &Slice| !s.run.meta().is_after(at);
+        let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
         let index = self.slices[slice].run.index()?;
         let last = index.pages() - 1;
         let from = self.cut_at(slice, from);
@@ -489,7 +506,7 @@ impl RunSource {
     /// Opens the last slice before position `after` (if any) at its last entry.
     fn open_backward(&mut self, walk: &mut Walk, after: usize) -> Result<bool> {
         self.open = None;
-        let Some(spot) = self.spot_backward(after, None)? else { return Ok(false) };
+        let Some(spot) = self.spot_backward(after, walk.at, None)? else { return Ok(false) };
         let page = self.load(walk, spot.slice, spot.number)?;
         self.enter_backward(walk, spot, page, None)
     }
@@ -531,8 +548,9 @@ impl RunSource {
             loop {
                 walk.examine(1)?;
                 let Some(open) = &mut self.open else { return Ok(false) };
-                if open.page.seq(open.at) <= walk.at {
-                    self.hit_at = open.at;
+                let seq = open.seq(&self.slices);
+                if seq <= walk.at {
+                    (self.hit_at, self.hit_seq) = (open.at, seq);
                     self.hit = Some(open.page.clone());
                 }
                 if open.at > 0 {

@@ -1,15 +1,16 @@
 //! The two doors out of a tree: where runs are stored, and where trunk edits are logged.
 //!
 //! Invariants
-//! 1. A block is handed to exactly one of: `discard` (no edit ever named it), `retire` (an edit
-//!    removed it and the last reader has let go), or neither (the tree was closed while it held
-//!    it).
-//! 2. `sync` is called between the last `write_run` of the runs that an edit adds and that edit.
+//! 1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
+//!    (an edit removed it and the last reader has let go), or neither (the tree was closed while it
+//!    held it).
+//! 2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
+//!    attaches, and that edit or the commit's record.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::{BlockId, Lsn, Result, TreeId};
+use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
 use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
@@ -66,6 +67,19 @@ impl TrunkRun {
     /// A run that an edit or image names already.
     pub fn live(meta: RunMeta, extent: Extent, store: Arc<dyn RunStore>) -> TrunkRun {
         TrunkRun { run: Arc::new(Run::new(meta)), extent, store, fate: AtomicU64::new(LIVE) }
+    }
+
+    /// The run with the sequence that its transaction got. The handle before must not give the block
+    /// back any more.
+    pub fn committed_at(&self, seq: Seq) -> TrunkRun {
+        self.set_live();
+        let meta = self.meta().clone().committed_at(seq);
+        let run = match self.run.cached_index() {
+            Some(index) => Run::with_shared_index(meta, index),
+            None => Run::new(meta),
+        };
+        let (extent, store) = (self.extent, self.store.clone());
+        TrunkRun { run: Arc::new(run), extent, store, fate: AtomicU64::new(LIVE) }
     }
 
     pub fn set_live(&self) {

@@ -29,6 +29,7 @@ use crate::format;
 use crate::need::{self, Need};
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
+use crate::private::PrivateRuns;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, Extent, RunStore, TrunkRun};
 use crate::trunk::Trunk;
@@ -173,29 +174,29 @@ impl Tree {
         inner.freeze_locked(boundary)
     }
 
-    /// Adds runs built elsewhere (bulk load): durable, ascending, not overlapping, with sequences
-    /// above all that the tree holds for their keys, or 0. They are taken over by reference. `lsn`
-    /// is where the record that names them starts. As for `freeze`, no write is under way.
-    pub fn attach(&self, runs: Vec<(RunMeta, Extent)>, lsn: Lsn, boundary: Lsn) {
-        let inner = &self.inner;
-        let slices: Vec<Slice> = runs
-            .into_iter()
-            .map(|(meta, extent)| {
-                Slice::whole(Arc::new(TrunkRun::live(meta, extent, inner.store.clone())))
-            })
-            .collect();
-        assert!(slices.windows(2).all(|w| w[0].before(&w[1])), "attached runs ascend");
-        let _order = inner.view_lock.lock();
-        inner.freeze_locked(boundary);
-        let view = inner.view.load_full();
-        let item = Frozen { content: Content::Runs(slices), boundary, first_lsn: lsn };
-        let mut frozen = vec![Arc::new(item)];
-        frozen.extend(view.frozen.iter().cloned());
-        inner.view.store(Arc::new(View {
-            active: view.active.clone(),
-            frozen,
-            trunk: view.trunk.clone(),
-        }));
+    /// Adds runs built elsewhere, by reference: lists of runs, oldest first, each ascending and not
+    /// overlapping; durable, with sequences above all that the tree holds for their keys, or 0. `lsn` is
+    /// where the record that names them starts, `boundary` where it ends: the record has nothing else
+    /// for this tree. As for `freeze`, no write is under way, and all records of earlier writes start
+    /// below `lsn`. False, and nothing was done, when a list is not in order.
+    pub fn attach(&self, lists: Vec<Vec<(RunMeta, Extent)>>, lsn: Lsn, boundary: Lsn) -> bool {
+        let store = &self.inner.store;
+        let live =
+            |(meta, extent)| Slice::whole(Arc::new(TrunkRun::live(meta, extent, store.clone())));
+        let lists: Vec<Arc<[Slice]>> =
+            lists.into_iter().map(|runs| runs.into_iter().map(live).collect()).collect();
+        let in_order = |runs: &Arc<[Slice]>| runs.windows(2).all(|w| w[0].before(&w[1]));
+        let sound = lists.iter().all(in_order);
+        if sound {
+            self.inner.attach(lists, lsn, boundary);
+        }
+        sound
+    }
+
+    /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
+    pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
+        assert_eq!(private.id(), self.id(), "private runs are of one tree");
+        self.inner.attach(private.commit(seq), lsn, boundary);
     }
 
     /// Memory of the active buffer.
@@ -253,6 +254,20 @@ impl Tree {
 }
 
 impl TreeInner {
+    /// `lists` oldest first. What was buffered before is older than they are.
+    fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
+        lists.reverse();
+        let _order = self.view_lock.lock();
+        // Not up to `boundary`: while the buffer is flushed and the runs are not, the record is needed.
+        self.freeze_locked(lsn);
+        let view = self.view.load_full();
+        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: lsn };
+        let mut frozen = vec![Arc::new(item)];
+        frozen.extend(view.frozen.iter().cloned());
+        let (active, trunk) = (view.active.clone(), view.trunk.clone());
+        self.view.store(Arc::new(View { active, frozen, trunk }));
+    }
+
     fn freeze_locked(&self, boundary: Lsn) -> bool {
         let view = self.view.load_full();
         self.wants_freeze.store(false, Ordering::Relaxed);

@@ -52,8 +52,8 @@ pub(crate) struct Frozen {
 
 pub(crate) enum Content {
     Buffer(Arc<WriteBuffer>),
-    /// Runs built elsewhere: ascending, not overlapping.
-    Runs(Vec<Slice>),
+    /// Runs built elsewhere: lists, newest first, each ascending and not overlapping.
+    Runs(Vec<Arc<[Slice]>>),
 }
 
 impl Frozen {

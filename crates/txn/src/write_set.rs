@@ -5,6 +5,9 @@
 //! savepoint in between keeps only its last version. The engine takes a savepoint when a statement
 //! begins, so a cursor of that statement reads at the savepoint and does not meet its own changes.
 //!
+//! What takes too much memory is written elsewhere by the owner: it takes a tree's buffer out
+//! ([`WriteSet::take`]), cuts it at the savepoints that are live, and puts back what it keeps.
+//!
 //! Tested here; the buffer in its own crate.
 
 use frond_base::{EntryKind, EntryRef, Seq, TableId, TreeId};
@@ -30,8 +33,10 @@ pub struct WriteSet {
     trees: Vec<TreeWrites>,
     rows: Vec<RowDelta>,
     op: Op,
-    /// The latest savepoint.
+    /// No version at or before it may be overwritten: the latest live savepoint, or later.
     mark: Op,
+    /// Savepoints that may be returned to, ascending; some several times.
+    live: Vec<Op>,
 }
 
 impl WriteSet {
@@ -87,14 +92,41 @@ impl WriteSet {
         self.op
     }
 
-    /// A point to return to, or to read at. O(1).
+    /// A point to return to, or to read at, until it is released or rolled back past. O(1).
     pub fn savepoint(&mut self) -> Op {
         self.mark = self.op;
+        self.live.push(self.op);
         self.op
     }
 
-    /// Takes back everything after the savepoint `to`. Operation numbers are not used again, so
-    /// savepoints taken later must not be returned to any more (asserted only if beyond the end).
+    /// The savepoint `mark` will not be returned to any more; others stay, also of the same operation.
+    pub fn release(&mut self, mark: Op) {
+        let Some(at) = self.live.iter().rposition(|m| *m == mark) else { return };
+        self.live.remove(at);
+        self.mark = self.live.last().copied().unwrap_or(0);
+        self.join_rows();
+    }
+
+    /// Savepoints that may be returned to, ascending. The beginning is one, and not listed.
+    pub fn live_savepoints(&self) -> &[Op] {
+        &self.live
+    }
+
+    /// Takes the changes of one tree out.
+    pub fn take(&mut self, tree: TreeId) -> SortedBuffer {
+        match self.trees.iter_mut().find(|t| t.tree == tree) {
+            Some(t) => std::mem::take(&mut t.buffer),
+            None => SortedBuffer::new(),
+        }
+    }
+
+    /// Puts changes in the place of those that [`WriteSet::take`] took.
+    pub fn put_back(&mut self, tree: TreeId, buffer: SortedBuffer) {
+        *self.tree_mut(tree) = buffer;
+    }
+
+    /// Takes back everything after the savepoint `to`, which stays. Operation numbers are not used again,
+    /// so savepoints taken later must not be returned to any more (asserted only if beyond the end).
     pub fn rollback_to(&mut self, to: Op) {
         assert!(to <= self.op, "savepoint {to} is not of this transaction");
         for t in &mut self.trees {
@@ -103,7 +135,22 @@ impl WriteSet {
         while self.rows.last().is_some_and(|r| r.op > to) {
             self.rows.pop();
         }
+        while self.live.last().is_some_and(|m| *m > to) {
+            self.live.pop();
+        }
         self.mark = self.op;
+    }
+
+    /// Counts that no savepoint keeps apart become one per table.
+    fn join_rows(&mut self) {
+        let from = self.rows.partition_point(|r| r.op <= self.mark);
+        let newer = self.rows.split_off(from);
+        for r in newer {
+            match self.rows[from..].iter_mut().find(|o| o.table == r.table) {
+                Some(one) => one.delta += r.delta,
+                None => self.rows.push(r),
+            }
+        }
     }
 
     /// Notes that `table` has `delta` rows more, as part of the latest operation.
@@ -163,6 +210,7 @@ impl WriteSet {
         self.rows.clear();
         self.op = 0;
         self.mark = 0;
+        self.live.clear();
     }
 }
 
@@ -217,6 +265,42 @@ mod tests {
         assert_eq!(now(&w, b"row"), Some(vec![49]));
         w.rollback_to(marks[10]);
         assert_eq!(now(&w, b"row"), Some(vec![9]));
+    }
+
+    #[test]
+    fn a_released_savepoint_keeps_nothing_apart() {
+        let mut w = WriteSet::new();
+        let outer = w.savepoint();
+        for i in 0..100u8 {
+            let statement = w.savepoint();
+            w.put(tree(0), b"row", &[i]);
+            w.add_rows(T, 1);
+            w.release(statement);
+        }
+        assert_eq!((w.rows.len(), w.live_savepoints()), (1, &[outer][..]));
+        w.put(tree(0), b"row", &[99]);
+        assert_eq!(w.entries(), 1);
+        let inner = w.savepoint();
+        w.put(tree(0), b"row", b"inner");
+        w.release(outer);
+        assert_eq!(w.live_savepoints(), [inner]);
+        w.rollback_to(inner);
+        assert_eq!((now(&w, b"row"), w.row_deltas()), (Some(vec![99]), vec![(T, 100)]));
+        w.release(7);
+        w.rollback_to(0);
+        assert!(w.is_empty() && w.live_savepoints().is_empty());
+    }
+
+    #[test]
+    fn changes_taken_out_and_put_back_are_the_same() {
+        let mut w = WriteSet::new();
+        w.put(tree(0), b"a", b"1");
+        w.put(tree(1), b"x", b"");
+        let taken = w.take(tree(0));
+        assert_eq!(w.trees().collect::<Vec<_>>(), [tree(1)]);
+        assert!(w.take(tree(7)).is_empty());
+        w.put_back(tree(0), taken);
+        assert_eq!(now(&w, b"a"), Some(b"1".to_vec()));
     }
 
     #[test]

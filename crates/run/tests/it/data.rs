@@ -124,7 +124,7 @@ pub fn entries_of(page: &Page) -> Vec<OwnedEntry> {
         page.key_into(i, &mut key);
         assert_eq!(page.key_head(i), frond_base::key_head(&key));
         assert!(page.compare_key(i, &key).is_eq());
-        let (seq, kind, value) = (page.seq(i), page.kind(i), page.value(i));
+        let (seq, kind, value) = (page.stored_seq(i), page.kind(i), page.value(i));
         out.push(EntryRef { key: &key, seq, kind, value }.into());
     }
     out

@@ -78,6 +78,34 @@ fn metadata_round_trip_and_cuts_are_refused() {
 }
 
 #[test]
+fn entries_of_a_run_of_one_sequence_have_it_whatever_the_pages_say() {
+    let mut rng = TestRng::new(4);
+    let key_shape = KeyShape::fixed(&[8]);
+    let compression = Compression::Lz4;
+    let format = RunFormat { page_bytes: 4096, compression, key_shape, filter: true };
+    let entries: Vec<OwnedEntry> =
+        (0u64..3_000).map(|i| OwnedEntry::put(i.to_be_bytes(), 0, rng.bytes(9))).collect();
+    let built = build_run(&format, id(1), &entries);
+    let (plain, one) = (built.meta.clone(), built.meta.clone().committed_at(77));
+    assert!(!plain.is_after(0) && one.is_after(76) && !one.is_after(77));
+    let mut out = Vec::new();
+    one.encode(&mut out);
+    let decoded = RunMeta::decode(&mut frond_base::ByteReader::new(&out)).unwrap();
+    assert_eq!(decoded, one);
+    // A run of one sequence has one.
+    out.clear();
+    RunMeta { max_seq: 0, ..one.clone() }.encode(&mut out);
+    assert!(RunMeta::decode(&mut frond_base::ByteReader::new(&out)).is_err());
+
+    let source = Arc::new(MemSource::new());
+    let run = source.add(frond_run::BuiltRun { meta: one, bytes: built.bytes });
+    let mut scan = RunScan::new(source, run, &[], None, MERGE).unwrap();
+    let expected: Vec<OwnedEntry> =
+        entries.iter().map(|e| OwnedEntry { seq: 77, ..e.clone() }).collect();
+    assert_eq!(drain(&mut scan).unwrap(), expected);
+}
+
+#[test]
 fn oversized_values_get_pages_of_their_own() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(1)] {
         let key_shape = KeyShape::fixed(&[8]);

@@ -4,6 +4,7 @@
 mod concurrent;
 mod cost;
 mod model;
+mod private;
 mod recovery;
 mod shape;
 mod support;

@@ -206,7 +206,7 @@ fn attached_runs_are_taken_over_without_rewriting() {
             let extent = bench.store.write_run(&built, &built.index("t").unwrap()).unwrap();
             runs.push((built.meta, extent));
         }
-        bench.tree.attach(runs, bench.lsn, bench.lsn + 1);
+        assert!(bench.tree.attach(vec![runs], bench.lsn, bench.lsn + 1));
         bench.lsn += 1;
         bench.verify_all(SEQ_MAX);
         let mut value = Vec::new();

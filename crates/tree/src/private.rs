@@ -1,0 +1,282 @@
+//! Private runs: what a transaction has written to the table's file before it commits, of one tree.
+//!
+//! A transaction whose write set takes too much memory writes it out as a *generation*: a list of
+//! runs, ascending and not overlapping, with one version per key and without sequences. Newer
+//! generations hide older ones. Commit hands all of them to the tree by reference
+//! ([`Tree::attach_private`]) and gives them one sequence; dropping them gives their blocks back.
+//!
+//! Invariants
+//! 1. No edit, image or log record names a private run, so a crash frees its blocks.
+//! 2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
+//!    later generations are later. No savepoint that may still be returned to lies inside a segment:
+//!    a rollback drops whole generations.
+//! 3. Of each size class (a factor of eight) at most seven generations that could be one are left by
+//!    [`PrivateRuns::tidy`], so a point read asks a logarithmic number of them. Keys that arrive in
+//!    order make a generation longer and are never written again.
+//!
+//! Not here: when to write a generation out, and the log. Tested in `tests/` and by the engine's tests.
+
+use std::sync::Arc;
+
+use frond_base::{EntryKind, Result, Seq, TreeId, SEQ_MAX};
+use frond_run::{MergeInput, Retention, RunMeta};
+
+use crate::input;
+use crate::job::Rewrite;
+use crate::slice::Slice;
+use crate::store::{Extent, TrunkRun};
+use crate::tree::{Tree, TreeInner};
+
+/// Generations of one size class that are merged.
+const FAN_IN: usize = 8;
+
+/// Operations of a transaction: those after `after`, up to and including `upto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub after: u64,
+    pub upto: u64,
+}
+
+impl Segment {
+    /// Whether returning to one of `marks` would cut the segment.
+    fn is_cut(self, marks: &[u64]) -> bool {
+        marks.iter().any(|m| self.after < *m && *m < self.upto)
+    }
+}
+
+struct Generation {
+    runs: Arc<[Slice]>,
+    segment: Segment,
+    bytes: u64,
+    entries: u64,
+}
+
+impl Generation {
+    fn new(runs: Vec<Slice>, segment: Segment) -> Generation {
+        let counts = crate::slice::sum(&runs);
+        Generation { runs: runs.into(), segment, bytes: counts.bytes, entries: counts.entries }
+    }
+
+    /// Size class: each holds eight times what the one before does.
+    fn class(&self) -> u32 {
+        self.bytes.max(1).ilog2() / FAN_IN.ilog2()
+    }
+}
+
+/// What a cursor reads of private runs: lists of runs, newest first.
+#[derive(Clone)]
+pub struct PrivateView(Arc<[Arc<[Slice]>]>);
+
+impl PrivateView {
+    pub(crate) fn lists(&self) -> &[Arc<[Slice]>] {
+        &self.0
+    }
+}
+
+/// See the module.
+pub struct PrivateRuns {
+    tree: Arc<TreeInner>,
+    /// Oldest first; never empty ones.
+    generations: Vec<Generation>,
+    view: PrivateView,
+    stamp: u64,
+    /// Stored size at which runs are cut.
+    target_bytes: u64,
+}
+
+impl PrivateRuns {
+    /// Runs of about `target_bytes` for `tree`, at most its leaves' size.
+    pub fn new(tree: &Tree, target_bytes: u64) -> PrivateRuns {
+        let tree = tree.inner.clone();
+        let target_bytes = target_bytes.min(tree.options.leaf_bytes);
+        let view = PrivateView(Arc::from([]));
+        PrivateRuns { tree, generations: Vec::new(), view, stamp: 0, target_bytes }
+    }
+
+    pub fn id(&self) -> TreeId {
+        self.tree.id
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.generations.is_empty()
+    }
+
+    /// Versions held.
+    pub fn entries(&self) -> u64 {
+        self.generations.iter().map(|g| g.entries).sum()
+    }
+
+    /// Stored bytes.
+    pub fn bytes(&self) -> u64 {
+        self.generations.iter().map(|g| g.bytes).sum()
+    }
+
+    pub fn generations(&self) -> usize {
+        self.generations.len()
+    }
+
+    /// The last operation that is in a generation.
+    pub fn upto(&self) -> u64 {
+        self.generations.last().map_or(0, |g| g.segment.upto)
+    }
+
+    /// What cursors read. It is another one whenever [`Self::stamp`] is.
+    pub fn view(&self) -> PrivateView {
+        self.view.clone()
+    }
+
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    fn changed(&mut self) {
+        self.stamp += 1;
+        let newest_first = self.generations.iter().rev();
+        self.view = PrivateView(newest_first.map(|g| g.runs.clone()).collect());
+    }
+
+    /// The newest version of `key`; a put's value is appended to `value`.
+    pub fn get(&self, key: &[u8], mut value: Option<&mut Vec<u8>>) -> Result<Option<EntryKind>> {
+        let found = self.tree.probe_lists(self.view.lists(), key, SEQ_MAX, &mut value)?;
+        Ok(found.map(|(_, kind)| kind))
+    }
+
+    /// Writes `input` out as the newest generation: one version per key, of the operations in
+    /// `segment`, which lie behind all that are written. `poll` is asked now and then whether to go on.
+    /// On `Err` nothing has changed.
+    pub fn write(
+        &mut self,
+        input: MergeInput,
+        segment: Segment,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        assert!(self.upto() <= segment.after, "segments of operations ascend");
+        let runs = self.rewrite(vec![input], poll)?;
+        if !runs.is_empty() {
+            self.generations.push(Generation::new(runs, segment));
+            self.changed();
+        }
+        Ok(())
+    }
+
+    /// Joins and merges generations that no savepoint of `marks` keeps apart (invariant 3). On `Err`
+    /// what is there is as good as before.
+    pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.join(marks);
+        while let Some(first) = self.mergeable(marks) {
+            let olds = &self.generations[first..];
+            let mut inputs = Vec::with_capacity(olds.len());
+            for g in olds.iter().rev() {
+                inputs.extend(input::chain(&self.tree.store, g.runs.to_vec())?);
+            }
+            let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
+            let runs = self.rewrite(inputs, poll)?;
+            self.generations.truncate(first);
+            self.generations.push(Generation::new(runs, segment));
+            self.changed();
+        }
+        Ok(())
+    }
+
+    /// The newest generation continues the one before when its keys are all larger.
+    fn join(&mut self, marks: &[u64]) {
+        while let [.., older, newer] = &self.generations[..] {
+            let segment = joined(older.segment, newer.segment);
+            let ascends = match (older.runs.last(), newer.runs.first()) {
+                (Some(a), Some(b)) => a.before(b),
+                _ => true,
+            };
+            if !ascends || segment.is_cut(marks) {
+                return;
+            }
+            let runs = older.runs.iter().chain(newer.runs.iter()).cloned().collect();
+            self.generations.truncate(self.generations.len() - 2);
+            self.generations.push(Generation::new(runs, segment));
+            self.changed();
+        }
+    }
+
+    /// Where the newest generations begin that are to be one.
+    fn mergeable(&self, marks: &[u64]) -> Option<usize> {
+        let all = &self.generations;
+        let newest = all.last()?.segment;
+        let (mut class, mut in_class) = (0, 0);
+        for (i, g) in all.iter().enumerate().rev() {
+            if joined(g.segment, newest).is_cut(marks) {
+                break;
+            }
+            if g.class() > class {
+                (class, in_class) = (g.class(), 0);
+            }
+            in_class += usize::from(g.class() == class);
+            if in_class == FAN_IN {
+                return Some(i);
+            }
+        }
+        None
+    }
+
+    fn rewrite(
+        &self,
+        inputs: Vec<MergeInput>,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Slice>> {
+        // Without sequences; deletions stay: there may be a committed row below.
+        let retention = Retention::newest(SEQ_MAX, false);
+        let format = self.tree.options.format_leaf;
+        let mut rewrite = Rewrite::new(&self.tree, inputs, retention, format, self.target_bytes)?;
+        let mut runs = Vec::new();
+        while !rewrite.step(&self.tree, &mut runs)? {
+            poll()?;
+        }
+        Ok(runs)
+    }
+
+    /// Takes back all operations after `to`. Panics when `to` lies inside a segment: it was not among
+    /// the marks that [`Self::write`] and [`Self::tidy`] were told of.
+    pub fn rollback_to(&mut self, to: u64) {
+        let kept = self.generations.partition_point(|g| g.segment.upto <= to);
+        if kept == self.generations.len() {
+            return;
+        }
+        let next = self.generations[kept].segment;
+        assert!(to <= next.after, "a savepoint that was given up: {to} is within {next:?}");
+        self.generations.truncate(kept);
+        self.changed();
+    }
+
+    /// Makes all of them durable, with whatever else was written to the table's file.
+    pub fn sync(&self) -> Result<()> {
+        self.tree.store.sync()
+    }
+
+    /// What the commit record names: lists of runs, oldest first.
+    pub fn lists(&self) -> Vec<Vec<(RunMeta, Extent)>> {
+        let named = |s: &Slice| (s.run.meta().clone(), s.run.extent);
+        self.generations.iter().map(|g| g.runs.iter().map(named).collect()).collect()
+    }
+
+    /// The record that names the runs may be in the log or not: their blocks must stay until recovery
+    /// knows. Nothing is left here.
+    pub fn abandon(&mut self) {
+        for slice in self.generations.iter().flat_map(|g| g.runs.iter()) {
+            slice.run.set_live();
+        }
+        self.generations.clear();
+        self.changed();
+    }
+
+    /// The runs as committed ones, oldest list first; nothing is left here.
+    pub(crate) fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
+        let committed = |s: &Slice| Slice::whole(Arc::new(TrunkRun::committed_at(&s.run, seq)));
+        let lists = self.generations.iter().map(|g| g.runs.iter().map(committed).collect());
+        let lists = lists.collect();
+        self.generations.clear();
+        self.changed();
+        lists
+    }
+}
+
+fn joined(older: Segment, newer: Segment) -> Segment {
+    Segment { after: older.after, upto: newer.upto }
+}

@@ -1,0 +1,291 @@
+//! Private runs: written before the commit, read by their owner alone, attached or given back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use frond_base::{EntryKind, SEQ_MAX};
+use frond_buffer::{SegmentScan, SortedBuffer};
+use frond_run::testing::TestRng;
+use frond_run::MergeInput;
+use frond_tree::{Bounds, PrivateRuns, Segment};
+
+use crate::support::*;
+
+type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn row(n: u64) -> Vec<u8> {
+    format!("row {n:08}").into_bytes()
+}
+
+/// A transaction's private runs, and what they must hold.
+struct Owner {
+    runs: PrivateRuns,
+    op: u64,
+    model: Changes,
+}
+
+impl Owner {
+    fn new(bench: &Bench) -> Owner {
+        Owner { runs: PrivateRuns::new(&bench.tree, 16 << 10), op: 0, model: Changes::new() }
+    }
+
+    /// One generation of changes.
+    fn write(&mut self, changes: impl IntoIterator<Item = (u64, Option<Vec<u8>>)>) {
+        let mut buffer = SortedBuffer::new();
+        let after = self.op;
+        for (n, value) in changes {
+            self.op += 1;
+            let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Delete };
+            buffer.put(&row(n), self.op, kind, value.as_deref().unwrap_or(&[]));
+            self.model.insert(row(n), value);
+        }
+        let segment = Segment { after, upto: self.op };
+        let scan = SegmentScan::new(Arc::new(buffer), segment.after, segment.upto);
+        self.runs.write(MergeInput::entries(scan), segment, &mut || Ok(())).unwrap();
+    }
+
+    fn tidy(&mut self, marks: &[u64]) {
+        self.runs.tidy(marks, &mut || Ok(())).unwrap();
+    }
+
+    fn verify(&self, bench: &Bench) {
+        for (key, value) in &self.model {
+            let mut found = Vec::new();
+            let kind = self.runs.get(key, Some(&mut found)).unwrap();
+            match value {
+                Some(v) => assert!(kind == Some(EntryKind::Put) && found == *v),
+                None => assert_eq!(kind, Some(EntryKind::Delete)),
+            }
+        }
+        assert_eq!(self.runs.get(b"absent", None).unwrap(), None);
+        let mut seen: BTreeMap<Vec<u8>, Vec<u8>> = bench
+            .model
+            .range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, SEQ_MAX)
+            .into_iter()
+            .map(|(k, v)| (k.to_vec(), v.to_vec()))
+            .collect();
+        for (key, value) in &self.model {
+            match value {
+                Some(v) => seen.insert(key.clone(), v.clone()),
+                None => seen.remove(key),
+            };
+        }
+        for backward in [false, true] {
+            let mut cursor = bench.tree.cursor(SEQ_MAX, Bounds::all());
+            cursor.set_private(Some(self.runs.view()));
+            let mut valid = if backward { cursor.last() } else { cursor.first() }.unwrap();
+            let mut expected: Vec<_> = seen.iter().collect();
+            if backward {
+                expected.reverse();
+            }
+            for (key, value) in expected {
+                assert!(valid && cursor.key() == &key[..] && cursor.value() == &value[..]);
+                valid = if backward { cursor.prev() } else { cursor.next() }.unwrap();
+            }
+            assert!(!valid);
+        }
+    }
+}
+
+fn values(rng: &mut TestRng, count: u64, keys: u64) -> Vec<(u64, Option<Vec<u8>>)> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let deleted = below(rng, 5) == 0;
+        let value: Vec<u8> = (0..below(rng, 60)).map(|_| rng.next_u64() as u8).collect();
+        all.push((below(rng, keys), (!deleted).then_some(value)));
+    }
+    all
+}
+
+#[test]
+fn keys_in_order_make_one_generation_and_are_written_once() {
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    for part in 0..60u64 {
+        owner.write((part * 50..part * 50 + 50).map(|n| (n, Some(vec![7; 40]))));
+        owner.tidy(&[]);
+    }
+    assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 3_000));
+    assert_eq!(bench.tree.stats().entries_written, 3_000);
+    owner.verify(&bench);
+}
+
+#[test]
+fn generations_stay_few_and_entries_are_rewritten_a_few_times() {
+    let mut rng = TestRng::new(3);
+    let mut bench = Bench::new(tiny());
+    bench.write((0..500).map(|n| (row(n * 20), Some(b"committed".to_vec()))).collect());
+    let mut owner = Owner::new(&bench);
+    let mut most = 0;
+    for round in 0..300 {
+        let changes = values(&mut rng, 80, 100_000);
+        owner.write(changes);
+        owner.tidy(&[]);
+        most = most.max(owner.runs.generations());
+        if round % 100 == 7 {
+            owner.verify(&bench);
+        }
+    }
+    owner.verify(&bench);
+    // 300 generations of one size: classes of 1, 8 and 64 of them, at most seven of each.
+    assert!(most <= 21, "{most} generations");
+    let written = bench.tree.stats().entries_written;
+    assert!(written < 4 * 300 * 80, "{written} entries written");
+}
+
+#[test]
+fn a_rollback_drops_what_came_after_its_savepoint_and_gives_the_blocks_back() {
+    let mut rng = TestRng::new(4);
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    let mut marks: Vec<(u64, Changes, usize)> = Vec::new();
+    for round in 0..200 {
+        if below(&mut rng, 4) == 0 {
+            marks.push((owner.op, owner.model.clone(), 0));
+        }
+        let changes = values(&mut rng, 40, 300);
+        owner.write(changes);
+        let live: Vec<u64> = marks.iter().map(|m| m.0).collect();
+        owner.tidy(&live);
+        if round % 13 == 12 && !marks.is_empty() {
+            let to = below(&mut rng, marks.len() as u64) as usize;
+            marks.truncate(to + 1);
+            owner.runs.rollback_to(marks[to].0);
+            owner.model = marks[to].1.clone();
+            owner.verify(&bench);
+        }
+    }
+    owner.verify(&bench);
+    owner.runs.rollback_to(0);
+    assert!(owner.runs.is_empty() && bench.store.blocks().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "given up")]
+fn a_savepoint_that_was_given_up_is_not_returned_to() {
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    owner.write([(1, Some(b"a".to_vec())), (2, Some(b"b".to_vec()))]);
+    owner.runs.rollback_to(1);
+}
+
+#[test]
+fn a_failed_write_changes_nothing() {
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    owner.write([(1, Some(b"a".to_vec()))]);
+    let blocks = bench.store.blocks();
+    let mut buffer = SortedBuffer::new();
+    for n in 0..5_000u64 {
+        buffer.put(&row(n), n + 2, EntryKind::Put, &[9; 30]);
+    }
+    let buffer = Arc::new(buffer);
+    let segment = Segment { after: 1, upto: 6_000 };
+    let input = || MergeInput::entries(SegmentScan::new(buffer.clone(), 1, 6_000));
+    let mut polls = 0;
+    let interrupted = owner.runs.write(input(), segment, &mut || {
+        polls += 1;
+        match polls {
+            9 => Err(frond_base::Error::new(frond_base::ErrorKind::Interrupted, "killed")),
+            _ => Ok(()),
+        }
+    });
+    assert!(interrupted.is_err());
+    assert_eq!((bench.store.blocks(), owner.runs.generations()), (blocks.clone(), 1));
+    bench.store.failing.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(owner.runs.write(input(), segment, &mut || Ok(())).is_err());
+    assert_eq!((bench.store.blocks(), owner.runs.generations()), (blocks, 1));
+    owner.verify(&bench);
+}
+
+/// Versions below stay for the snapshots that need them, through every merge.
+#[test]
+fn attached_runs_are_seen_from_their_sequence_on() {
+    for seed in 0..8 {
+        let mut rng = TestRng::new(seed);
+        let mut bench = Bench::new(tiny());
+        for _ in 0..12 {
+            for _ in 0..below(&mut rng, 4) {
+                let entries = values(&mut rng, 100, 900);
+                bench.write(entries.into_iter().map(|(n, v)| (row(n), v)).collect());
+            }
+            bench.snapshots.push(bench.seq);
+            if below(&mut rng, 2) == 0 {
+                bench.freeze();
+            }
+            let mut owner = Owner::new(&bench);
+            for _ in 0..1 + below(&mut rng, 12) {
+                let changes = values(&mut rng, 60, 900);
+                owner.write(changes);
+                owner.tidy(&[]);
+            }
+            owner.verify(&bench);
+            bench.seq += 1;
+            let at = bench.seq;
+            bench.tree.attach_private(&mut owner.runs, at, bench.lsn, bench.lsn + 1);
+            bench.lsn += 1;
+            for (key, value) in std::mem::take(&mut owner.model) {
+                bench.model.keys.entry(key).or_default().push((at, value));
+            }
+            drop(owner);
+            assert!(bench.tree.check(true).is_ok());
+            for _ in 0..below(&mut rng, 60) {
+                bench.work(&mut rng);
+            }
+            bench.verify_all(SEQ_MAX);
+            bench.snapshots.iter().for_each(|at| bench.verify_all(*at));
+            if below(&mut rng, 3) == 0 {
+                let gone = below(&mut rng, bench.snapshots.len() as u64) as usize;
+                bench.snapshots.remove(gone);
+            }
+        }
+        bench.jobs.clear();
+        bench.settle();
+        bench.snapshots.iter().for_each(|at| bench.verify_all(*at));
+        bench.verify_all(SEQ_MAX);
+        bench.tree.check(true).unwrap();
+        assert_eq!(bench.tree.oldest_needed(), None);
+        bench.reopen(None);
+        bench.verify_all(SEQ_MAX);
+        bench.tree.check(true).unwrap();
+    }
+}
+
+/// The record that attaches runs is needed until one edit names all of them, also when what was
+/// buffered before is flushed first.
+#[test]
+fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
+    let mut bench = Bench::new(tiny());
+    bench.write((0..300).map(|n| (row(n), Some(b"old".to_vec()))).collect());
+    let mut owner = Owner::new(&bench);
+    for start in 0..3u64 {
+        owner.write((0..300).map(|n| (3 * n + start, Some(vec![1; 50]))));
+    }
+    let record = bench.lsn;
+    bench.seq += 1;
+    bench.tree.attach_private(&mut owner.runs, bench.seq, record, record + 1);
+    bench.lsn += 1;
+    let mut steps = 0;
+    while bench.tree.flushed_upto() <= record {
+        assert!(bench.tree.oldest_needed().is_some_and(|lsn| lsn <= record));
+        let plan = bench.tree.plan().unwrap();
+        let mut job = bench.tree.begin(&plan, bench.retention()).unwrap();
+        while bench.tree.flushed_upto() <= record && job.step().unwrap() == frond_tree::Step::More {
+        }
+        steps += 1;
+    }
+    assert!(steps >= 2, "the buffer, then the runs");
+    assert_eq!(bench.tree.flushed_upto(), record + 1);
+    assert_eq!(bench.tree.stats().entries, 1_200);
+}
+
+#[test]
+fn runs_of_an_uncertain_commit_keep_their_blocks() {
+    let bench = Bench::new(tiny());
+    let mut owner = Owner::new(&bench);
+    owner.write([(1, Some(b"a".to_vec()))]);
+    let blocks = bench.store.blocks();
+    owner.runs.abandon();
+    drop(owner);
+    assert_eq!(bench.store.blocks(), blocks);
+}
