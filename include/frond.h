@@ -153,9 +153,12 @@ void frond_txn_rollback(frond_txn *txn);
 int frond_txn_snapshot(frond_txn *txn);
 /* Ends a statement: with FROND_READ_COMMITTED the next read takes a new snapshot. */
 void frond_txn_end_statement(frond_txn *txn);
-/* A savepoint is a position; it stays valid until rolled back past. */
+/* A savepoint is a position; it stays valid until it is released or rolled back past. Release those that
+ * are not needed any more: a transaction larger than memory keeps the changes between two of them apart.
+ * frond_txn_rollback_to() to one that was released is FROND_INVALID_ARGUMENT. */
 uint64_t frond_txn_savepoint(frond_txn *txn);
 int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
+void frond_txn_release(frond_txn *txn, uint64_t savepoint);
 /* From any thread: a lock wait or a scan of this transaction returns FROND_INTERRUPTED; typed scans also
  * ask their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own thread) lets it go
  * on. */

@@ -152,9 +152,23 @@ pub unsafe extern "C" fn frond_txn_savepoint(txn: *mut frond_txn) -> u64 {
 pub unsafe extern "C" fn frond_txn_rollback_to(txn: *mut frond_txn, savepoint: u64) -> c_int {
     guard(|| {
         // SAFETY: A2.
-        unsafe { inner(txn) }?.txn.rollback_to(savepoint);
+        let txn = &mut unsafe { inner(txn) }?.txn;
+        if !txn.is_savepoint(savepoint) {
+            return Err(invalid("not a savepoint of this transaction, or one that was released"));
+        }
+        txn.rollback_to(savepoint);
         Ok(OK)
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_txn_release(txn: *mut frond_txn, savepoint: u64) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(txn) } {
+            inner.txn.release(savepoint);
+        }
+    });
 }
 
 #[no_mangle]

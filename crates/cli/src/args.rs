@@ -181,7 +181,7 @@ pub struct IibenchArgs {
     #[arg(long, default_value = "2M", value_parser = parse_count)]
     pub rows: u64,
     /// Rows per transaction
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     pub batch: u32,
     /// Threads that insert
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]

@@ -17,6 +17,8 @@ fn kind_name(kind: u8) -> String {
         2 => "trunk edit".into(),
         3 => "counters".into(),
         4 => "set counters".into(),
+        5 => "trim".into(),
+        6 => "transaction with runs".into(),
         n => format!("kind {n}"),
     }
 }

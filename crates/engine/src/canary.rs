@@ -18,6 +18,8 @@ pub const DROP_TOMBSTONES: u8 = 6;
 pub const LOSE_REPLAYED_ENTRY: u8 = 7;
 /// A write does not look for versions newer than the snapshot (X3).
 pub const SKIP_CONFLICTS: u8 = 8;
+/// A commit that names private runs is logged before they are synced (P3).
+pub const COMMIT_BEFORE_SYNC: u8 = 9;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

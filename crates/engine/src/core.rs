@@ -9,6 +9,9 @@
 //! 5. the sequence is published, in order: snapshots taken from now on see the transaction;
 //! 6. locks are released and, by durability mode, the log is written or synced.
 //!
+//! A transaction that wrote changes to table files before (`spill.rs`) holds the gate exclusively up to
+//! the moment when its runs are attached.
+//!
 //! Invariants:
 //!
 //! - C1. A record that starts below a freeze boundary is in the buffer that was frozen, or an older one;
@@ -22,13 +25,13 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
 use frond_txn::{CommitClock, LockTable, Snapshot, SnapshotRegistry, TxnId, WriteSet};
-use frond_wal::Claim;
+use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::engine::Log;
 use crate::names::Names;
 use crate::options::{Durability, Options};
-use crate::record::{self, KIND_COUNTERS, KIND_TRANSACTION};
+use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::work::Work;
@@ -68,6 +71,9 @@ pub struct CoreCounters {
     pub jobs: AtomicU64,
     pub job_failures: AtomicU64,
     pub images: AtomicU64,
+    /// Trees of transactions that were written out before the commit.
+    pub spills: AtomicU64,
+    pub spilled_commits: AtomicU64,
 }
 
 impl Core {
@@ -191,35 +197,60 @@ impl Core {
         writes: &WriteSet,
         tables: &[Arc<Table>],
     ) -> Result<Lsn> {
-        let wal = &self.shared.wal;
-        let counters: Vec<_> =
-            tables.iter().map(|t| t.counter_record(row_delta(writes, t.id()))).collect();
-        record::put_counters(&mut payload, &counters);
-        let prepared = wal.prepare(KIND_TRANSACTION, &payload)?;
+        let counters = self.put_counters(&mut payload, writes, tables);
+        let prepared = self.shared.wal.prepare(KIND_TRANSACTION, &payload)?;
         // Rejected: one gate per tree. A commit would take several in order, and freezing is so rare that
         // a shared increment per transaction (not per row) is all this one costs.
         let _whole = Whole(&self.shared);
         let gate = self.gate.read();
-        let at = {
-            let _ordered = self.commit.lock();
-            let from = wal.end();
-            for (table, counters) in tables.iter().zip(&counters) {
-                table.store().touched(from);
-                table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
-            }
-            let at = wal.append_prepared(&prepared)?;
-            self.clock.begin_commit_at(at.end);
-            at
-        };
+        let at = self.append(&prepared, tables, &counters)?;
+        self.apply(writes, tables, at);
+        self.clock.finish(at.end);
+        drop(gate);
+        Ok(at.end)
+    }
+
+    /// Ends a record's payload with the counters of `tables`, and returns them.
+    pub(crate) fn put_counters(
+        &self,
+        payload: &mut Vec<u8>,
+        writes: &WriteSet,
+        tables: &[Arc<Table>],
+    ) -> Vec<CounterRecord> {
+        let deltas = writes.row_deltas();
+        let delta = |id| deltas.iter().filter(|(of, _)| *of == id).map(|(_, n)| n).sum();
+        let counters: Vec<_> = tables.iter().map(|t| t.counter_record(delta(t.id()))).collect();
+        record::put_counters(payload, &counters);
+        counters
+    }
+
+    /// Step 3.
+    pub(crate) fn append(
+        &self,
+        prepared: &Prepared<'_>,
+        tables: &[Arc<Table>],
+        counters: &[CounterRecord],
+    ) -> Result<Appended> {
+        let wal = &self.shared.wal;
+        let _ordered = self.commit.lock();
+        let from = wal.end();
+        for (table, counters) in tables.iter().zip(counters) {
+            table.store().touched(from);
+            table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
+        }
+        let at = wal.append_prepared(prepared)?;
+        self.clock.begin_commit_at(at.end);
+        Ok(at)
+    }
+
+    /// Step 4.
+    pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], at: Appended) {
         for tree in writes.trees() {
             let table = tables.iter().find(|t| t.id() == tree.table);
             let table = table.expect("every tree written to belongs to a noted table");
             let entries = writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
             table.tree(tree.index).write(at.start, entries);
         }
-        self.clock.finish(at.end);
-        drop(gate);
-        Ok(at.end)
     }
 
     /// Step 6: the commit whose record ends at `end` is acknowledged when this returns `Ok`.
@@ -254,7 +285,7 @@ impl Core {
 
 /// Held from a commit's record to its publication: when a panic ends it in between, later commits must
 /// not be acknowledged, since none of them could become visible.
-struct Whole<'a>(&'a Shared);
+pub(crate) struct Whole<'a>(pub(crate) &'a Shared);
 
 impl Drop for Whole<'_> {
     fn drop(&mut self) {
@@ -269,17 +300,12 @@ impl Drop for Whole<'_> {
 const COUNTER_BYTES: u64 = 64;
 
 /// Bytes of the record that `payload` and the counters of `tables` become, at most.
-fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
+pub(crate) fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
     payload.len() as u64 + COUNTER_BYTES * (1 + tables.len() as u64)
 }
 
-/// Rows inserted minus rows deleted in `table`.
-fn row_delta(writes: &WriteSet, table: TableId) -> i64 {
-    writes.row_deltas().iter().filter(|(id, _)| *id == table).map(|(_, n)| n).sum()
-}
-
 /// The tree sections of a transaction record: newest version of each key, in key order.
-fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
+pub(crate) fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(writes.bytes() / 2 + 64);
     let trees: Vec<_> = writes.trees().collect();
     frond_base::put_varint(&mut payload, trees.len() as u64);

@@ -1,4 +1,5 @@
 //! A transaction's cursor over one index: the tree at a snapshot, with the transaction's own writes on top.
+//! Those that went to private runs are read by the tree's cursor, above all that is committed.
 //!
 //! The write set may change between two steps (an UPDATE writes while it scans), so the own side is sought
 //! again from the current key at every step; the tree side keeps its place.
@@ -33,6 +34,8 @@ pub struct Cursor {
     value: Vec<u8>,
     /// Whether the value is in the tree cursor, or in `value`.
     from_tree: bool,
+    /// Which of the transaction's private runs the tree cursor reads.
+    private: u64,
 }
 
 impl Cursor {
@@ -48,6 +51,7 @@ impl Cursor {
             key: Vec::new(),
             value: Vec::new(),
             from_tree: false,
+            private: 0,
         }
     }
 
@@ -76,6 +80,7 @@ impl Cursor {
     /// Lets go of everything but the current key: an idle cursor must not hold on to runs and pages.
     pub(crate) fn park(&mut self) {
         self.tree = None;
+        self.private = 0;
         self.valid = false;
         self.value = Vec::new();
     }
@@ -115,8 +120,22 @@ impl Cursor {
         })
     }
 
+    /// Takes up what the transaction has written out since: then the tree's cursor has no position. The
+    /// entries were in the write set before, so nothing that was passed comes again.
+    fn refresh(&mut self, txn: &Transaction) -> bool {
+        let id = self.table.tree(self.index).id();
+        let now = txn.private_stamp(id);
+        if now == self.private {
+            return false;
+        }
+        self.tree(txn).set_private(txn.private_view(id));
+        self.private = now;
+        true
+    }
+
     /// Positions at the entry nearest to `key` in the sense of `how`; false when there is none.
     pub fn seek(&mut self, txn: &Transaction, key: &[u8], how: Seek) -> Result<bool> {
+        self.refresh(txn);
         self.tree(txn).seek(key, how)?;
         let (direction, from) = match how {
             Seek::Ge => (Direction::Forward, Bound::Included(key)),
@@ -129,12 +148,14 @@ impl Cursor {
     }
 
     pub fn first(&mut self, txn: &Transaction) -> Result<bool> {
+        self.refresh(txn);
         self.tree(txn).first()?;
         self.direction = Direction::Forward;
         self.settle(txn, Bound::Unbounded)
     }
 
     pub fn last(&mut self, txn: &Transaction) -> Result<bool> {
+        self.refresh(txn);
         self.tree(txn).last()?;
         self.direction = Direction::Backward;
         self.settle(txn, Bound::Unbounded)
@@ -153,7 +174,8 @@ impl Cursor {
     fn step(&mut self, txn: &Transaction, direction: Direction) -> Result<bool> {
         assert!(self.valid, "the cursor has no position");
         let key = std::mem::take(&mut self.key);
-        let turned = self.direction != direction;
+        let lost = self.refresh(txn);
+        let turned = lost || self.direction != direction;
         self.direction = direction;
         let forward = direction == Direction::Forward;
         let tree = self.tree(txn);

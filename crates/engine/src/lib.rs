@@ -37,6 +37,7 @@ mod record;
 mod recovery;
 pub mod rows;
 mod shared;
+mod spill;
 mod status;
 mod store;
 mod table;

@@ -27,6 +27,8 @@ impl Durability {
 
 /// The smallest budget an engine opens with: below it merges have no room to work in.
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
+/// Memory that one transaction's changes take, in bytes, whatever the cache: a commit record holds them.
+pub const TRANSACTION_MEMORY_MAX: u64 = 256 << 20;
 /// The longest key, in bytes, that a tree takes.
 pub const KEY_BYTES_MAX: usize = 3500;
 /// The longest value (an encoded row), in bytes.
@@ -53,6 +55,9 @@ pub struct Options {
     pub leaf_bytes: u64,
     /// Memory for row locks, in bytes.
     pub lock_bytes: u64,
+    /// Memory for one transaction's changes, in bytes; what is above goes to the table files before the
+    /// commit. 0: an eighth of the cache, at most [`TRANSACTION_MEMORY_MAX`].
+    pub transaction_bytes: u64,
 }
 
 impl Default for Options {
@@ -67,6 +72,7 @@ impl Default for Options {
             read_only: false,
             leaf_bytes: 8 << 20,
             lock_bytes: 32 << 20,
+            transaction_bytes: 0,
         }
     }
 }
@@ -98,6 +104,12 @@ impl Options {
         }
         if !(4096..=1 << 30).contains(&self.leaf_bytes) {
             return refuse(format!("leaf size {} is outside 4 KiB to 1 GiB", self.leaf_bytes));
+        }
+        if self.transaction_bytes > TRANSACTION_MEMORY_MAX {
+            return refuse(format!(
+                "transaction memory {} is above {TRANSACTION_MEMORY_MAX} bytes",
+                self.transaction_bytes
+            ));
         }
         if self.lock_bytes < 64 << 10 {
             return refuse(format!("lock memory {} is below 64 KiB", self.lock_bytes));

@@ -24,14 +24,35 @@
 //! Kind 5, trim: varint LSN. Log below it is about to be removed. Recovery refuses a log that starts behind
 //! the newest such LSN: then somebody else removed segments.
 
+//!
+//! Kind 6, a transaction that wrote some of its changes to table files before it committed:
+//!
+//! ```text
+//! varint number of trees, each:   varint table, varint index, varint number of lists of runs (oldest first), each:
+//!   varint number of runs, each:  run metadata as in `frond-run`, varint extent offset, varint extent length
+//! then the content of kind 1
+//! ```
+//!
+//! The runs were durable before the record was appended. Their entries get the commit sequence. A tree
+//! has runs or entries in a record, never both.
+
 use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Lsn, Result, ShortInput};
 use frond_base::{Error, TableId, TreeId};
+use frond_run::RunMeta;
+use frond_tree::Extent;
 
 pub const KIND_TRANSACTION: u8 = 1;
 pub const KIND_EDIT: u8 = 2;
 pub const KIND_COUNTERS: u8 = 3;
 pub const KIND_SET_COUNTERS: u8 = 4;
 pub const KIND_TRIM: u8 = 5;
+pub const KIND_TRANSACTION_OF_RUNS: u8 = 6;
+
+/// Runs that a transaction attaches to one tree: lists, oldest first, each ascending.
+pub struct AttachedRuns {
+    pub tree: TreeId,
+    pub lists: Vec<Vec<(RunMeta, Extent)>>,
+}
 
 /// Counters of a table as a record carries them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +82,24 @@ pub fn put_counters(out: &mut Vec<u8>, counters: &[CounterRecord]) {
         put_varint(out, zigzag(c.rows_delta));
         put_varint(out, c.auto_increment);
         put_varint(out, c.row_id);
+    }
+}
+
+/// Appends the runs that a transaction attaches: the beginning of kind 6.
+pub fn put_runs(out: &mut Vec<u8>, attached: &[AttachedRuns]) {
+    put_varint(out, attached.len() as u64);
+    for a in attached {
+        put_varint(out, u64::from(a.tree.table.0));
+        put_varint(out, u64::from(a.tree.index));
+        put_varint(out, a.lists.len() as u64);
+        for runs in &a.lists {
+            put_varint(out, runs.len() as u64);
+            for (meta, extent) in runs {
+                meta.encode(out);
+                put_varint(out, extent.offset);
+                put_varint(out, extent.len);
+            }
+        }
     }
 }
 
@@ -147,6 +186,43 @@ impl<'a> RecordReader<'a> {
             });
         }
         Ok(counters)
+    }
+
+    /// The runs of a record of kind 6. Each is of its tree's table, fits its extent and has no sequence yet.
+    pub fn runs(&mut self) -> Result<Vec<AttachedRuns>> {
+        let trees = self.reader.bounded_len().map_err(|e| self.bad(e))?;
+        let mut attached: Vec<AttachedRuns> = Vec::new();
+        for _ in 0..trees {
+            let tree = self.id()?;
+            let mut lists = Vec::new();
+            for _ in 0..self.reader.bounded_len().map_err(|e| self.bad(e))? {
+                let mut runs = Vec::new();
+                for _ in 0..self.reader.bounded_len().map_err(|e| self.bad(e))? {
+                    runs.push(self.run(tree)?);
+                }
+                lists.push(runs);
+            }
+            if attached.iter().any(|a| a.tree == tree) {
+                return Err(self.impossible(format_args!("tree {tree} comes twice")));
+            }
+            attached.push(AttachedRuns { tree, lists });
+        }
+        Ok(attached)
+    }
+
+    fn run(&mut self, tree: TreeId) -> Result<(RunMeta, Extent)> {
+        let meta = RunMeta::decode(&mut self.reader).map_err(|e| self.bad(e))?;
+        let offset = self.reader.varint().map_err(|e| self.bad(e))?;
+        let len = self.reader.varint().map_err(|e| self.bad(e))?;
+        if meta.id.table != tree.table || meta.bytes > len || meta.max_seq != 0 {
+            let block = meta.block();
+            return Err(self.impossible(format_args!("block {block} is not one of tree {tree}")));
+        }
+        Ok((meta, Extent { offset, len }))
+    }
+
+    fn impossible(&self, what: std::fmt::Arguments<'_>) -> Error {
+        Error::corruption("log", format_args!("{}: {what}", self.place))
     }
 
     /// Number of tree sections that follow.

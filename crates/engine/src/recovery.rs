@@ -12,6 +12,9 @@
 //!   flushed.
 //! - R3. Nothing is written to table files during recovery; a crash in recovery leaves what it found.
 //! - R4. Replay is idempotent: entries carry the commit sequence of their record.
+//! - R5. Runs that a transaction attached and no edit names yet are in use (P5 of `spill.rs`): they are
+//!   added to the file's map when its edits are in, and attached to their tree when their record's turn
+//!   comes. A tree whose edits reach beyond the record has taken them up; by now they may be gone.
 //!
 //! Tested by the simulator, which crashes at every step here too.
 
@@ -19,9 +22,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
+use frond_base::{
+    BlockId, EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX,
+};
+use frond_run::RunMeta;
 use frond_space::TableFile;
-use frond_tree::{Bounds, Tree, TreeLoader, TrunkEdit};
+use frond_tree::{Bounds, Extent, Tree, TreeLoader, TrunkEdit};
 use frond_wal::{Record, Recovered};
 
 use crate::canary;
@@ -31,8 +37,8 @@ use crate::image::TableImage;
 use crate::names::Names;
 use crate::options::KEY_BYTES_MAX;
 use crate::record::{
-    decode_trim, CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS,
-    KIND_TRANSACTION, KIND_TRIM,
+    decode_trim, AttachedRuns, CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT,
+    KIND_SET_COUNTERS, KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
 use crate::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
@@ -43,6 +49,16 @@ struct Loading {
     loaders: Vec<TreeLoader>,
     counters: CounterRecord,
     image_lsn: Lsn,
+    /// What transactions attached (R5).
+    attached: Vec<Attached>,
+}
+
+/// What a record names of one tree.
+struct Attached {
+    /// Where the record starts.
+    lsn: Lsn,
+    index: usize,
+    blocks: Vec<(BlockId, Extent)>,
 }
 
 impl Loading {
@@ -52,7 +68,8 @@ impl Loading {
         let name = file_name(id);
         let store = Arc::new(TableStore::new(shared.clone(), id));
         let counters = CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
-        let mut loading = Loading { store, loaders: Vec::new(), counters, image_lsn: 0 };
+        let (loaders, attached) = (Vec::new(), Vec::new());
+        let mut loading = Loading { store, loaders, counters, image_lsn: 0, attached };
         if !shared.vfs.exists(&name).map_err(|e| Error::io("look for", &name, e))? {
             return Ok(loading);
         }
@@ -109,6 +126,14 @@ impl Loading {
             ));
         }
         self.loader(def.indexes.len() - 1);
+        for Attached { lsn, index, blocks } in std::mem::take(&mut self.attached) {
+            if lsn < self.loader(index).flushed_upto() {
+                continue;
+            }
+            for (block, extent) in blocks {
+                add_block(self.store.existing_file(), block, extent)?;
+            }
+        }
         if let Some(file) = self.store.existing_file() {
             file.finish_recovery(log_from)?;
         }
@@ -158,8 +183,17 @@ impl Core {
         let mut found = Found::default();
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
         let mut trimmed = 0;
-        while let Some(record) = log.next_of(|kind| kind == KIND_EDIT || kind == KIND_TRIM)? {
+        let first = [KIND_EDIT, KIND_TRIM, KIND_TRANSACTION_OF_RUNS];
+        while let Some(record) = log.next_of(|kind| first.contains(&kind))? {
             match record.kind {
+                KIND_TRANSACTION_OF_RUNS => {
+                    for attached in RecordReader::new(record.payload, record.lsn).runs()? {
+                        let id = attached.tree.table;
+                        if let Err(e) = self.note_attached(&record, &attached, &mut found) {
+                            found.lose(id, e)?;
+                        }
+                    }
+                }
                 KIND_EDIT => {
                     let (tree, edit) = RecordReader::new(record.payload, record.lsn).edit()?;
                     let edit = TrunkEdit::decode(edit, "log")?;
@@ -188,7 +222,7 @@ impl Core {
         read_catalog(&self.system_table(), &mut names)?;
         while let Some(record) = log.next()? {
             match record.kind {
-                KIND_TRANSACTION => {
+                KIND_TRANSACTION | KIND_TRANSACTION_OF_RUNS => {
                     self.recover_transaction(&record, &mut names, &mut found, log_from)?;
                 }
                 KIND_COUNTERS | KIND_SET_COUNTERS => {
@@ -238,6 +272,35 @@ impl Core {
         Ok(())
     }
 
+    /// The table while its edits are read; `None` when it is lost.
+    fn loading<'f>(&self, id: TableId, found: &'f mut Found) -> Result<Option<&'f mut Loading>> {
+        if found.lost.contains_key(&id) {
+            return Ok(None);
+        }
+        Ok(Some(match found.loading.entry(id) {
+            Entry::Occupied(e) => e.into_mut(),
+            Entry::Vacant(e) => e.insert(Loading::open(self, id)?),
+        }))
+    }
+
+    /// Keeps in mind what a transaction attached to one tree (R5).
+    fn note_attached(
+        &self,
+        record: &Record<'_>,
+        attached: &AttachedRuns,
+        found: &mut Found,
+    ) -> Result<()> {
+        let AttachedRuns { tree, lists } = attached;
+        let Some(loading) = self.loading(tree.table, found)? else { return Ok(()) };
+        if loading.store.existing_file().is_none() {
+            return Err(no_file(&loading.store, tree.table));
+        }
+        let blocks = lists.iter().flatten().map(|(meta, extent)| (meta.block(), *extent)).collect();
+        let index = usize::from(tree.index);
+        loading.attached.push(Attached { lsn: record.lsn, index, blocks });
+        Ok(())
+    }
+
     fn recover_edit(
         &self,
         record: &Record<'_>,
@@ -246,20 +309,10 @@ impl Core {
         found: &mut Found,
     ) -> Result<()> {
         let id = tree.table;
-        if found.lost.contains_key(&id) {
-            return Ok(());
-        }
-        let loading = match found.loading.entry(id) {
-            Entry::Occupied(e) => e.into_mut(),
-            Entry::Vacant(e) => e.insert(Loading::open(self, id)?),
-        };
+        let Some(loading) = self.loading(id, found)? else { return Ok(()) };
         let store = loading.store.clone();
         let Some(file) = store.existing_file() else {
-            // Every edit follows the creation of the file, so the file was removed.
-            return Err(Error::corruption(
-                store.file_name(),
-                format_args!("the file of table {id} is missing, the log has changes of it"),
-            ));
+            return Err(no_file(&store, id));
         };
         let loader = loading.loader(usize::from(tree.index));
         if !loader.apply_edit(record.end, edit, store.file_name())? {
@@ -267,8 +320,7 @@ impl Core {
         }
         store.touched(record.lsn);
         for (meta, extent) in &edit.runs_added {
-            let extent = frond_space::Extent { offset: extent.offset, len: extent.len };
-            file.replay_add(meta.block(), extent)?;
+            add_block(Some(file), meta.block(), *extent)?;
         }
         for &block in &edit.runs_removed {
             file.replay_free(block)?;
@@ -339,24 +391,16 @@ impl Core {
         log_from: Lsn,
     ) -> Result<()> {
         let mut reader = RecordReader::new(record.payload, record.lsn);
+        if record.kind == KIND_TRANSACTION_OF_RUNS {
+            for attached in reader.runs()? {
+                self.attach_again(record, attached, names, found, log_from)?;
+            }
+        }
         let mut entries = Vec::new();
         for _ in 0..reader.section_count()? {
             let (id, count) = reader.section()?;
             let table = self.recovered_table(id.table, record, names, found, log_from)?;
-            let tree = match &table {
-                Some(table) => match table.trees().get(usize::from(id.index)) {
-                    Some(tree) if record.lsn >= tree.flushed_upto() => Some((table, tree)),
-                    Some(_) => None,
-                    None => {
-                        return Err(Error::corruption(
-                            "log",
-                            format_args!("record at {}: tree {id} does not exist", record.lsn),
-                        ))
-                    }
-                },
-                None => None,
-            };
-            let Some((table, tree)) = tree else {
+            let Some((table, tree)) = tree_behind(&table, id, record)? else {
                 for _ in 0..count {
                     reader.entry()?;
                 }
@@ -397,6 +441,30 @@ impl Core {
         reader.finish()
     }
 
+    fn attach_again(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        attached: AttachedRuns,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let AttachedRuns { tree: id, lists } = attached;
+        let table = self.recovered_table(id.table, record, names, found, log_from)?;
+        let Some((table, tree)) = tree_behind(&table, id, record)? else { return Ok(()) };
+        let committed = |(meta, extent): (RunMeta, _)| (meta.committed_at(record.end), extent);
+        let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
+        if id.table == SYSTEM_TABLE || !tree.attach(lists, record.lsn, record.end) {
+            return Err(Error::corruption(
+                "log",
+                format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
+            ));
+        }
+        self.work.add(table);
+        table.set_listed(true);
+        Ok(())
+    }
+
     fn recover_counters(
         self: &Arc<Self>,
         record: &Record<'_>,
@@ -417,6 +485,35 @@ impl Core {
         table.store().touched(record.lsn);
         table.recover_counters(counters, set);
         Ok(())
+    }
+}
+
+/// Every edit, and every run that a record names, follows the creation of the file: so it was removed.
+fn no_file(store: &TableStore, id: TableId) -> Error {
+    let what =
+        format_args!("the file of table {id} is missing, the log has changes of it").to_string();
+    Error::corruption(store.file_name(), what)
+}
+
+fn add_block(file: Option<&TableFile>, block: BlockId, extent: Extent) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    file.replay_add(block, frond_space::Extent { offset: extent.offset, len: extent.len })
+}
+
+/// The tree of a record's section when it does not have the record in its runs yet.
+fn tree_behind<'t>(
+    table: &'t Option<Arc<Table>>,
+    id: TreeId,
+    record: &Record<'_>,
+) -> Result<Option<(&'t Arc<Table>, &'t Tree)>> {
+    let Some(table) = table else { return Ok(None) };
+    match table.trees().get(usize::from(id.index)) {
+        Some(tree) if record.lsn >= tree.flushed_upto() => Ok(Some((table, tree))),
+        Some(_) => Ok(None),
+        None => Err(Error::corruption(
+            "log",
+            format_args!("record at {}: tree {id} does not exist", record.lsn),
+        )),
     }
 }
 

@@ -47,6 +47,7 @@ impl Core {
             }
             Ok(()) => {}
         }
+        self.take_back_lent();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
         let target = end.saturating_sub(self.work.log_capacity() / 2);
@@ -85,6 +86,17 @@ impl Core {
         }
         if self.work.is_full.load(Ordering::Relaxed) {
             self.give_space_back(&tables);
+        }
+    }
+
+    /// What transactions that were rolled back had written goes back to the file system.
+    fn take_back_lent(&self) {
+        let lent = std::mem::take(&mut *self.work.lent.lock());
+        for table in lent.iter().filter(|t| !t.is_dropped()) {
+            if let Some(file) = table.store().existing_file() {
+                // Space is only lent for longer.
+                let _ = file.give_back();
+            }
         }
     }
 

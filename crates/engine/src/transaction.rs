@@ -3,13 +3,13 @@
 //! Invariants:
 //!
 //! - X1. Nothing of a transaction reaches a tree or the log before commit (no steal). Rolling back is
-//!   dropping the write set, at any size.
+//!   dropping the write set and private runs, at any size.
 //! - X2. A key is written only while its lock is held exclusively; locks are released after the commit is
 //!   published. So for one key, versions reach the tree in commit order.
 //! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
 //!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
-//! - X4. The write set is charged to the memory budget and takes at most half of it: a transaction that
-//!   changes more is refused ([`ErrorKind::TooBig`]), row by row, and can still be rolled back.
+//! - X4. The write set is charged to the memory budget and takes a share of it: what is more is written to
+//!   the table files as private runs (`spill.rs`).
 //!
 //! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
 //! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
@@ -24,6 +24,7 @@ use frond_txn::{Granted, Locker, OwnerHandle, RowMode, Snapshot, TreeMode, TxnId
 use crate::canary;
 use crate::core::Core;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::spill::Spilled;
 use crate::table::Table;
 
 /// What a transaction's reads see.
@@ -69,27 +70,33 @@ const CHARGE_STEP: usize = 256 << 10;
 
 /// A running transaction. Dropping it rolls back.
 pub struct Transaction {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     options: TxnOptions,
     locker: Locker,
     snapshot: Option<Snapshot>,
     pub(crate) writes: WriteSet,
+    /// What no longer fits into memory, older than `writes`.
+    pub(crate) spilled: Spilled,
     /// What the write set takes of the budget (X4).
     charged: Option<Charge>,
+    charge_step: usize,
     /// Tables written to, for counters and commit.
-    tables: Vec<Arc<Table>>,
+    pub(crate) tables: Vec<Arc<Table>>,
 }
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>, id: TxnId, options: TxnOptions) -> Transaction {
         let locker = core.locks.locker(id);
+        let charge_step = CHARGE_STEP.min(core.transaction_memory() / 4);
         Transaction {
             core,
             options,
             locker,
             snapshot: None,
             writes: WriteSet::new(),
+            spilled: Spilled::default(),
             charged: None,
+            charge_step,
             tables: Vec::new(),
         }
     }
@@ -113,7 +120,7 @@ impl Transaction {
 
     /// Number of changes made and not rolled back.
     pub fn changes(&self) -> u64 {
-        self.writes.entries() as u64
+        self.writes.entries() as u64 + self.spilled.entries()
     }
 
     // ---- snapshots ----
@@ -240,12 +247,9 @@ impl Transaction {
     ) -> Result<bool> {
         self.open(table)?;
         let tree = table.tree(index);
-        if let Some(own) = self.writes.buffer(tree.id()) {
-            if let Some(entry) = own.find(key, SEQ_MAX) {
-                value.clear();
-                value.extend_from_slice(entry.value);
-                return Ok(entry.kind == EntryKind::Put);
-            }
+        value.clear();
+        if let Some(kind) = self.own(tree.id(), key, Some(value))? {
+            return Ok(kind == EntryKind::Put);
         }
         Ok(tree.get(key, at, value)?.is_some())
     }
@@ -290,7 +294,7 @@ impl Transaction {
 
     /// Notes that this transaction writes to `table`; returns an error when it may not.
     pub(crate) fn writes_to(&mut self, table: &Arc<Table>) -> Result<()> {
-        if self.writes.bytes() > self.charged() + CHARGE_STEP {
+        if self.writes.bytes() > self.charged() + self.charge_step {
             self.charge()?;
         }
         if self.tables.last().is_some_and(|t| Arc::ptr_eq(t, table)) {
@@ -312,24 +316,27 @@ impl Transaction {
         self.charged.as_ref().map_or(0, Charge::bytes)
     }
 
-    /// Charges the write set as it is now (X4).
+    /// Charges the write set as it is now, and writes it out when it takes more than its share (X4).
     fn charge(&mut self) -> Result<()> {
-        let bytes = self.writes.bytes();
-        let budget = &self.core.shared.budget;
-        let limit = budget.limit() / 2;
-        if bytes > limit {
-            return Err(Error::new(
-                ErrorKind::TooBig,
-                format!(
-                    "the changes of this transaction take more than {limit} bytes, half of the cache: \
-                     commit in smaller parts, or make the cache larger"
-                ),
-            ));
+        let share = self.core.transaction_memory();
+        if self.writes.bytes() > share {
+            let spilled = self.spill(share);
+            self.recharge();
+            spilled?;
         }
         // Most transactions never come here: they do not touch what all threads share.
+        let bytes = self.writes.bytes();
+        let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
         self.core.work.fit_cache(&self.core);
         Ok(())
+    }
+
+    /// The write set became smaller.
+    fn recharge(&mut self) {
+        if let Some(charged) = &mut self.charged {
+            charged.resize(charged.bytes().min(self.writes.bytes()));
+        }
     }
 
     /// Records a put. The caller holds the lock (X2) or owns the key otherwise (a secondary entry belongs
@@ -395,17 +402,28 @@ impl Transaction {
 
     // ---- end ----
 
-    /// A position to return to; valid until rolled back past.
+    /// A position to return to; valid until it is released or rolled back past. One that is not needed any
+    /// more should be released: a large transaction keeps the changes between two of them apart.
     pub fn savepoint(&mut self) -> u64 {
         self.writes.savepoint()
     }
 
-    /// Undoes every write made after `savepoint`. Locks stay, as in InnoDB.
+    /// Whether `savepoint` can be returned to; the beginning, 0, always can.
+    pub fn is_savepoint(&self, savepoint: u64) -> bool {
+        savepoint == 0 || self.writes.live_savepoints().contains(&savepoint)
+    }
+
+    /// `savepoint` will not be returned to any more.
+    pub fn release(&mut self, savepoint: u64) {
+        self.writes.release(savepoint);
+    }
+
+    /// Undoes every write made after `savepoint`, which stays valid. Locks stay, as in InnoDB.
     pub fn rollback_to(&mut self, savepoint: u64) {
+        self.give_back_later();
+        self.spilled.rollback_to(savepoint);
         self.writes.rollback_to(savepoint);
-        if let Some(charged) = &mut self.charged {
-            charged.resize(charged.bytes().min(self.writes.bytes()));
-        }
+        self.recharge();
     }
 
     /// Commits: acknowledged according to the durability mode. Returns the LSN at which the commit record
@@ -417,7 +435,13 @@ impl Transaction {
     /// the next recovery.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         self.snapshot = None;
-        let end = self.core.clone().commit(&mut self.writes, &self.tables)?;
+        let core = self.core.clone();
+        let end = if self.spilled.is_empty() {
+            core.commit(&mut self.writes, &self.tables)?
+        } else {
+            self.spill_rest()?;
+            core.commit_spilled(&self.writes, &mut self.spilled, &self.tables)?
+        };
         self.locker.release_all();
         if let Some(end) = end {
             self.core.acknowledge(end)?;
@@ -433,6 +457,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.give_back_later();
         // Values handed out stay used (T2); a lost record only makes them available again after a crash.
         self.core.log_unlogged_counters(&self.tables);
     }

@@ -62,6 +62,8 @@ pub struct Work {
     pub(crate) is_full: AtomicBool,
     /// Files of dropped tables, to remove.
     pub(crate) doomed: Mutex<Vec<String>>,
+    /// Tables whose files have space that a rolled-back transaction took.
+    pub(crate) lent: Mutex<Vec<Arc<Table>>>,
     pub(crate) last_sync: Mutex<Duration>,
     pub(crate) last_look: Mutex<Duration>,
     /// When what was last told, by tree (none: a checkpoint).
@@ -113,6 +115,7 @@ impl Work {
             full: Mutex::new(None),
             is_full: AtomicBool::new(false),
             doomed: Mutex::new(Vec::new()),
+            lent: Mutex::new(Vec::new()),
             last_sync: Mutex::new(Duration::ZERO),
             last_look: Mutex::new(Duration::ZERO),
             said: Mutex::new(HashMap::new()),

@@ -467,18 +467,18 @@ impl Scan {
         if self.index == 0 || !txn.may_overtake_snapshot() {
             return Ok(false);
         }
-        let own = |index| txn.writes.buffer(self.table.tree(index).id());
-        let Some(own_rows) = own(0) else { return Ok(false) };
         let key = self.cursor.key();
-        if own(self.tree).is_some_and(|entries| entries.find(key, SEQ_MAX).is_some()) {
+        let row_key = self.codec.primary_key(self.index, key)?;
+        let own = |index| self.table.tree(index).id();
+        // The row first: its runs have filters.
+        let Some(row) = txn.own(own(0), row_key, None)? else { return Ok(false) };
+        if txn.own(own(self.tree), key, None)?.is_some() {
             return Ok(false);
         }
-        let row_key = self.codec.primary_key(self.index, key)?;
-        match own_rows.find(row_key, SEQ_MAX) {
-            None => Ok(false),
+        match row {
             // Of the version that was deleted, the write set deletes every entry.
-            Some(row) if row.kind == EntryKind::Delete => Ok(true),
-            Some(_) => {
+            EntryKind::Delete => Ok(true),
+            EntryKind::Put => {
                 let newest = self.table.tree(0).newest_seq(row_key)?;
                 Ok(newest.is_some_and(|seq| seq > self.cursor.at()))
             }

@@ -208,10 +208,8 @@ impl Rows {
         if fresh && (!tree.last_key(&mut self.last_key)? || key > self.last_key.as_slice()) {
             return Ok(true);
         }
-        if let Some(own) = txn.writes.buffer(tree.id()) {
-            if let Some(entry) = own.find(key, SEQ_MAX) {
-                return Ok(entry.kind == EntryKind::Delete);
-            }
+        if let Some(kind) = txn.own(tree.id(), key, None)? {
+            return Ok(kind == EntryKind::Delete);
         }
         let Some((_, kind)) = tree.newest(key)? else { return Ok(true) };
         if !flags.no_locks {
@@ -266,12 +264,13 @@ impl Rows {
         let tree = self.table.tree(self.tree_no(index));
         if !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice() {
             // Nothing committed is that large; own writes still count.
-            if txn.writes.buffer(tree.id()).is_none() {
+            if !txn.has_own(tree.id()) {
                 return Ok(true);
             }
         }
-        // Committed entries with this prefix that we did not delete ourselves.
+        // Entries with this prefix, committed or in private runs, that we did not delete ourselves.
         let mut cursor = tree.cursor(SEQ_MAX, Bounds::prefix(prefix));
+        cursor.set_private(txn.private_view(tree.id()));
         let mut valid = cursor.first()?;
         while valid {
             let own = txn.writes.buffer(tree.id());
@@ -280,7 +279,7 @@ impl Rows {
                 _ => return Ok(false),
             }
         }
-        // Own entries.
+        // Own entries in memory.
         let Some(own) = txn.writes.buffer(tree.id()) else { return Ok(true) };
         let mut position = frond_buffer::Cursor::new();
         let mut entry = position.seek(own, Bound::Included(prefix));

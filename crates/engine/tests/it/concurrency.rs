@@ -76,3 +76,85 @@ fn bank_keeps_its_sum_under_threads_and_background_work() {
     assert_eq!(total(&all(&engine, &table)), ACCOUNTS * 100);
     assert_eq!(table.rows(), ACCOUNTS);
 }
+
+/// Transactions larger than their memory, beside each other, small ones, readers and background work: a
+/// snapshot has each of them as a whole or not at all.
+#[test]
+fn large_transactions_are_atomic_for_concurrent_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        cache_bytes: 8 << 20,
+        durability: Durability::Write,
+        log_segment_bytes: 256 << 10,
+        log_capacity_bytes: 1 << 20,
+        leaf_bytes: 128 << 10,
+        transaction_bytes: 64 << 10,
+        ..Options::default()
+    };
+    const WRITERS: u64 = 3;
+    const ROWS: u64 = 3_000;
+    let engine = on_disk(&dir, options.clone());
+    let table = engine.create_table(plain("t")).unwrap();
+    // Each writer has keys of its own, between those of the others.
+    let row = |writer: u64, n: u64| key(n * WRITERS + writer);
+    let write = |writer: u64, tag: u8| {
+        let mut txn = begin(&engine);
+        for n in 0..ROWS {
+            let at = row(writer, n * 1_009 % ROWS);
+            let value = [&[tag][..], &Rng(n).next().to_le_bytes(), &[n as u8; 60]].concat();
+            txn.put(&table, &at, &value, false).unwrap();
+        }
+        txn
+    };
+    for w in 0..WRITERS {
+        write(w, 0).commit().unwrap();
+    }
+    let whole = |entries: &[(Vec<u8>, Vec<u8>)]| {
+        assert_eq!(entries.len() as u64, WRITERS * ROWS + 1);
+        for (w, first) in entries[..WRITERS as usize].iter().enumerate() {
+            let tags = entries[w..(WRITERS * ROWS) as usize].iter().step_by(WRITERS as usize);
+            assert!(tags.map(|(_, v)| v[0]).all(|tag| tag == first.1[0]), "writer {w}");
+        }
+    };
+    let small = key(u64::MAX);
+    put(&engine, &table, &small, b"0");
+    let running = std::sync::atomic::AtomicU64::new(WRITERS);
+    std::thread::scope(|s| {
+        for w in 0..WRITERS {
+            let (write, running) = (&write, &running);
+            s.spawn(move || {
+                for tag in 1..12u8 {
+                    let txn = write(w, tag);
+                    if tag % 4 == 0 {
+                        txn.rollback();
+                    } else {
+                        txn.commit().unwrap();
+                    }
+                }
+                running.fetch_sub(1, Ordering::Release);
+            });
+        }
+        s.spawn(|| {
+            let mut n = 0u64;
+            while running.load(Ordering::Acquire) > 0 {
+                n += 1;
+                put(&engine, &table, &small, &n.to_le_bytes());
+            }
+        });
+        s.spawn(|| {
+            while running.load(Ordering::Acquire) > 0 {
+                whole(&all(&engine, &table));
+            }
+        });
+    });
+    whole(&all(&engine, &table));
+    assert_eq!(table.rows(), WRITERS * ROWS + 1);
+    engine.flush_all().unwrap();
+    assert!(engine.check_all(&mut |_| {}).is_clean());
+    drop(table);
+    drop(engine);
+    let engine = on_disk(&dir, options);
+    let table = engine.open_table("t").unwrap();
+    whole(&all(&engine, &table));
+    assert!(engine.check_all(&mut |_| {}).is_clean());
+}

@@ -25,7 +25,7 @@ fn committed_work_survives_a_reopen_without_a_clean_close() {
     assert_eq!(t.rows(), 500);
 }
 
-fn copy(vfs: &frond_vfs::MemVfs) -> frond_vfs::MemVfs {
+pub fn copy(vfs: &frond_vfs::MemVfs) -> frond_vfs::MemVfs {
     let to = memory();
     for name in vfs.list().unwrap() {
         let _ = to.open(&name, OpenHow::CREATE).unwrap();

@@ -142,32 +142,6 @@ fn duplicate_insert_waits_for_the_first_and_then_fails() {
     });
 }
 
-#[test]
-fn a_transaction_that_outgrows_the_budget_is_refused_and_rolls_back() {
-    let vfs = memory();
-    let engine = open(&vfs);
-    let t = engine.create_table(plain("t")).unwrap();
-    put(&engine, &t, &key(0), b"before");
-    let mut txn = begin(&engine);
-    let value = [7u8; 1_000];
-    let refused = (0..20_000).find_map(|n| txn.put(&t, &key(n), &value, false).err());
-    let refused = refused.expect("20 MB in a budget of 8 MiB");
-    assert_eq!(refused.kind(), ErrorKind::TooBig, "{refused}");
-    assert!(refused.to_string().contains("smaller parts"), "{refused}");
-    // It stays refused, and what fits is still there to be rolled back.
-    assert!(txn.put(&t, &key(0), &value, false).is_err());
-    assert_eq!(get(&mut txn, &t, &key(1)).as_deref(), Some(&value[..]));
-    txn.rollback();
-    assert_eq!(all(&engine, &t), vec![(key(0), b"before".to_vec())]);
-    // Its memory is free again.
-    let mut txn = begin(&engine);
-    for n in 0..2_000 {
-        txn.put(&t, &key(n), &value, false).unwrap();
-    }
-    txn.commit().unwrap();
-    assert_eq!(all(&engine, &t).len(), 2_000);
-}
-
 /// A scan that finds nothing but deleted rows gives nobody a row after which to look whether it was killed.
 #[test]
 fn an_interrupt_ends_a_scan_over_deleted_rows() {

@@ -6,5 +6,6 @@ mod concurrency;
 mod durability;
 mod full_disk;
 mod isolation;
+mod spill;
 mod support;
 mod tables;

@@ -1,0 +1,379 @@
+//! Transactions larger than their share of memory: changes that go to the table files before the commit.
+//!
+//! When the write set takes more than its share, the largest trees' changes are written out as private
+//! runs (`frond_tree::PrivateRuns`), one generation for each stretch between live savepoints. Reads of
+//! the transaction look at the write set, then at the private runs, then at the tree. Rolling back drops
+//! runs; their blocks are named by nothing. Commit writes out what is left of the trees that have
+//! private runs, syncs the files, and appends one record that names all runs.
+//!
+//! Invariants:
+//!
+//! - P1. For each key, what is in the write set is newer than the private runs, and they are newer than
+//!   the tree.
+//! - P2. Private runs are cut at the savepoints that were live when they were written or merged, so that a
+//!   rollback to one of them drops whole generations.
+//! - P3. Runs are synced before the record that names them is appended. From then on their blocks are not
+//!   given back, even if appending failed: recovery may find the record.
+//! - P4. In a record a tree has runs or entries, never both. So `flushed_upto` says of each tree whether
+//!   recovery must take up its part of the record.
+//! - P5. Runs are attached between the record's appending and anything else that could freeze or write:
+//!   the gate is held exclusively (C1). The item that holds them keeps the log from the record on until
+//!   one trunk edit names all of them.
+//!
+//! Not here: what a private run is, merging them (`frond-tree`).
+//! Tested by `tests/it/spill.rs` and the simulator.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{EntryKind, Error, ErrorKind, Lsn, Result, TreeId, SEQ_MAX};
+use frond_buffer::{SegmentScan, SortedBuffer};
+use frond_run::MergeInput;
+use frond_tree::{PrivateRuns, PrivateView, Segment, Tree};
+use frond_txn::WriteSet;
+use frond_wal::{Appended, Claim};
+
+use crate::canary;
+use crate::core::{encode_entries, record_bytes, Core, Whole};
+use crate::options::TRANSACTION_MEMORY_MAX;
+use crate::record::{self, AttachedRuns, KIND_TRANSACTION_OF_RUNS};
+use crate::table::Table;
+use crate::transaction::Transaction;
+
+/// A share of the cache, unless the options say how much.
+const SHARE: usize = 8;
+/// With the write memory of all this full, in percent of the cache, each transaction's share is an eighth.
+const CROWDED_PERCENT: usize = 60;
+/// Runs are cut at this size at least.
+const RUN_BYTES_MIN: u64 = 64 << 10;
+
+/// The private runs of a transaction, by tree.
+#[derive(Default)]
+pub(crate) struct Spilled {
+    trees: Vec<PrivateRuns>,
+}
+
+impl Spilled {
+    fn of(&self, tree: TreeId) -> Option<&PrivateRuns> {
+        self.trees.iter().find(|p| p.id() == tree)
+    }
+
+    fn of_mut(&mut self, tree: &Tree, run_bytes: u64) -> &mut PrivateRuns {
+        let at = match self.trees.iter().position(|p| p.id() == tree.id()) {
+            Some(at) => at,
+            None => {
+                self.trees.push(PrivateRuns::new(tree, run_bytes));
+                self.trees.len() - 1
+            }
+        };
+        &mut self.trees[at]
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.trees.iter().all(PrivateRuns::is_empty)
+    }
+
+    /// Versions held.
+    pub fn entries(&self) -> u64 {
+        self.trees.iter().map(PrivateRuns::entries).sum()
+    }
+
+    fn filled(&self) -> impl Iterator<Item = &PrivateRuns> {
+        self.trees.iter().filter(|p| !p.is_empty())
+    }
+
+    pub fn rollback_to(&mut self, to: u64) {
+        self.trees.iter_mut().for_each(|p| p.rollback_to(to));
+    }
+
+    /// P3, after the record may have reached the log.
+    fn abandon(&mut self) {
+        self.trees.iter_mut().for_each(PrivateRuns::abandon);
+    }
+}
+
+impl Core {
+    /// Memory that one transaction's changes may take now.
+    pub(crate) fn transaction_memory(&self) -> usize {
+        let given = self.options.transaction_bytes as usize;
+        if given > 0 {
+            return given;
+        }
+        let limit = self.shared.budget.limit();
+        let share = (limit / SHARE).min(TRANSACTION_MEMORY_MAX as usize);
+        let written = self.shared.budget.used_by(frond_cache::Part::WriteBuffers);
+        if written > limit / 100 * CROWDED_PERCENT {
+            share / 8
+        } else {
+            share
+        }
+    }
+
+    /// As [`Core::commit`], of a transaction that has private runs. Trees that have some have nothing in
+    /// `writes` (P4).
+    pub(crate) fn commit_spilled(
+        self: &Arc<Self>,
+        writes: &WriteSet,
+        spilled: &mut Spilled,
+        tables: &[Arc<Table>],
+    ) -> Result<Option<Lsn>> {
+        self.may_write()?;
+        let has_runs = |t: &&Arc<Table>| spilled.filled().any(|p| p.id().table == t.id());
+        for table in tables.iter().filter(has_runs) {
+            if canary::active(canary::COMMIT_BEFORE_SYNC) {
+                continue;
+            }
+            let synced = spilled.filled().find(|p| p.id().table == table.id()).map(|p| p.sync());
+            synced.unwrap_or(Ok(()))?;
+        }
+        let attached: Vec<AttachedRuns> =
+            spilled.filled().map(|p| AttachedRuns { tree: p.id(), lists: p.lists() }).collect();
+        let mut payload = Vec::new();
+        record::put_runs(&mut payload, &attached);
+        payload.extend_from_slice(&encode_entries(writes)?);
+        let bytes = payload.len() as u64;
+        let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
+        let _room = room.map_err(|e| self.work.no_space(e))?;
+        self.work.pace(self, bytes)?;
+        let entries = writes.entries() as u64 + spilled.entries();
+        let end = self.append_and_attach(payload, writes, spilled, tables)?;
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
+        self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
+        self.work.wrote(self, bytes, tables);
+        self.work.wake();
+        Ok(Some(end))
+    }
+
+    fn append_and_attach(
+        &self,
+        mut payload: Vec<u8>,
+        writes: &WriteSet,
+        spilled: &mut Spilled,
+        tables: &[Arc<Table>],
+    ) -> Result<Lsn> {
+        let counters = self.put_counters(&mut payload, writes, tables);
+        let prepared = self.shared.wal.prepare(KIND_TRANSACTION_OF_RUNS, &payload)?;
+        let _whole = Whole(&self.shared);
+        let gate = self.gate.write();
+        let at = match self.append(&prepared, tables, &counters) {
+            Ok(at) => at,
+            Err(e) => {
+                spilled.abandon();
+                return Err(e);
+            }
+        };
+        attach(spilled, tables, at);
+        // Buffers take entries from several transactions at once; only attaching needed it alone.
+        let gate = parking_lot::RwLockWriteGuard::downgrade(gate);
+        self.apply(writes, tables, at);
+        self.clock.finish(at.end);
+        drop(gate);
+        Ok(at.end)
+    }
+}
+
+fn attach(spilled: &mut Spilled, tables: &[Arc<Table>], at: Appended) {
+    for private in spilled.trees.iter_mut().filter(|p| !p.is_empty()) {
+        let id = private.id();
+        let table = tables.iter().find(|t| t.id() == id.table);
+        let table = table.expect("every tree written to belongs to a noted table");
+        table.tree(id.index).attach_private(private, at.end, at.start, at.end);
+    }
+}
+
+impl Transaction {
+    // ---- what this transaction wrote ----
+
+    /// The kind of its own newest version of `key`, whose value is appended to `value`; `None`: it has not
+    /// written the key.
+    pub(crate) fn own(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        value: Option<&mut Vec<u8>>,
+    ) -> Result<Option<EntryKind>> {
+        if let Some(entry) = self.writes.buffer(tree).and_then(|own| own.find(key, SEQ_MAX)) {
+            if let Some(value) = value {
+                value.extend_from_slice(entry.value);
+            }
+            return Ok(Some(entry.kind));
+        }
+        match self.spilled.of(tree) {
+            Some(private) => private.get(key, value),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether it has written to the tree.
+    pub(crate) fn has_own(&self, tree: TreeId) -> bool {
+        self.writes.buffer(tree).is_some_and(|own| !own.is_empty())
+            || self.spilled.of(tree).is_some_and(|p| !p.is_empty())
+    }
+
+    /// What cursors read of the tree's private runs.
+    pub(crate) fn private_view(&self, tree: TreeId) -> Option<PrivateView> {
+        self.spilled.of(tree).map(PrivateRuns::view)
+    }
+
+    /// Another number whenever [`Self::private_view`] is another one; 0: there is none.
+    pub(crate) fn private_stamp(&self, tree: TreeId) -> u64 {
+        self.spilled.of(tree).map_or(0, PrivateRuns::stamp)
+    }
+
+    // ---- spilling ----
+
+    /// Writes changes out until a quarter of `share` is left in memory. On `Err` no change is lost.
+    pub(crate) fn spill(&mut self, share: usize) -> Result<()> {
+        self.core.work.pace(&self.core, self.writes.bytes() as u64)?;
+        let mut trees: Vec<(usize, TreeId)> = self
+            .writes
+            .trees()
+            .map(|id| (self.writes.buffer(id).map_or(0, SortedBuffer::bytes), id))
+            .collect();
+        // The largest first: the runs of small trees would be slivers.
+        trees.sort_by_key(|(bytes, id)| (std::cmp::Reverse(*bytes), *id));
+        for (_, id) in trees {
+            if self.writes.bytes() <= share / 4 {
+                break;
+            }
+            let owner = self.handle();
+            let mut poll = || match owner.is_interrupted() {
+                true => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
+                false => Ok(()),
+            };
+            self.spill_tree(id, share, false, &mut poll)?;
+        }
+        Ok(())
+    }
+
+    /// Trees with private runs have nothing in memory afterwards (P4).
+    pub(crate) fn spill_rest(&mut self) -> Result<()> {
+        let share = self.core.transaction_memory();
+        let trees: Vec<TreeId> = self.spilled.filled().map(PrivateRuns::id).collect();
+        for id in trees {
+            self.spill_tree(id, share, true, &mut || Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes out one tree's changes; unless `all` of them are wanted, a few that are newer than the latest
+    /// savepoint stay. On `Err` they are all in memory, or all in runs that could not be tidied.
+    fn spill_tree(
+        &mut self,
+        id: TreeId,
+        share: usize,
+        all: bool,
+        poll: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let table = self.tables.iter().find(|t| t.id() == id.table);
+        let table = table.expect("every tree written to belongs to a noted table").clone();
+        let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
+        let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
+        // A commit returns to none of them.
+        let marks = if all { Vec::new() } else { self.writes.live_savepoints().to_vec() };
+        let from = private.upto();
+        let buffer = Arc::new(self.writes.take(id));
+        let plan = Stretches::of(&buffer, from, self.writes.now(), &marks);
+        let kept_from = plan.kept_from(all);
+        let mut outcome = Ok(());
+        for segment in plan.segments.iter().filter(|s| s.upto <= kept_from) {
+            let scan = SegmentScan::new(buffer.clone(), segment.after, segment.upto);
+            outcome = private.write(MergeInput::entries(scan), *segment, poll);
+            if outcome.is_err() {
+                private.rollback_to(from);
+                break;
+            }
+        }
+        let Ok(buffer) = Arc::try_unwrap(buffer) else { panic!("the scans of it are gone") };
+        let left = match (&outcome, kept_from < self.writes.now()) {
+            (Err(_), _) => buffer,
+            (Ok(()), false) => SortedBuffer::new(),
+            (Ok(()), true) => newer_than(&buffer, kept_from),
+        };
+        self.writes.put_back(id, left);
+        let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
+        let outcome = outcome.and_then(|()| match all {
+            // The tree merges what a commit attaches, in its time.
+            true => Ok(()),
+            false => private.tidy(&marks, poll).or_else(unless_full),
+        });
+        self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
+        outcome.map_err(|e| match e.kind() {
+            // As for any other write to a table's file: what a retry would find is unknown.
+            ErrorKind::Io => self.core.shared.poison(e),
+            _ => e,
+        })
+    }
+
+    /// The files that private runs took space in: it goes back to the file system in the background.
+    pub(crate) fn give_back_later(&self) {
+        let mut lent = self.core.work.lent.lock();
+        for private in self.spilled.filled() {
+            let table = self.tables.iter().find(|t| t.id() == private.id().table);
+            let known = |t: &&Arc<Table>| lent.iter().any(|l| Arc::ptr_eq(l, t));
+            if let Some(table) = table.filter(|t| !known(t)) {
+                lent.push(table.clone());
+            }
+        }
+    }
+}
+
+/// More generations than there should be are slower to read, and that is all.
+fn unless_full(e: Error) -> Result<()> {
+    match e.kind() {
+        ErrorKind::NoSpace => Ok(()),
+        _ => Err(e),
+    }
+}
+
+/// A buffer's operations, cut at the savepoints that are live.
+struct Stretches {
+    /// Those with entries.
+    segments: Vec<Segment>,
+    /// Bytes of the entries in each.
+    bytes: Vec<usize>,
+}
+
+impl Stretches {
+    /// The entries are of operations after `from` up to `now`.
+    fn of(buffer: &SortedBuffer, from: u64, now: u64, marks: &[u64]) -> Stretches {
+        let mut ends: Vec<u64> = marks.iter().copied().filter(|m| from < *m && *m < now).collect();
+        ends.dedup();
+        ends.push(now);
+        let mut bytes = vec![0; ends.len()];
+        if ends.len() == 1 {
+            bytes[0] = buffer.bytes();
+        } else {
+            for e in buffer.iter() {
+                bytes[ends.partition_point(|end| *end < e.seq)] += e.key.len() + e.value.len() + 16;
+            }
+        }
+        let starts = std::iter::once(from).chain(ends.iter().copied());
+        let all = starts.zip(&ends).map(|(after, upto)| Segment { after, upto: *upto });
+        let (segments, bytes) = all.zip(bytes).filter(|(_, bytes)| *bytes > 0).unzip();
+        Stretches { segments, bytes }
+    }
+
+    /// The operation behind which entries stay in memory: a last stretch that is small beside the others,
+    /// because savepoints of single statements go soon, would be a run of its own.
+    fn kept_from(&self, all: bool) -> u64 {
+        let Some(last) = self.segments.last() else { return u64::MAX };
+        let total: usize = self.bytes.iter().sum();
+        let few = self.bytes.last().is_some_and(|n| n.saturating_mul(4) < total);
+        if all || self.segments.len() == 1 || !few {
+            u64::MAX
+        } else {
+            last.after
+        }
+    }
+}
+
+/// The entries after operation `from`.
+fn newer_than(buffer: &SortedBuffer, from: u64) -> SortedBuffer {
+    let mut newer = SortedBuffer::new();
+    for e in buffer.iter().filter(|e| e.seq > from) {
+        newer.put(e.key, e.seq, e.kind, e.value);
+    }
+    newer
+}
