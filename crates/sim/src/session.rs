@@ -102,6 +102,7 @@ pub fn canaries() -> Vec<(&'static str, Canary)> {
             ("recovery drops tombstones", Canary::Engine(6)),
             ("recovery loses an entry", Canary::Engine(7)),
             ("conflicts are not looked for", Canary::Engine(8)),
+            ("a commit is logged before its runs are synced", Canary::Engine(9)),
         ]);
     }
     all
@@ -142,9 +143,12 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
         "engine: freezes",
         "engine: jobs",
         "engine: images",
+        "engine: spills",
+        "engine: spilled_commits",
         "job: Freeze",
         "job: Flush",
         "job: Merge",
+        "job: Attach",
         "tree with several leaves",
         "flush_all",
         "recovered without the last commits",
@@ -179,7 +183,28 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
                 (SyncDir, Directory),
             ],
         ),
-        (Phase::Commit, &[(Write, Log), (Sync, Log), (Write, Spare), (Sync, Spare), (Rename, Log)]),
+        (
+            Phase::Write,
+            &[
+                (Create, NewTable),
+                (Sync, NewTable),
+                (Rename, Table),
+                (SyncDir, Directory),
+                (Write, Table),
+            ],
+        ),
+        (
+            Phase::Commit,
+            &[
+                (Write, Table),
+                (Sync, Table),
+                (Write, Log),
+                (Sync, Log),
+                (Write, Spare),
+                (Sync, Spare),
+                (Rename, Log),
+            ],
+        ),
         (Phase::Definition, &[(Write, Log), (Sync, Log)]),
         (
             Phase::Background,

@@ -161,6 +161,7 @@ impl World {
             read_only: false,
             leaf_bytes: [4096, 8192, 16384, 65536][rng.weighted(&[5, 2, 2, 1])],
             lock_bytes: 16 << 20,
+            transaction_bytes: [0, 1 << 10, 8 << 10, 32 << 10][rng.weighted(&[4, 1, 3, 2])],
         };
         World {
             seed,

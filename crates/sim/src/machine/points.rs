@@ -9,6 +9,8 @@ use std::fmt;
 pub enum Phase {
     Create,
     Recover,
+    /// Puts and deletes: large transactions write to table files.
+    Write,
     Commit,
     Definition,
     Background,

@@ -238,7 +238,9 @@ impl Sim {
     fn note_engine(&mut self) {
         let Some(engine) = &self.engine else { return };
         for (name, value) in engine.status() {
-            if value > 0 && matches!(name, "freezes" | "jobs" | "images" | "job_failures") {
+            let counted =
+                ["freezes", "jobs", "images", "job_failures", "spills", "spilled_commits"];
+            if value > 0 && counted.contains(&name) {
                 let name = format!("engine: {name}");
                 *self.stats.events.entry(name).or_default() += value;
             }

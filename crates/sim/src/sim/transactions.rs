@@ -166,7 +166,9 @@ impl Sim {
         );
         let expect = self.expect_lock(i, table, &key, RowMode::X);
         self.txns[i].used.insert(table);
+        let before = self.vfs.set_phase(Phase::Write);
         let got = self.txns[i].real.put(&handle, &key, &value, must_be_new);
+        self.vfs.set_phase(before);
         if expect == Expect::Granted && must_be_new && present {
             return match got {
                 Err(e) if e.kind() == ErrorKind::DuplicateKey => Ok(true),
@@ -207,7 +209,9 @@ impl Sim {
         note!(self, "  txn {} delete {table} {}", self.txns[i].real.id(), show(&key));
         let expect = self.expect_lock(i, table, &key, RowMode::X);
         self.txns[i].used.insert(table);
+        let before = self.vfs.set_phase(Phase::Write);
         let got = self.txns[i].real.delete(&handle, &key);
+        self.vfs.set_phase(before);
         let what = format!("delete {}", show(&key));
         match self.judge(i, &what, expect, got)? {
             None => Ok(()),
@@ -277,6 +281,13 @@ impl Sim {
 
     pub(super) fn savepoint(&mut self) -> Check {
         let Some(i) = self.some_txn()? else { return Ok(()) };
+        let n = self.txns[i].savepoints.len();
+        if n > 0 && self.rng.percent(30) {
+            let gone = self.rng.index(n);
+            let (at, _) = self.txns[i].savepoints.remove(gone);
+            self.txns[i].real.release(at);
+            return Ok(());
+        }
         let txn = &mut self.txns[i];
         let at = txn.real.savepoint();
         txn.savepoints.push((at, txn.writes.clone()));
@@ -422,7 +433,9 @@ impl Sim {
         let present = self.row_in(i, table, &key);
         let expect = self.expect_lock(i, table, &key, RowMode::X);
         self.txns[i].used.insert(table);
+        let before = self.vfs.set_phase(Phase::Write);
         let got = self.txns[i].real.delete(&handle, &key);
+        self.vfs.set_phase(before);
         let txns = self.txns.len();
         let done = self.judge(i, "bulk delete", expect, got)?;
         if self.txns.len() != txns {
