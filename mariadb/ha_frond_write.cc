@@ -6,8 +6,7 @@
 
 #include "plugin.h"
 
-// A copy commits each time it has written this many rows, or when a transaction takes no more: its changes
-// are kept in memory.
+// A copy commits each time it has written this many rows.
 static constexpr ulonglong BULK_ROWS = 10000;
 
 int ha_frond::duplicate(uint32_t index) {
@@ -24,13 +23,7 @@ int ha_frond::write_row(const uchar *record) {
     if (const int error = transaction(&txn))
         return error;
     uint32_t index = 0;
-    int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
-    if (unlikely(rc == FROND_TOO_BIG && bulk_ && frond_txn_changes(bulk_))) {
-        // Wide rows: a transaction is full before it has BULK_ROWS of them. Nothing of this one is in it.
-        if (const int error = commit_bulk())
-            return error;
-        rc = frond_row_insert(bulk_, rows_, record, write_flags_, &index);
-    }
+    const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     if (numbers)

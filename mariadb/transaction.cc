@@ -92,9 +92,12 @@ int Frond_session::enter() {
 }
 
 void Frond_session::end_statement() {
-    in_statement_ = false;
-    if (transaction_)
+    if (transaction_) {
+        if (in_statement_)
+            frond_txn_release(transaction_, statement_start_);
         frond_txn_end_statement(transaction_);
+    }
+    in_statement_ = false;
 }
 
 void Frond_session::undo_statement() {
@@ -199,7 +202,15 @@ static int savepoint_rollback(handlerton *, THD *thd, void *place) {
     return frond_to_handler_error(thd, frond_txn_rollback_to(session->transaction(), savepoint));
 }
 
-static int savepoint_release(handlerton *, THD *, void *) { return 0; }
+static int savepoint_release(handlerton *, THD *thd, void *place) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session || !session->transaction())
+        return 0;
+    uint64_t savepoint;
+    memcpy(&savepoint, place, sizeof savepoint);
+    frond_txn_release(session->transaction(), savepoint);
+    return 0;
+}
 
 // Row locks survive a rollback to a savepoint; as long as there may be some, tables must not be dropped.
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
