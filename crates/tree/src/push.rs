@@ -158,30 +158,39 @@ impl Push {
             apply(draft, group);
         })?;
         let upto = group.upto.clone();
-        self.let_go(tree);
-        let Some(item) = self.item.as_ref().filter(|_| !last) else {
-            tree.state.lock().flushed_to = None;
+        // The item stays this job's until its last group is in.
+        self.let_go_of_group(tree);
+        if last {
+            if self.item.take().is_some() {
+                let mut state = tree.state.lock();
+                (state.freezing, state.flushed_to) = (false, None);
+            }
             return Ok(Step::Done);
-        };
+        }
+        let Some(item) = &self.item else { panic!("a flush has one group") };
         self.group = tree.taking(|view, state| {
-            state.freezing = true;
             state.flushed_to = upto;
             Some(next_group(tree, view, state, item))
         });
         Ok(Step::More)
     }
 
-    /// Gives the marks back. The runs that no edit named go with the group.
+    /// The job is over, done or not: another one may take the item, and goes on where this one was.
     pub fn let_go(&mut self, tree: &TreeInner) {
+        self.let_go_of_group(tree);
+        if self.item.take().is_some() {
+            tree.state.lock().freezing = false;
+        }
+    }
+
+    /// Gives the marks back. The runs that no edit named go with the group.
+    fn let_go_of_group(&mut self, tree: &TreeInner) {
         self.current = None;
         let group = self.group.take();
         let mut state = tree.state.lock();
         for edge in group.iter().flat_map(|g| &g.consumed) {
             state.busy.remove(&edge.child);
             tree.note_given_back(edge.child, Some(Key::from(&edge.key[..])));
-        }
-        if self.item.is_some() {
-            state.freezing = false;
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_tree::testing::{MemLog, MemStore};
-use frond_tree::{Bounds, Step, Tree, TreeOptions};
+use frond_tree::{Bounds, JobKind, Step, Tree, TreeOptions};
 use parking_lot::{Mutex, RwLock};
 
 use crate::support::{below, tiny, TREE};
@@ -183,4 +183,67 @@ fn every_snapshot_sees_the_same_total_while_all_is_in_motion() {
     let figures = [&bank.commits, &bank.scans, &bank.jobs].map(|n| n.load(Ordering::Relaxed));
     println!("commits, scans, jobs: {figures:?}");
     assert!(figures.iter().all(|n| *n > 3), "{figures:?}");
+}
+
+/// Two jobs on one frozen item would put entries above newer ones, and a freeze that begins where the one
+/// before was would leave entries out.
+#[test]
+fn a_frozen_item_is_one_job_at_a_time() {
+    let options = TreeOptions { group_bytes: 1, min_slice: 1, ..tiny() };
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let (held, twice) = (AtomicU64::new(0), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
+    let take = || {
+        // A plan may be begun late, when another thread has begun the same one.
+        let mut late = None;
+        while !stop.load(Ordering::Relaxed) {
+            let Some(plan) = late.take().or_else(|| tree.plan()) else { continue };
+            let job = tree.begin(&plan, vec![SEQ_MAX]);
+            let freezes = plan.kind == JobKind::Freeze;
+            late = Some(plan).filter(|_| freezes && tree.frozen_count() > 0);
+            let Some(mut job) = job else { continue };
+            loop {
+                // Between two steps it is not over.
+                if freezes && held.fetch_add(1, Ordering::SeqCst) > 0 {
+                    twice.store(true, Ordering::SeqCst);
+                }
+                std::thread::yield_now();
+                if freezes {
+                    held.fetch_sub(1, Ordering::SeqCst);
+                }
+                if job.step().unwrap() == Step::Done {
+                    break;
+                }
+            }
+        }
+    };
+    let end = Instant::now() + Duration::from_secs(1);
+    let mut newest = 0u64;
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(take);
+        }
+        while Instant::now() < end || newest < 4 {
+            if tree.frozen_count() > 3 {
+                std::thread::yield_now();
+                continue;
+            }
+            newest += 1;
+            let value = [&newest.to_be_bytes()[..], &[7; 50]].concat();
+            let keys: Vec<_> = (0..ACCOUNTS).step_by(3).map(account).collect();
+            let put = |key| EntryRef { key, seq: newest, kind: EntryKind::Put, value: &value };
+            tree.write(newest, keys.iter().map(|key| put(&key[..])));
+            tree.freeze(newest + 1);
+        }
+        while tree.frozen_count() > 0 {
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(!twice.load(Ordering::SeqCst), "two jobs on one frozen item");
+    let mut value = Vec::new();
+    for n in (0..ACCOUNTS).step_by(3) {
+        let found = tree.get(&account(n), SEQ_MAX, &mut value).unwrap();
+        assert!(found.is_some() && value[..8] == newest.to_be_bytes(), "{n}");
+    }
 }

@@ -4,6 +4,7 @@
 mod concurrent;
 mod cost;
 mod model;
+mod owner;
 mod private;
 mod recovery;
 mod shape;

@@ -2,8 +2,9 @@
 
 use frond_run::testing::TestRng;
 
-use frond_tree::TreeOptions;
+use frond_tree::{Job, JobKind, TreeOptions};
 
+use crate::owner::{Changes, Owner};
 use crate::support::{below, tiny, Bench};
 
 struct Workload {
@@ -12,6 +13,39 @@ struct Workload {
     rounds: usize,
     reopen: bool,
     tall: bool,
+}
+
+/// A transaction in the history that has not ended.
+#[derive(Default)]
+struct Open {
+    owner: Option<Owner>,
+    /// Commits of its like while a freeze was between two of its groups.
+    amid: u64,
+}
+
+impl Open {
+    /// Writes a generation of private runs, commits what is there, or rolls back.
+    fn step(&mut self, bench: &mut Bench, rng: &mut TestRng, changes: Changes) {
+        let owner = self.owner.get_or_insert_with(|| Owner::new(bench));
+        let amid = |job: &Job| job.kind() == JobKind::Freeze && job.bytes_written() > 0;
+        let amid = bench.jobs.iter().any(amid);
+        match below(rng, 6) {
+            0 | 1 => self.commit(bench, amid),
+            _ if amid && !owner.runs.is_empty() => self.commit(bench, amid),
+            2 if below(rng, 4) == 0 => self.owner = None,
+            _ => {
+                owner.write(changes);
+                owner.tidy(&[]);
+            }
+        }
+    }
+
+    fn commit(&mut self, bench: &mut Bench, amid: bool) {
+        let owner = self.owner.take().filter(|owner| !owner.runs.is_empty());
+        let Some(owner) = owner else { return };
+        self.amid += u64::from(amid);
+        bench.attach(owner);
+    }
 }
 
 fn random_value(rng: &mut TestRng) -> Vec<u8> {
@@ -27,6 +61,11 @@ fn run(seed: u64, load: &Workload) {
 }
 
 fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
+    run_history(options, seed, load, None);
+}
+
+/// With `open`, some changes are those of transactions that write private runs.
+fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Option<&mut Open>) {
     let mut rng = TestRng::new(seed);
     let mut bench = Bench::new(options);
     let keys = load.keys;
@@ -34,7 +73,9 @@ fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
     let mut image = None;
     let mut highest = 0;
     for round in 0..load.rounds {
-        for _ in 0..1 + below(&mut rng, 60) {
+        // Few steps: then more happens in the middle of a freeze.
+        let steps = if open.is_some() { 8 } else { 60 };
+        for _ in 0..1 + below(&mut rng, steps) {
             bench.work(&mut rng);
         }
         match below(&mut rng, 20) {
@@ -53,6 +94,7 @@ fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
             }
             5 if load.reopen && below(&mut rng, 4) == 0 => {
                 let from = if below(&mut rng, 2) == 0 { None } else { image.clone() };
+                open.iter_mut().for_each(|open| open.owner = None);
                 bench.reopen(from);
             }
             6 => image = Some(bench.tree.image()),
@@ -61,7 +103,7 @@ fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
                 let n = 1 + below(&mut rng, 120);
                 let dense = below(&mut rng, 4) == 0;
                 let start = below(&mut rng, keys);
-                let batch = (0..n)
+                let batch: Vec<_> = (0..n)
                     .map(|i| {
                         let k = match dense {
                             true => format!("key{:07}", (start + i) % keys).into_bytes(),
@@ -72,7 +114,12 @@ fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
                         (k, value)
                     })
                     .collect();
-                bench.write(batch);
+                match &mut open {
+                    Some(open) if below(&mut rng, 2) == 0 => {
+                        open.step(&mut bench, &mut rng, batch.into_iter().collect());
+                    }
+                    _ => bench.write(batch),
+                }
             }
         }
         if round % 4 == 0 {
@@ -80,6 +127,7 @@ fn run_with(options: TreeOptions, seed: u64, load: &Workload) {
         }
         highest = highest.max(bench.tree.stats().height);
     }
+    open.iter_mut().for_each(|open| open.owner = None);
     bench.verify_all(bench.seq);
     for at in bench.snapshots.clone() {
         bench.verify_all(at);
@@ -134,4 +182,22 @@ fn every_read_equals_the_model_when_freezes_take_many_groups_and_the_root_splits
     }
     run_with(many(8 << 10, 6 << 10), 55, &load(false));
     run_with(many(4 << 10, 512), 56, &load(true));
+}
+
+/// Runs that are attached while a freeze is between two groups wait above all that it moves, whatever
+/// becomes of the root meanwhile.
+#[test]
+fn every_read_equals_the_model_when_runs_are_attached_between_the_groups_of_a_freeze() {
+    let many = |group_bytes, min_slice| TreeOptions { group_bytes, min_slice, ..tiny() };
+    let mut amid = 0;
+    for seed in 61..=68 {
+        let options =
+            many([4 << 10, 8 << 10][seed as usize % 2], [512, 3 << 10][seed as usize % 3 / 2]);
+        let reopen = seed % 4 > 0;
+        let load = Workload { keys: 4000, deletes: 15, rounds: 300, reopen, tall: false };
+        let mut open = Open::default();
+        run_history(options, seed, &load, Some(&mut open));
+        amid += open.amid;
+    }
+    assert!(amid > 30, "{amid} attached between the groups of a freeze");
 }

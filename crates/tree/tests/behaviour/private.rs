@@ -1,98 +1,26 @@
 //! Private runs: written before the commit, read by their owner alone, attached or given back.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, SEQ_MAX};
 use frond_buffer::{SegmentScan, SortedBuffer};
 use frond_run::testing::TestRng;
 use frond_run::MergeInput;
-use frond_tree::{Bounds, PrivateRuns, Segment};
+use frond_tree::Segment;
 
+use crate::owner::{Changes, Owner};
 use crate::support::*;
-
-type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn row(n: u64) -> Vec<u8> {
     format!("row {n:08}").into_bytes()
 }
 
-/// A transaction's private runs, and what they must hold.
-struct Owner {
-    runs: PrivateRuns,
-    op: u64,
-    model: Changes,
-}
-
-impl Owner {
-    fn new(bench: &Bench) -> Owner {
-        Owner { runs: PrivateRuns::new(&bench.tree, 16 << 10), op: 0, model: Changes::new() }
-    }
-
-    /// One generation of changes.
-    fn write(&mut self, changes: impl IntoIterator<Item = (u64, Option<Vec<u8>>)>) {
-        let mut buffer = SortedBuffer::new();
-        let after = self.op;
-        for (n, value) in changes {
-            self.op += 1;
-            let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Delete };
-            buffer.put(&row(n), self.op, kind, value.as_deref().unwrap_or(&[]));
-            self.model.insert(row(n), value);
-        }
-        let segment = Segment { after, upto: self.op };
-        let scan = SegmentScan::new(Arc::new(buffer), segment.after, segment.upto);
-        self.runs.write(MergeInput::entries(scan), segment, &mut || Ok(())).unwrap();
-    }
-
-    fn tidy(&mut self, marks: &[u64]) {
-        self.runs.tidy(marks, &mut || Ok(())).unwrap();
-    }
-
-    fn verify(&self, bench: &Bench) {
-        for (key, value) in &self.model {
-            let mut found = Vec::new();
-            let kind = self.runs.get(key, Some(&mut found)).unwrap();
-            match value {
-                Some(v) => assert!(kind == Some(EntryKind::Put) && found == *v),
-                None => assert_eq!(kind, Some(EntryKind::Delete)),
-            }
-        }
-        assert_eq!(self.runs.get(b"absent", None).unwrap(), None);
-        let mut seen: BTreeMap<Vec<u8>, Vec<u8>> = bench
-            .model
-            .range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, SEQ_MAX)
-            .into_iter()
-            .map(|(k, v)| (k.to_vec(), v.to_vec()))
-            .collect();
-        for (key, value) in &self.model {
-            match value {
-                Some(v) => seen.insert(key.clone(), v.clone()),
-                None => seen.remove(key),
-            };
-        }
-        for backward in [false, true] {
-            let mut cursor = bench.tree.cursor(SEQ_MAX, Bounds::all());
-            cursor.set_private(Some(self.runs.view()));
-            let mut valid = if backward { cursor.last() } else { cursor.first() }.unwrap();
-            let mut expected: Vec<_> = seen.iter().collect();
-            if backward {
-                expected.reverse();
-            }
-            for (key, value) in expected {
-                assert!(valid && cursor.key() == &key[..] && cursor.value() == &value[..]);
-                valid = if backward { cursor.prev() } else { cursor.next() }.unwrap();
-            }
-            assert!(!valid);
-        }
-    }
-}
-
-fn values(rng: &mut TestRng, count: u64, keys: u64) -> Vec<(u64, Option<Vec<u8>>)> {
+fn values(rng: &mut TestRng, count: u64, keys: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for _ in 0..count {
         let deleted = below(rng, 5) == 0;
         let value: Vec<u8> = (0..below(rng, 60)).map(|_| rng.next_u64() as u8).collect();
-        all.push((below(rng, keys), (!deleted).then_some(value)));
+        all.push((row(below(rng, keys)), (!deleted).then_some(value)));
     }
     all
 }
@@ -102,7 +30,7 @@ fn keys_in_order_make_one_generation_and_are_written_once() {
     let bench = Bench::new(tiny());
     let mut owner = Owner::new(&bench);
     for part in 0..60u64 {
-        owner.write((part * 50..part * 50 + 50).map(|n| (n, Some(vec![7; 40]))));
+        owner.write((part * 50..part * 50 + 50).map(|n| (row(n), Some(vec![7; 40]))));
         owner.tidy(&[]);
     }
     assert_eq!((owner.runs.generations(), owner.runs.entries()), (1, 3_000));
@@ -165,7 +93,7 @@ fn a_rollback_drops_what_came_after_its_savepoint_and_gives_the_blocks_back() {
 fn a_savepoint_that_was_given_up_is_not_returned_to() {
     let bench = Bench::new(tiny());
     let mut owner = Owner::new(&bench);
-    owner.write([(1, Some(b"a".to_vec())), (2, Some(b"b".to_vec()))]);
+    owner.write([(row(1), Some(b"a".to_vec())), (row(2), Some(b"b".to_vec()))]);
     owner.runs.rollback_to(1);
 }
 
@@ -173,7 +101,7 @@ fn a_savepoint_that_was_given_up_is_not_returned_to() {
 fn a_failed_write_changes_nothing() {
     let bench = Bench::new(tiny());
     let mut owner = Owner::new(&bench);
-    owner.write([(1, Some(b"a".to_vec()))]);
+    owner.write([(row(1), Some(b"a".to_vec()))]);
     let blocks = bench.store.blocks();
     let mut buffer = SortedBuffer::new();
     for n in 0..5_000u64 {
@@ -207,7 +135,7 @@ fn attached_runs_are_seen_from_their_sequence_on() {
         for _ in 0..12 {
             for _ in 0..below(&mut rng, 4) {
                 let entries = values(&mut rng, 100, 900);
-                bench.write(entries.into_iter().map(|(n, v)| (row(n), v)).collect());
+                bench.write(entries);
             }
             bench.snapshots.push(bench.seq);
             if below(&mut rng, 2) == 0 {
@@ -220,14 +148,7 @@ fn attached_runs_are_seen_from_their_sequence_on() {
                 owner.tidy(&[]);
             }
             owner.verify(&bench);
-            bench.seq += 1;
-            let at = bench.seq;
-            bench.tree.attach_private(&mut owner.runs, at, bench.lsn, bench.lsn + 1);
-            bench.lsn += 1;
-            for (key, value) in std::mem::take(&mut owner.model) {
-                bench.model.keys.entry(key).or_default().push((at, value));
-            }
-            drop(owner);
+            bench.attach(owner);
             assert!(bench.tree.check(true).is_ok());
             for _ in 0..below(&mut rng, 60) {
                 bench.work(&mut rng);
@@ -259,12 +180,10 @@ fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
     bench.write((0..300).map(|n| (row(n), Some(b"old".to_vec()))).collect());
     let mut owner = Owner::new(&bench);
     for start in 0..3u64 {
-        owner.write((0..300).map(|n| (3 * n + start, Some(vec![1; 50]))));
+        owner.write((0..300).map(|n| (row(3 * n + start), Some(vec![1; 50]))));
     }
     let record = bench.lsn;
-    bench.seq += 1;
-    bench.tree.attach_private(&mut owner.runs, bench.seq, record, record + 1);
-    bench.lsn += 1;
+    bench.attach(owner);
     let mut steps = 0;
     while bench.tree.flushed_upto() <= record {
         assert!(bench.tree.oldest_needed().is_some_and(|lsn| lsn <= record));
@@ -283,7 +202,7 @@ fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
 fn runs_of_an_uncertain_commit_keep_their_blocks() {
     let bench = Bench::new(tiny());
     let mut owner = Owner::new(&bench);
-    owner.write([(1, Some(b"a".to_vec()))]);
+    owner.write([(row(1), Some(b"a".to_vec()))]);
     let blocks = bench.store.blocks();
     owner.runs.abandon();
     drop(owner);

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Seq, TableId, TreeId, SEQ_MAX};
 use frond_run::testing::TestRng;
-use frond_run::{Compression, KeyShape, RunFormat};
+use frond_run::{Compression, KeyShape, RunFormat, RunMeta};
 use frond_tree::testing::{MemLog, MemStore};
-use frond_tree::{Bounds, Job, Seek, Step, Tree, TreeLoader, TreeOptions};
+use frond_tree::{Bounds, Extent, Job, Seek, Step, Tree, TreeLoader, TreeOptions};
+
+use crate::owner::Owner;
 
 pub const TREE: TreeId = TreeId { table: TableId(7), index: 1 };
 
@@ -76,8 +78,16 @@ pub struct Bench {
     pub lsn: u64,
     pub snapshots: Vec<Seq>,
     pub jobs: Vec<Job>,
-    /// The records written: position, sequence, entries.
-    pub records: Vec<(u64, Seq, Vec<(Vec<u8>, Option<Vec<u8>>)>)>,
+    /// The records written: position, sequence, and what.
+    pub records: Vec<(u64, Seq, Record)>,
+}
+
+type Lists = Vec<Vec<(RunMeta, Extent)>>;
+
+pub enum Record {
+    Entries(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+    /// Runs of a transaction, oldest list first.
+    Runs(Lists),
 }
 
 impl Bench {
@@ -116,7 +126,22 @@ impl Bench {
         for (key, value) in &entries {
             self.model.keys.entry(key.clone()).or_default().push((self.seq, value.clone()));
         }
-        self.records.push((self.lsn, self.seq, entries));
+        self.records.push((self.lsn, self.seq, Record::Entries(entries)));
+        self.lsn += 1;
+    }
+
+    /// Commits what a transaction has written to private runs.
+    pub fn attach(&mut self, mut owner: Owner) {
+        self.seq += 1;
+        let at = self.seq;
+        let lists = owner.runs.lists();
+        let committed = |(meta, extent): (RunMeta, Extent)| (meta.committed_at(at), extent);
+        let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
+        self.tree.attach_private(&mut owner.runs, at, self.lsn, self.lsn + 1);
+        for (key, value) in owner.model {
+            self.model.keys.entry(key).or_default().push((at, value));
+        }
+        self.records.push((self.lsn, at, Record::Runs(lists)));
         self.lsn += 1;
     }
 
@@ -177,13 +202,20 @@ impl Bench {
         assert_eq!(tree.image().bytes, self.tree.image().bytes, "replay gives the same trunk");
         self.tree = tree;
         let mut held: Vec<_> = self.tree.run_extents().iter().map(|(b, _)| *b).collect();
-        held.sort_unstable();
-        assert_eq!(held, self.store.blocks(), "no block is lost or left over");
-        for (lsn, seq, entries) in &self.records {
-            if *lsn >= self.tree.flushed_upto() {
-                self.apply(*lsn, *seq, entries);
+        for (lsn, seq, record) in &self.records {
+            if *lsn < self.tree.flushed_upto() {
+                continue;
+            }
+            match record {
+                Record::Entries(entries) => self.apply(*lsn, *seq, entries),
+                Record::Runs(lists) => {
+                    held.extend(lists.iter().flatten().map(|(meta, _)| meta.block()));
+                    assert!(self.tree.attach(lists.clone(), *lsn, lsn + 1));
+                }
             }
         }
+        held.sort_unstable();
+        assert_eq!(held, self.store.blocks(), "no block is lost or left over");
     }
 
     /// Compares the whole tree with the model at one snapshot, forward.
