@@ -35,8 +35,12 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// A job took in `bytes` and ran for `time`.
+    /// A job took in `bytes` and ran for `time`. One that takes nothing in, as attaching runs does, says
+    /// nothing about the rate.
     pub fn drained(&self, bytes: u64, time: Duration) {
+        if bytes == 0 {
+            return;
+        }
         let micros = time.as_micros().max(1) as u64;
         let rate = bytes.saturating_mul(1_000_000) / micros;
         let old = self.drain_rate.load(Relaxed);
@@ -88,6 +92,15 @@ mod tests {
         }
         assert_eq!(pacer.delay(1 << 30, 1.0, 0.0), DELAY_MAX);
         assert_eq!(pacer.delay(1 << 30, 5.0, 0.0), DELAY_MAX);
+    }
+
+    #[test]
+    fn jobs_that_take_nothing_in_do_not_slow_writers_down() {
+        let pacer = Pacer::default();
+        for _ in 0..100 {
+            pacer.drained(0, Duration::from_millis(1));
+        }
+        assert_eq!(pacer.drain_rate(), DRAIN_RATE_START);
     }
 
     #[test]
