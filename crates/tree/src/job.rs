@@ -91,10 +91,16 @@ impl Tree {
         };
         if let Some(item) = view.frozen.last().filter(|_| !state.freezing) {
             let all: u64 = view.frozen.iter().map(|f| f.bytes()).sum();
-            let (kind, urgency) = match item.content {
-                Content::Buffer(_) => (JobKind::Freeze, all.saturating_mul(4).max(1 << 20)),
-                // Metadata alone, and it holds the log back: before any merge.
-                Content::Runs(_) => (JobKind::Attach, u64::MAX >> 8),
+            let kind = match item.content {
+                Content::Buffer(_) => JobKind::Freeze,
+                Content::Runs(_) => JobKind::Attach,
+            };
+            // Runs are no debt yet, so nobody is slowed down for their sake, and they hold the log back: they
+            // and what is before them go before any merge.
+            let runs_wait = view.frozen.iter().any(|f| matches!(f.content, Content::Runs(_)));
+            let urgency = match runs_wait {
+                true => u64::MAX >> 8,
+                false => all.saturating_mul(4).max(1 << 20),
             };
             offer(Plan { kind, urgency, input_bytes: item.bytes(), node: 0, lo: None });
         }

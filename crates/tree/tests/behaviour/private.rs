@@ -198,6 +198,29 @@ fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
     assert_eq!(bench.tree.stats().entries, 1_200);
 }
 
+/// Runs that wait are nobody's debt: merges must not keep them waiting, nor the buffer in front of them.
+#[test]
+fn attached_runs_and_what_was_frozen_before_them_go_before_any_merge() {
+    let mut bench = Bench::new(tiny());
+    bench.write((0..300).map(|n| (row(n), Some(b"old".to_vec()))).collect());
+    bench.freeze();
+    let usual = bench.tree.plan().unwrap();
+    bench.write(vec![(row(7), Some(b"new".to_vec()))]);
+    let mut owner = Owner::new(&bench);
+    owner.write([(row(8), Some(b"own".to_vec()))]);
+    bench.attach(owner);
+    let mut kinds = Vec::new();
+    while bench.tree.frozen_count() > 0 {
+        let plan = bench.tree.plan().unwrap();
+        assert!(plan.urgency > usual.urgency << 20, "{plan:?}");
+        kinds.push(plan.kind);
+        let mut job = bench.tree.begin(&plan, bench.retention()).unwrap();
+        while job.step().unwrap() == frond_tree::Step::More {}
+    }
+    use frond_tree::JobKind::{Attach, Freeze};
+    assert_eq!(kinds, [Freeze, Freeze, Attach]);
+}
+
 #[test]
 fn runs_of_an_uncertain_commit_keep_their_blocks() {
     let bench = Bench::new(tiny());
