@@ -49,6 +49,7 @@ enum frond_error {
                                  * full and cannot be drained */
     FROND_UNSUPPORTED = -19,
     FROND_PANIC = -20,
+    FROND_TABLE_CHANGED = -21,  /* the table was made anew after the transaction's snapshot */
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
 };
 
@@ -116,6 +117,10 @@ int frond_table_drop(frond_db *db, const char *name);
 int frond_table_rename(frond_db *db, const char *from, const char *to);
 /* Empties it in constant time. */
 int frond_table_truncate(frond_db *db, const char *name);
+/* For a table that takes the place of another one: from now on reads without locks by transactions with an
+ * older snapshot fail with FROND_TABLE_CHANGED. Without it they find the table empty. Lasts until the
+ * database is closed. */
+int frond_table_refuse_older_snapshots(frond_db *db, const char *name);
 int frond_table_exists(frond_db *db, const char *name, int *exists);
 /* Calls `emit` for each table name. */
 int frond_table_list(frond_db *db, void (*emit)(void *ctx, const char *name), void *ctx);

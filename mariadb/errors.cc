@@ -39,6 +39,8 @@ int frond_to_handler_error(THD *thd, int error) {
         return HA_ERR_ABORTED_BY_USER;
     case FROND_TOO_BIG:
         return HA_ERR_TO_BIG_ROW;
+    case FROND_TABLE_CHANGED:
+        return HA_ERR_TABLE_DEF_CHANGED;
     case FROND_UNSUPPORTED:
         return HA_ERR_UNSUPPORTED;
     case FROND_NO_SPACE:

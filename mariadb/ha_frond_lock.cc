@@ -32,9 +32,8 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
     // Changes need the whole old row, whatever the statement itself looks at.
     reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
     demand_++;
+    // Also with unique_checks=0, as every dump sets it: the dump may be loaded with REPLACE over rows that exist.
     write_flags_ = FROND_WRITE_DEFAULT;
-    if (thd_test_options(thd, OPTION_RELAXED_UNIQUE_CHECKS))
-        write_flags_ |= FROND_WRITE_SKIP_UNIQUE;
 }
 
 int ha_frond::external_lock(THD *thd, int type) {

@@ -55,6 +55,15 @@ static int refuse_unsupported(const char *name, HA_CREATE_INFO *info) {
     return HA_WRONG_CREATE_OPTION;
 }
 
+// A transaction with an older snapshot would find the table empty where it should see what was there before it
+// (DROP and CREATE, TRUNCATE, the copy of an ALTER): as InnoDB, it gets error 1412. Other sessions do not see
+// temporary tables, and their own sees its own rows.
+static int refuse_older_snapshots(const char *name) {
+    if (frond_is_temporary(name))
+        return 0;
+    return frond_to_handler_error(nullptr, frond_table_refuse_older_snapshots(frond_database, name));
+}
+
 int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     if (const int error = refuse_unsupported(name, info))
         return error;
@@ -68,7 +77,7 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     const frond_table_spec spec = schema.spec(info->auto_increment_value);
     const int rc = frond_rows_create(frond_database, frond_table_name(name), &spec);
     if (!rc)
-        return 0;
+        return refuse_older_snapshots(frond_table_name(name));
     const int error = frond_to_handler_error(nullptr, rc);
     if (error != HA_ERR_TABLE_EXIST)
         frond_push_warning(ha_thd(), ER_CANT_CREATE_TABLE);
@@ -229,7 +238,9 @@ int ha_frond::truncate() {
     const int error = bind(name.c_str());
     if (!rc && !error && table->found_next_number_field)
         frond_auto_increment_set(table_, 1);
-    return rc ? frond_to_handler_error(nullptr, rc) : error;
+    if (rc || error)
+        return rc ? frond_to_handler_error(nullptr, rc) : error;
+    return refuse_older_snapshots(name.c_str());
 }
 
 // ---------------------------------------------------------------- ALTER TABLE

@@ -150,6 +150,10 @@ int ha_frond::end_bulk(bool keep) {
     }
     if (const int rc = frond_txn_commit(txn))
         return frond_to_handler_error(thd(), rc);
-    // The table is about to take the place of another: its rows have to survive what the rename survives.
-    return frond_to_handler_error(thd(), frond_sync(frond_database));
+    // The table is about to take the place of another: its rows have to survive what the rename survives, and
+    // older snapshots see fewer of them than of the other.
+    if (const int rc = frond_sync(frond_database))
+        return frond_to_handler_error(thd(), rc);
+    const int rc = frond_table_refuse_older_snapshots(frond_database, name_.c_str());
+    return frond_to_handler_error(thd(), rc);
 }

@@ -56,6 +56,8 @@ pub enum ErrorKind {
     Unsupported = 19,
     /// An internal panic was caught at an API boundary.
     Panic = 20,
+    /// The table is younger than the transaction's snapshot.
+    TableChanged = 21,
 }
 
 struct Inner {

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn frond_cursor_open(
         let table = unsafe { handle(table, "table") }?;
         // SAFETY: A2.
         let inner = unsafe { inner(txn) }?;
-        let opened = table.engine.cursor(&mut inner.txn, &table.table, 0);
+        let opened = table.engine.cursor(&mut inner.txn, &table.table, 0)?;
         let boxed = Box::new(frond_cursor { txn, cursor: opened });
         // SAFETY: A2.
         unsafe { put(cursor, Box::into_raw(boxed), "cursor") }?;

@@ -104,6 +104,19 @@ pub unsafe extern "C" fn frond_table_truncate(db: *mut frond_db, name: *const c_
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_table_refuse_older_snapshots(
+    db: *mut frond_db,
+    name: *const c_char,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (engine, name) = unsafe { db_and_name(db, name) }?;
+        engine.refuse_older_snapshots(&*engine.open_table(name)?);
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_table_exists(
     db: *mut frond_db,
     name: *const c_char,

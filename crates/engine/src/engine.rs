@@ -127,6 +127,16 @@ impl Engine {
         self.core.names.read().get(name).is_some()
     }
 
+    /// From now on transactions with an older snapshot get [`ErrorKind::TableChanged`] for what they read
+    /// of `table` without locking. For a table that takes the place of another one (TRUNCATE, a copy under
+    /// the old name): at their snapshot the other one was there, and this one looks empty. Lasts until
+    /// the database is closed, as snapshots do.
+    ///
+    /// [`ErrorKind::TableChanged`]: frond_base::ErrorKind::TableChanged
+    pub fn refuse_older_snapshots(&self, table: &Table) {
+        table.set_oldest_snapshot(self.core.new_snapshot().at());
+    }
+
     /// Definitions of all tables, by name.
     pub fn tables(&self) -> Vec<Arc<TableDef>> {
         self.core.names.read().iter().cloned().collect()
@@ -139,9 +149,9 @@ impl Engine {
     }
 
     /// A cursor of `txn` over an index, reading at the transaction's snapshot.
-    pub fn cursor(&self, txn: &mut Transaction, table: &Arc<Table>, index: u16) -> Cursor {
-        let at = txn.snapshot();
-        Cursor::new(table.clone(), index, at)
+    pub fn cursor(&self, txn: &mut Transaction, table: &Arc<Table>, index: u16) -> Result<Cursor> {
+        let at = txn.read_at(table, false)?;
+        Ok(Cursor::new(table.clone(), index, at))
     }
 
     /// Ends lock waits and scans of the transaction with that id, now and until it clears the interrupt.

@@ -1,5 +1,6 @@
 //! Jobs: the threads, which job is next, running it, and what happens when it fails.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,25 +50,47 @@ impl Core {
             let core = self.clone();
             let run = move || {
                 core.shared.vfs.yield_to_others();
-                while !core.work.stopping() {
-                    if !core.job_step() {
-                        core.work.rest(IDLE_WAIT);
+                core.poison_on_panic(|| {
+                    while !core.work.stopping() {
+                        if !core.job_step() {
+                            core.work.rest(IDLE_WAIT);
+                        }
                     }
-                }
+                });
             };
             threads.extend(self.shared.vfs.spawn(&format!("frond-work-{n}"), Box::new(run)));
         }
         if self.options.background_threads > 0 {
             let core = self.clone();
             let run = move || {
-                while !core.work.stopping() {
-                    core.log_round();
-                    core.work.rest(LOG_ROUND);
-                }
+                core.poison_on_panic(|| {
+                    while !core.work.stopping() {
+                        core.log_round();
+                        core.work.rest(LOG_ROUND);
+                    }
+                });
             };
             threads.extend(self.shared.vfs.spawn("frond-log", Box::new(run)));
         }
         threads
+    }
+
+    /// Runs a background thread's work. A panic there ends the thread: then nothing more is acknowledged, as
+    /// writers would wait for a job that nobody does, or commits be synced by nobody.
+    fn poison_on_panic(&self, work: impl FnOnce()) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else { return };
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown cause");
+        let failure = Error::new(
+            ErrorKind::Panic,
+            format!("internal error in the background: {what}; restart, and please report it"),
+        );
+        self.log_message(0, failure.message());
+        self.shared.poison(failure);
+        self.work.wake();
     }
 
     /// One step of everything, for an owner without threads. False when there was nothing to do.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{IndexNo, Lsn, TableId, TreeId};
+use frond_base::{IndexNo, Lsn, Seq, TableId, TreeId};
 use frond_run::{KeyShape, RunFormat};
 use frond_tree::{Tree, TreeOptions};
 
@@ -28,6 +28,8 @@ pub struct Table {
     store: Arc<TableStore>,
     counters: Counters,
     dropped: AtomicBool,
+    /// Snapshots older than this may not read the table.
+    oldest_snapshot: AtomicU64,
     /// In the list of tables that background work looks at.
     listed: AtomicBool,
 }
@@ -76,6 +78,7 @@ impl Table {
                 unlogged: AtomicBool::new(false),
             },
             dropped: AtomicBool::new(false),
+            oldest_snapshot: AtomicU64::new(0),
             listed: AtomicBool::new(false),
         }
     }
@@ -121,6 +124,15 @@ impl Table {
 
     pub(crate) fn set_listed(&self, listed: bool) {
         self.listed.store(listed, Ordering::Release);
+    }
+
+    /// The oldest snapshot that may read the table: see `Engine::refuse_older_snapshots`.
+    pub(crate) fn oldest_snapshot(&self) -> Seq {
+        self.oldest_snapshot.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_oldest_snapshot(&self, at: Seq) {
+        self.oldest_snapshot.fetch_max(at, Ordering::AcqRel);
     }
 
     pub fn is_dropped(&self) -> bool {

@@ -10,6 +10,8 @@
 //!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
 //! - X4. The write set is charged to the memory budget and takes a share of it: what is more is written to
 //!   the table files as private runs (`spill.rs`).
+//! - X5. A snapshot older than a table's `oldest_snapshot` does not read it: what it should see went with the
+//!   table that was there before.
 //!
 //! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
 //! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
@@ -144,13 +146,24 @@ impl Transaction {
         }
     }
 
-    /// The sequence at which a read happens: the snapshot's, or everything committed for a locking read.
-    pub(crate) fn read_at(&mut self, locking: bool) -> Seq {
+    /// The sequence at which a read of `table` happens: the snapshot's, or everything committed for a locking
+    /// read. An error when the table holds less than was there at the snapshot (X5).
+    pub(crate) fn read_at(&mut self, table: &Table, locking: bool) -> Result<Seq> {
         if locking {
-            SEQ_MAX
-        } else {
-            self.snapshot()
+            return Ok(SEQ_MAX);
         }
+        let at = self.snapshot();
+        if at < table.oldest_snapshot() {
+            return Err(Error::new(
+                ErrorKind::TableChanged,
+                format!(
+                    "table '{}' was made anew after this transaction took its snapshot; end the \
+                     transaction and run it again",
+                    table.def().name
+                ),
+            ));
+        }
+        Ok(at)
     }
 
     /// Whether this transaction may change rows in versions that its snapshot does not see: where X3 does
@@ -262,7 +275,7 @@ impl Transaction {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool> {
-        let at = self.read_at(false);
+        let at = self.read_at(table, false)?;
         self.read(table, index, key, at, value)
     }
 

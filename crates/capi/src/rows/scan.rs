@@ -74,7 +74,7 @@ pub unsafe extern "C" fn frond_scan_renew(
         // SAFETY: A2.
         let (scan, inner) = unsafe { (handle_mut(scan, "scan")?, inner(txn)?) };
         scan.txn = txn;
-        scan.scan.renew(&mut inner.txn, lock_of(lock, wait)?);
+        scan.scan.renew(&mut inner.txn, lock_of(lock, wait)?)?;
         Ok(OK)
     })
 }

@@ -103,7 +103,7 @@ fn range_read(
 ) -> Result<()> {
     let key = purchases::query_key(codec, index, random)?;
     let mut txn = engine.begin(TxnOptions::default());
-    let mut cursor = engine.cursor(&mut txn, table, index as u16);
+    let mut cursor = engine.cursor(&mut txn, table, index as u16)?;
     let mut valid = cursor.seek(&txn, &key, frond_engine::Seek::Ge)?;
     for _ in 1..RANGE {
         if !valid {

@@ -126,7 +126,7 @@ impl Scan {
             ));
         }
         let tree = rows.tree_no(index);
-        let at = txn.read_at(lock.is_some());
+        let at = txn.read_at(rows.table(), lock.is_some())?;
         let cursor = Cursor::new(rows.table().clone(), tree, at);
         let from_entry = codec.project(index, |_| true);
         let needs_row = index != 0 && !from_entry.missing().is_empty();
@@ -158,11 +158,12 @@ impl Scan {
     }
 
     /// A new statement uses the scan again: read at the transaction's present snapshot.
-    pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) {
+    pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) -> Result<()> {
         self.lock = lock;
-        let at = txn.read_at(lock.is_some());
+        let at = txn.read_at(&self.table, lock.is_some())?;
         self.locked = None;
         self.cursor.set_at(at);
+        Ok(())
     }
 
     /// Between statements: lets go of runs and pages, keeps projections and the last key.

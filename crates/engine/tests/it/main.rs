@@ -6,6 +6,7 @@ mod concurrency;
 mod durability;
 mod full_disk;
 mod isolation;
+mod panics;
 mod spill;
 mod support;
 mod tables;

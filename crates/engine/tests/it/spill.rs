@@ -186,7 +186,7 @@ fn a_cursor_keeps_its_place_when_its_transaction_spills() {
     let t = engine.create_table(plain("t")).unwrap();
     let mut txn = begin(&engine);
     fill(&mut txn, &t, 1_000, 1);
-    let mut cursor = engine.cursor(&mut txn, &t, 0);
+    let mut cursor = engine.cursor(&mut txn, &t, 0).unwrap();
     let mut valid = cursor.first(&txn).unwrap();
     let mut n = 0;
     while valid {
@@ -323,7 +323,7 @@ fn step(
             assert!(scan(engine, txn, t) == rows.clone().into_iter().collect::<Vec<_>>());
         }
         995..=999 => {
-            let mut cursor = engine.cursor(txn, t, 0);
+            let mut cursor = engine.cursor(txn, t, 0).unwrap();
             let mut valid = cursor.seek(txn, &k, Seek::Le).unwrap();
             for (own, v) in rows.range(..=k).rev().take(30) {
                 assert!(valid && cursor.key() == &own[..] && cursor.value() == &v[..]);

@@ -70,7 +70,7 @@ pub fn all(engine: &Engine, table: &Arc<Table>) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 pub fn scan(engine: &Engine, txn: &mut Transaction, table: &Arc<Table>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut cursor = engine.cursor(txn, table, 0);
+    let mut cursor = engine.cursor(txn, table, 0).unwrap();
     let mut found = Vec::new();
     let mut valid = cursor.first(txn).unwrap();
     while valid {

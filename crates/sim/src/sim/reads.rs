@@ -140,7 +140,10 @@ impl Sim {
         let how = [Seek::Ge, Seek::Gt, Seek::Le, Seek::Lt][self.rng.index(4)];
         let from_end = self.rng.percent(30);
         let engine = self.engine.as_ref().unwrap_or_else(|| unreachable!("open between steps"));
-        let mut cursor = engine.cursor(&mut self.txns[i].real, &handle, 0);
+        let mut cursor = match engine.cursor(&mut self.txns[i].real, &handle, 0) {
+            Ok(cursor) => cursor,
+            Err(e) => return fail(format!("a cursor is refused: {e}")),
+        };
         let forward = matches!(how, Seek::Ge | Seek::Gt);
         let real = &self.txns[i].real;
         let got = match (from_end, forward) {
@@ -267,7 +270,7 @@ pub(super) fn dump(engine: &frond_engine::Engine) -> frond_engine::Result<Dump> 
     let mut txn = engine.begin(frond_engine::TxnOptions::default());
     for def in engine.tables() {
         let table = engine.open_table(&def.name)?;
-        let mut cursor = engine.cursor(&mut txn, &table, 0);
+        let mut cursor = engine.cursor(&mut txn, &table, 0)?;
         let rows = out.tables.entry(def.name.clone()).or_default();
         let mut valid = cursor.first(&txn)?;
         while valid {

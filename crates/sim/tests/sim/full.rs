@@ -55,7 +55,7 @@ fn put(engine: &Engine, table: &Arc<Table>, n: u64) -> frond_engine::Result<()> 
 
 fn count(engine: &Engine, table: &Arc<Table>) -> u64 {
     let mut txn = engine.begin(Default::default());
-    let mut cursor = engine.cursor(&mut txn, table, 0);
+    let mut cursor = engine.cursor(&mut txn, table, 0).unwrap();
     let mut found = 0;
     let mut valid = cursor.first(&txn).unwrap();
     while valid {
