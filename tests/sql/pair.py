@@ -22,6 +22,8 @@ REFERENCE = "InnoDB"
 SESSION = [
     "SET NAMES utf8mb4",
     "SET time_zone = '+00:00'",
+    # A column that takes the time of its row (an implicit DEFAULT CURRENT_TIMESTAMP) takes the same in both.
+    "SET timestamp = 1767225600.654321",
     # An in-place change of one engine and a copy of the other report other errors and counts.
     "SET alter_algorithm = 'COPY'",
     # A sort of a cut key is no total order.

@@ -6,6 +6,7 @@
 //!
 //! The caller makes sure that nobody uses the table (a server's metadata locks do).
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
@@ -172,6 +173,13 @@ impl Core {
         self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);
         self.work.doomed.lock().push(crate::store::file_name(id));
+        if self.work.is_full.load(Ordering::Relaxed) {
+            // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
+            // not enough, the next write finds out.
+            self.remove_doomed_files();
+            self.work.failures.lock().clear();
+            self.work.set_full(None);
+        }
         self.work.wake();
     }
 
