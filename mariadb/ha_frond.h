@@ -160,7 +160,8 @@ private:
     void compute_parts(uint index);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
-    int lock_long_unique(uint index, const uchar *key, key_part_map map);
+    uint parts_checked(uint index, int how) const;
+    int lock_checked(uint index, const uchar *key, uint parts);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;

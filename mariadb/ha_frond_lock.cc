@@ -42,9 +42,10 @@ int ha_frond::external_lock(THD *thd, int type) {
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;
-    // The look-ups for UNIQUE over a BLOB may go through a clone locked for reading, while its table is being
-    // written: they have to see what was committed after the snapshot.
-    const bool checks_unique = type == F_RDLCK && table->file != this && table->s->long_unique_table &&
+    // The look-ups for UNIQUE over a BLOB and WITHOUT OVERLAPS may go through a clone locked for reading, while
+    // its table is being written: they have to see what was committed after the snapshot.
+    const bool checks_unique = type == F_RDLCK && table->file != this &&
+                               (table->s->long_unique_table || table->s->period.unique_keys) &&
                                table->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE;
     if (type == F_WRLCK)
         set_lock(thd, FROND_LOCK_EXCLUSIVE, read_wait_);

@@ -190,16 +190,23 @@ uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const 
     return parts;
 }
 
-// UNIQUE over a BLOB is an index on a hash that the engine does not take for unique. Before the server writes a
-// value it looks it up there, and never for another reason: of two that find none, one must wait.
-int ha_frond::lock_long_unique(uint index, const uchar *key, key_part_map map) {
-    if (table->key_info[index].algorithm != HA_KEY_ALG_LONG_HASH || bulk_)
-        return 0;
+// How many leading parts of an index the server looks up before it writes a row, to keep others from having the
+// same: they are locked as a value, as of two transactions that find none one must wait. 0: no such look-up.
+//   UNIQUE over a BLOB    an index on a hash, which the engine does not take for unique; the whole key
+//   WITHOUT OVERLAPS      the first row that ends behind a new one's begin; all parts but end and begin
+uint ha_frond::parts_checked(uint index, int how) const {
+    const KEY &key = table->key_info[index];
+    if (key.algorithm == HA_KEY_ALG_LONG_HASH && how == FROND_KEY_EXACT)
+        return 1;
+    return key.without_overlaps && how == FROND_AFTER_KEY ? key.user_defined_key_parts - 2 : 0;
+}
+
+int ha_frond::lock_checked(uint index, const uchar *key, uint parts) {
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
     size_t length;
-    const uint parts = parts_of_map(index, map, &length);
+    parts = parts_of_map(index, make_prev_keypart_map(parts), &length);
     return frond_to_handler_error(
         thd(), frond_rows_lock_value(txn, rows_, frond_index(index), key, length, parts));
 }
@@ -208,9 +215,11 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
     Frond_slot &slot = slot_of_index(index);
     if (const int error = ready(slot, frond_index(index), record == table->record[0]))
         return error;
-    if (unlikely(table->s->long_unique_table) && lock_ != FROND_LOCK_NONE && how == FROND_KEY_EXACT)
-        if (const int error = lock_long_unique(index, key, map))
-            return error;
+    if (unlikely(table->s->long_unique_table || table->s->period.unique_keys) &&
+        lock_ != FROND_LOCK_NONE && !bulk_)
+        if (const uint checked = parts_checked(index, how))
+            if (const int error = lock_checked(index, key, checked))
+                return error;
     size_t length;
     const uint parts = parts_of_map(index, map, &length);
     return row_read(frond_scan_seek(slot.scan, how, key, length, parts, record), record,
