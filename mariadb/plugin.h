@@ -21,5 +21,7 @@ bool frond_show_status(handlerton *hton, THD *thd, stat_print_fn *print, enum ha
 
 /* transaction.cc */
 void frond_install_transactions(handlerton *hton);
+/* Whether the connection is between XA START and XA END. */
+bool frond_in_xa(THD *thd);
 
 #endif

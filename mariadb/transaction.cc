@@ -20,6 +20,14 @@ static bool in_transaction(THD *thd) {
     return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
+bool frond_in_xa(THD *thd) {
+    // Any other transaction has none, or one that the server made up.
+    static const char own[] = {'M', 'y', 'S', 'Q', 'L', 'X', 'i', 'd'};
+    MYSQL_XID xid;
+    thd_get_xid(thd, &xid);
+    return xid.formatID != -1 && memcmp(xid.data, own, sizeof own) != 0;
+}
+
 // `all` is false at the end of each statement; outside of a transaction that is also its end.
 static bool ends_transaction(THD *thd, bool all) { return all || !in_transaction(thd); }
 
