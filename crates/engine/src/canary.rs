@@ -20,6 +20,8 @@ pub const LOSE_REPLAYED_ENTRY: u8 = 7;
 pub const SKIP_CONFLICTS: u8 = 8;
 /// A commit that names private runs is logged before they are synced (P3).
 pub const COMMIT_BEFORE_SYNC: u8 = 9;
+/// A trim lists no images (I2).
+pub const LIST_NO_IMAGES: u8 = 10;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

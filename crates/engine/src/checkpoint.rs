@@ -8,10 +8,13 @@
 //! - K1. The log is durable up to the image's LSN before the header that names the image is written.
 //!   Otherwise a crash could keep this table's part of a transaction that the log lost.
 //! - K2. The log is trimmed only below what every table needs, computed after its end was read (ST3).
-//! - K3. Before segments are removed, a durable record says up to where: recovery can tell a trimmed log
-//!   from one that lost its front.
+//! - K3. Before segments are removed, a durable record says up to where, and which image each table has
+//!   (`images.rs`): recovery can tell a trimmed log from one that lost its front, and a table without rows
+//!   from one without its file.
 //! - K4. Nor is it trimmed beyond the commits that are in the log and not in the buffers yet: an image taken
 //!   meanwhile makes their table look clean.
+//! - K5. A close leaves an image of the catalog at the log's end: a log that ends before it has lost its
+//!   newest segments.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -24,9 +27,6 @@ use crate::canary;
 use crate::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
-
-/// Bytes of a trim record, at most.
-const TRIM_BYTES: u64 = 16;
 
 impl Core {
     /// Writes an image of `table`. Does nothing for a table that has no runs and no file.
@@ -70,6 +70,9 @@ impl Core {
             ErrorKind::Io | ErrorKind::Poisoned => self.shared.poison(e),
             _ => e,
         })?;
+        if !table.is_dropped() {
+            self.images.note(table.id(), lsn);
+        }
         self.counters.images.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -93,12 +96,22 @@ impl Core {
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
-        if !wal.can_trim(needed) {
+        let gain = wal.trimmable(needed);
+        if gain == 0 {
             return Ok(());
         }
         // K3.
-        let room = wal.reserve(TRIM_BYTES, Claim::Freeing)?;
-        let at = wal.append(KIND_TRIM, &trim_record(needed))?;
+        let listed = match canary::active(canary::LIST_NO_IMAGES) {
+            true => Default::default(),
+            false => self.images.listed(),
+        };
+        let record = trim_record(needed, &listed);
+        if gain <= record.len() as u64 {
+            // Many tables and small segments: wait until trimming makes the log shorter.
+            return Ok(());
+        }
+        let room = wal.reserve(record.len() as u64, Claim::Freeing)?;
+        let at = wal.append(KIND_TRIM, &record)?;
         drop(room);
         wal.sync_to(at.end).map_err(|e| self.shared.poison(e))?;
         wal.trim(needed).map_err(|e| self.shared.poison(e))
@@ -128,6 +141,22 @@ impl Core {
         self.checkpoint_table(&table)?;
         self.trim_log()?;
         Ok(true)
+    }
+
+    /// K5. For closing, before the log is settled: an image beyond the last record would make damage to
+    /// the marker behind it look like a loss.
+    pub(crate) fn close_catalog(&self) -> Result<()> {
+        let system = self.system_table();
+        let imaged = system.store().existing_file().map_or(0, |f| f.checkpoint_lsn());
+        let is_done = imaged >= self.shared.wal.records_end();
+        if self.options.read_only || is_done || self.shared.check_poison().is_err() {
+            return Ok(());
+        }
+        match self.checkpoint_table(&system) {
+            // Without it a loss is only noticed less surely.
+            Err(e) if e.kind() == ErrorKind::NoSpace => Ok(()),
+            done => done,
+        }
     }
 
     /// Freezes the tree's active buffer (C1). Returns false when it was empty.

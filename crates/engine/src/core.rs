@@ -29,6 +29,7 @@ use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
 
 use crate::engine::Log;
+use crate::images::Images;
 use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
@@ -56,6 +57,7 @@ pub struct Core {
     /// Held by a checkpoint from the moment its table counts as clean until its header is durable, and by
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
+    pub(crate) images: Images,
     pub(crate) work: Work,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
@@ -100,6 +102,7 @@ impl Core {
             names: RwLock::new(names),
             ddl: Mutex::new(()),
             trimming: Mutex::new(()),
+            images: Images::default(),
             work,
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),

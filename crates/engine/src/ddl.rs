@@ -170,6 +170,7 @@ impl Core {
             table.mark_dropped();
         }
         self.work.forget(id);
+        self.images.forget(id);
         self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);
         self.work.doomed.lock().push(crate::store::file_name(id));

@@ -15,7 +15,7 @@ use crate::ddl::TableSpec;
 use crate::identity::{self, Identity};
 use crate::names::Names;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
-use crate::recovery::remove_orphans;
+use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::transaction::{Transaction, TxnOptions};
@@ -84,6 +84,7 @@ impl Engine {
             }
         }
         remove_orphans(&core)?;
+        tell_of_missing_files(&core)?;
         core.work.measure(&core);
         let threads = Mutex::new(core.start_background());
         Ok(Engine { core, threads, _lock: lock })
@@ -246,6 +247,7 @@ impl Engine {
             thread.join();
         }
         self.core.remove_doomed_files();
+        self.core.close_catalog()?;
         self.core.shared.wal.settle()
     }
 }

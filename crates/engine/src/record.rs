@@ -21,9 +21,17 @@
 //!
 //! Kind 4, counters set: as kind 3, but the values replace what was (ALTER TABLE ... AUTO_INCREMENT).
 //!
-//! Kind 5, trim: varint LSN. Log below it is about to be removed. Recovery refuses a log that starts behind
-//! the newest such LSN: then somebody else removed segments.
-
+//! Kind 5, trim: what is about to be removed from the log, and what that relies on.
+//!
+//! ```text
+//! varint LSN: log below it is about to be removed
+//! varint number of tables that have an image, each, ascending:
+//!   varint table number minus that of the table before (the first: minus 0), varint LSN of its newest image
+//! ```
+//!
+//! Recovery refuses a log that starts behind the newest such LSN: then somebody else removed segments.
+//! The images are durable; `images.rs` says what follows from them. In records of earlier builds nothing
+//! follows the first LSN.
 //!
 //! Kind 6, a transaction that wrote some of its changes to table files before it committed:
 //!
@@ -35,6 +43,8 @@
 //!
 //! The runs were durable before the record was appended. Their entries get the commit sequence. A tree
 //! has runs or entries in a record, never both.
+
+use std::collections::BTreeMap;
 
 use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Lsn, Result, ShortInput};
 use frond_base::{Error, TableId, TreeId};
@@ -124,16 +134,57 @@ pub fn put_entry(out: &mut Vec<u8>, key: &[u8], kind: EntryKind, value: &[u8]) {
 }
 
 /// A trim record.
-pub fn trim_record(upto: Lsn) -> Vec<u8> {
-    let mut out = Vec::new();
+#[derive(PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// Log below is about to be removed.
+    pub upto: Lsn,
+    /// The newest image of each table that has one; `None` in records of earlier builds.
+    pub images: Option<BTreeMap<TableId, Lsn>>,
+}
+
+/// A trim record.
+pub fn trim_record(upto: Lsn, images: &BTreeMap<TableId, Lsn>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + images.len() * 8);
     put_varint(&mut out, upto);
+    put_varint(&mut out, images.len() as u64);
+    let mut previous = 0;
+    for (table, lsn) in images {
+        put_varint(&mut out, u64::from(table.0 - previous));
+        put_varint(&mut out, *lsn);
+        previous = table.0;
+    }
     out
 }
 
-/// The LSN of a trim record.
-pub fn decode_trim(payload: &[u8], lsn: Lsn) -> Result<Lsn> {
+/// `lsn` is for messages only.
+pub fn decode_trim(payload: &[u8], lsn: Lsn) -> Result<Trim> {
+    let place = format!("trim record at {lsn}");
+    decode_trim_body(payload)
+        .map_err(|e| e.in_file("log", &place))?
+        .ok_or_else(|| Error::corruption("log", format_args!("{place}: tables do not ascend")))
+}
+
+fn decode_trim_body(payload: &[u8]) -> std::result::Result<Option<Trim>, ShortInput> {
     let mut reader = ByteReader::new(payload);
-    reader.varint().map_err(|e| e.in_file("log", &format!("trim record at {lsn}")))
+    let upto = reader.varint()?;
+    if reader.remaining() == 0 {
+        return Ok(Some(Trim { upto, images: None }));
+    }
+    let mut images = BTreeMap::new();
+    let mut previous = 0;
+    for i in 0..reader.bounded_len()? {
+        let (delta, lsn) = (reader.u32_varint()?, reader.varint()?);
+        let table = match u32::checked_add(previous, delta) {
+            Some(table) if delta > 0 || i == 0 => table,
+            _ => return Ok(None),
+        };
+        images.insert(TableId(table), lsn);
+        previous = table;
+    }
+    match reader.remaining() {
+        0 => Ok(Some(Trim { upto, images: Some(images) })),
+        _ => Err(ShortInput { at: reader.position() }),
+    }
 }
 
 /// Reads the sections of a record; every error names the record's place in the log.
@@ -301,6 +352,33 @@ mod tests {
         assert_eq!(r.entry().unwrap(), (&b"b"[..], EntryKind::Delete, &b""[..]));
         assert_eq!(r.counters().unwrap(), counters);
         r.finish().unwrap();
+    }
+
+    #[test]
+    fn trim_record_round_trips_and_cut_ones_are_refused() {
+        let images =
+            BTreeMap::from([(TableId(0), 7), (TableId(1), 1 << 40), (TableId(u32::MAX), 8)]);
+        let bytes = trim_record(1 << 41, &images);
+        let whole = Trim { upto: 1 << 41, images: Some(images) };
+        assert_eq!(decode_trim(&bytes, 0).unwrap(), whole);
+        // As earlier builds wrote it.
+        let bare = decode_trim(&bytes[..6], 0).unwrap();
+        assert_eq!(bare, Trim { upto: 1 << 41, images: None });
+        for cut in 7..bytes.len() {
+            assert!(decode_trim(&bytes[..cut], 0).is_err(), "cut at {cut}");
+        }
+        let mut twice = trim_record(5, &BTreeMap::from([(TableId(3), 7)]));
+        twice[1] = 2;
+        twice.extend_from_slice(&[0, 9]);
+        assert!(decode_trim(&twice, 0).unwrap_err().to_string().contains("ascend"));
+    }
+
+    /// The figure of rfc 0004: LSNs of a database that has logged a TiB.
+    #[test]
+    fn list_of_ten_thousand_images_takes_70_kb() {
+        let images = (0..10_000).map(|n| (TableId(n), (1 << 40) + u64::from(n) * 4096)).collect();
+        let bytes = trim_record(1 << 41, &images).len();
+        assert!((70_000..70_020).contains(&bytes), "{bytes}");
     }
 
     #[test]

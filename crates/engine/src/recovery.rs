@@ -15,25 +15,25 @@
 //! - R5. Runs that a transaction attached and no edit names yet are in use (P5 of `spill.rs`): they are
 //!   added to the file's map when its edits are in, and attached to their tree when their record's turn
 //!   comes. A tree whose edits reach beyond the record has taken them up; by now they may be gone.
+//! - R6. A table's file has the image that the newest trim of the log relied on, or one from which the log
+//!   still leads on (`images.rs`). Whatever else is wrong with a table whose file has not, this is said.
 //!
 //! Tested by the simulator, which crashes at every step here too.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use frond_base::{
-    BlockId, EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX,
-};
+use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
 use frond_run::RunMeta;
-use frond_space::TableFile;
-use frond_tree::{Bounds, Extent, Tree, TreeLoader, TrunkEdit};
+use frond_tree::{Bounds, Tree, TrunkEdit};
 use frond_wal::{Record, Recovered};
 
 use crate::canary;
 use crate::catalog::{self, TableDef, SYSTEM_TABLE};
 use crate::core::Core;
-use crate::image::TableImage;
+use crate::images::Found as FoundImage;
+use crate::loading::{add_block, Attached, Loading};
 use crate::names::Names;
 use crate::options::KEY_BYTES_MAX;
 use crate::record::{
@@ -41,111 +41,7 @@ use crate::record::{
     KIND_SET_COUNTERS, KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
 use crate::store::{file_name, TableStore};
-use crate::table::{tree_id, tree_options, Table};
-
-/// One table while its image and edits are being put together.
-struct Loading {
-    store: Arc<TableStore>,
-    loaders: Vec<TreeLoader>,
-    counters: CounterRecord,
-    image_lsn: Lsn,
-    /// What transactions attached (R5).
-    attached: Vec<Attached>,
-}
-
-/// What a record names of one tree.
-struct Attached {
-    /// Where the record starts.
-    lsn: Lsn,
-    index: usize,
-    blocks: Vec<(BlockId, Extent)>,
-}
-
-impl Loading {
-    /// The newest image of the table's file; an empty table where there is no file.
-    fn open(core: &Core, id: TableId) -> Result<Loading> {
-        let shared = &core.shared;
-        let name = file_name(id);
-        let store = Arc::new(TableStore::new(shared.clone(), id));
-        let counters = CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
-        let (loaders, attached) = (Vec::new(), Vec::new());
-        let mut loading = Loading { store, loaders, counters, image_lsn: 0, attached };
-        if !shared.vfs.exists(&name).map_err(|e| Error::io("look for", &name, e))? {
-            return Ok(loading);
-        }
-        let (file, checkpoint) = TableFile::open(&*shared.vfs, &name, &shared.file_options(id))?;
-        if let Some(found) = file.fallback() {
-            core.log_message(1, &format!("{name}: using the older checkpoint: {}", found.reason));
-        }
-        if let Some(checkpoint) = checkpoint {
-            if checkpoint.lsn > shared.wal.end() {
-                return Err(Error::corruption(
-                    &name,
-                    format_args!(
-                        "its checkpoint is at {}, but the log ends at {}: newer log segments are \
-                         missing",
-                        checkpoint.lsn,
-                        shared.wal.end()
-                    ),
-                ));
-            }
-            let image = TableImage::decode(&checkpoint.image, &name)?;
-            loading.image_lsn = checkpoint.lsn;
-            loading.counters.rows_delta = image.rows;
-            loading.counters.auto_increment = image.auto_increment;
-            loading.counters.row_id = image.row_id;
-            for (i, bytes) in image.trees.iter().enumerate() {
-                loading.loaders.push(TreeLoader::from_image(tree_id(id, i), bytes, &name)?);
-            }
-        }
-        loading.store.set_file(file);
-        Ok(loading)
-    }
-
-    fn loader(&mut self, index: usize) -> &mut TreeLoader {
-        let id = self.counters.table;
-        while self.loaders.len() <= index {
-            let next = self.loaders.len();
-            self.loaders.push(TreeLoader::empty(tree_id(id, next)));
-        }
-        &mut self.loaders[index]
-    }
-
-    /// All edits are in: the table as it was when the log ended, without what is in the log alone.
-    fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
-        let name = self.store.file_name().to_owned();
-        if self.loaders.len() > def.indexes.len() {
-            return Err(Error::corruption(
-                &name,
-                format_args!(
-                    "has {} trees, the definition of '{}' has {} indexes",
-                    self.loaders.len(),
-                    def.name,
-                    def.indexes.len()
-                ),
-            ));
-        }
-        self.loader(def.indexes.len() - 1);
-        for Attached { lsn, index, blocks } in std::mem::take(&mut self.attached) {
-            if lsn < self.loader(index).flushed_upto() {
-                continue;
-            }
-            for (block, extent) in blocks {
-                add_block(self.store.existing_file(), block, extent)?;
-            }
-        }
-        if let Some(file) = self.store.existing_file() {
-            file.finish_recovery(log_from)?;
-        }
-        let mut trees: Vec<Tree> = Vec::new();
-        for (loader, index) in self.loaders.into_iter().zip(&def.indexes) {
-            let options = tree_options(index, core.options.leaf_bytes);
-            let store = self.store.clone();
-            trees.push(loader.finish(options, store.clone(), store, &name)?);
-        }
-        Ok(Table::new(def.clone(), trees, self.store, &self.counters))
-    }
-}
+use crate::table::Table;
 
 /// Tables that are being recovered.
 #[derive(Default)]
@@ -154,20 +50,38 @@ struct Found {
     loading: BTreeMap<TableId, Loading>,
     /// Tables whose file is missing or does not verify, and what to say if they are not dropped (R1).
     lost: HashMap<TableId, Error>,
+    /// What the files of those had that were lost while their edits were read.
+    opened: HashMap<TableId, FoundImage>,
     /// Image LSNs of the tables already finished.
-    images: HashMap<TableId, Lsn>,
+    images: HashMap<TableId, FoundImage>,
 }
 
 impl Found {
     /// Keeps what is wrong with a table until it is known whether the log drops it (R1). Failures of the
     /// environment are not the file's fault and end the recovery.
     fn lose(&mut self, id: TableId, why: Error) -> Result<()> {
-        if id == SYSTEM_TABLE || why.kind() != ErrorKind::Corruption {
+        if why.kind() != ErrorKind::Corruption {
             return Err(why);
         }
-        self.loading.remove(&id);
+        if let Some(loading) = self.loading.remove(&id) {
+            self.opened.insert(id, loading.image);
+        }
         self.lost.insert(id, why);
         Ok(())
+    }
+
+    /// R6: edits that do not fit are a consequence.
+    fn blame_old_files(&mut self, core: &Core, log_from: Lsn) {
+        for (id, image) in std::mem::take(&mut self.opened) {
+            if let Err(e) = core.images.check(id, &file_name(id), image, log_from) {
+                self.lost.insert(id, e);
+            }
+        }
+    }
+
+    /// Without the catalog there is nothing.
+    fn check_catalog(&mut self) -> Result<()> {
+        self.lost.remove(&SYSTEM_TABLE).map_or(Ok(()), Err)
     }
 }
 
@@ -183,6 +97,7 @@ impl Core {
         let mut found = Found::default();
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
         let mut trimmed = 0;
+        let mut listed = None;
         let first = [KIND_EDIT, KIND_TRIM, KIND_TRANSACTION_OF_RUNS];
         while let Some(record) = log.next_of(|kind| first.contains(&kind))? {
             match record.kind {
@@ -201,7 +116,11 @@ impl Core {
                         found.lose(tree.table, e)?;
                     }
                 }
-                KIND_TRIM => trimmed = decode_trim(record.payload, record.lsn)?.max(trimmed),
+                KIND_TRIM => {
+                    let trim = decode_trim(record.payload, record.lsn)?;
+                    trimmed = trim.upto.max(trimmed);
+                    listed = trim.images.or(listed);
+                }
                 _ => {}
             }
         }
@@ -215,9 +134,13 @@ impl Core {
             ));
         }
         log.rewind();
+        self.images.set(listed.unwrap_or_default());
+        found.blame_old_files(self, log_from);
+        found.check_catalog()?;
 
         let def = self.new_system_table().def();
         self.finish_table(&def, &mut found, log_from)?;
+        found.check_catalog()?;
         let mut names = Names::default();
         read_catalog(&self.system_table(), &mut names)?;
         while let Some(record) = log.next()? {
@@ -268,6 +191,7 @@ impl Core {
             }
             kept
         });
+        self.images.retain(&names);
         *self.names.write() = names;
         Ok(())
     }
@@ -342,12 +266,12 @@ impl Core {
             None => Loading::open(self, def.id),
         }
         .and_then(|loading| {
-            let image_lsn = loading.image_lsn;
-            Ok((image_lsn, loading.finish(self, def, log_from)?))
+            let image = loading.image;
+            Ok((image, loading.finish(self, def, log_from)?))
         });
         match finished {
-            Ok((image_lsn, table)) => {
-                found.images.insert(def.id, image_lsn);
+            Ok((image, table)) => {
+                found.images.insert(def.id, image);
                 self.tables.write().insert(def.id, Arc::new(table));
                 Ok(())
             }
@@ -478,8 +402,8 @@ impl Core {
         else {
             return Ok(());
         };
-        let image = found.images.get(&counters.table).copied().unwrap_or(0);
-        if record.lsn < image {
+        if matches!(found.images.get(&counters.table), Some(FoundImage::Image(lsn)) if record.lsn < *lsn)
+        {
             return Ok(());
         }
         table.store().touched(record.lsn);
@@ -493,11 +417,6 @@ fn no_file(store: &TableStore, id: TableId) -> Error {
     let what =
         format_args!("the file of table {id} is missing, the log has changes of it").to_string();
     Error::corruption(store.file_name(), what)
-}
-
-fn add_block(file: Option<&TableFile>, block: BlockId, extent: Extent) -> Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    file.replay_add(block, frond_space::Extent { offset: extent.offset, len: extent.len })
 }
 
 /// The tree of a record's section when it does not have the record in its runs yet.
@@ -557,6 +476,24 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
                 if made.is_some() { "it was never finished" } else { "its table was dropped" };
             core.log_message(2, &format!("removing {name}: {why}"));
             vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells of tables whose file is gone and that no log record concerns: they are refused when they are
+/// opened, which may be long after.
+pub(crate) fn tell_of_missing_files(core: &Core) -> Result<()> {
+    let vfs = &core.shared.vfs;
+    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    let there: HashSet<String> = all.into_iter().collect();
+    for id in core.images.listed().into_keys() {
+        let name = file_name(id);
+        if !there.contains(&name) {
+            let log_from = core.shared.wal.kept_from();
+            if let Err(e) = core.images.check(id, &name, FoundImage::NoFile, log_from) {
+                core.log_message(0, e.message());
+            }
         }
     }
     Ok(())

@@ -108,6 +108,11 @@ impl TreeLoader {
         self.flushed_upto
     }
 
+    /// Behind the record of the newest edit.
+    pub fn applied(&self) -> Lsn {
+        self.applied
+    }
+
     /// The blocks that the tree holds.
     pub fn runs(&self) -> impl Iterator<Item = (BlockId, Extent)> + '_ {
         self.runs.iter().map(|(block, (_, extent))| (*block, *extent))

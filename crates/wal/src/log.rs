@@ -149,6 +149,11 @@ impl Wal {
         self.end.load(Ordering::Acquire)
     }
 
+    /// End of the newest record, or where the log began at open when there is none since.
+    pub fn records_end(&self) -> Lsn {
+        self.records_end.load(Ordering::Acquire)
+    }
+
     /// Everything below is in the hands of the operating system: it outlives the process.
     pub fn written(&self) -> Lsn {
         self.written.load(Ordering::Acquire)
@@ -310,10 +315,13 @@ impl Wal {
         self.sync_to(marker.end)
     }
 
-    /// Whether [`Wal::trim`] would remove anything.
-    pub fn can_trim(&self, upto: Lsn) -> bool {
+    /// Bytes of log that [`Wal::trim`] would remove.
+    pub fn trimmable(&self, upto: Lsn) -> u64 {
         let upto = upto.min(self.durable());
-        self.segments.lock().get(1).is_some_and(|next| next.start <= upto)
+        let segments = self.segments.lock();
+        let kept =
+            segments.iter().skip(1).map(|s| s.start).take_while(|start| *start <= upto).last();
+        kept.zip(segments.front()).map_or(0, |(kept, front)| kept - front.start)
     }
 
     /// Removes the oldest segments that hold nothing at or behind `upto` (nor anything not yet

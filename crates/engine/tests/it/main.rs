@@ -8,5 +8,6 @@ mod full_disk;
 mod isolation;
 mod panics;
 mod spill;
+mod stale;
 mod support;
 mod tables;

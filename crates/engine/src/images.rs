@@ -1,0 +1,90 @@
+//! Which image each table's file must have at least.
+//!
+//! Log is removed because the tables' images hold what it held. Then an image is the only place of that:
+//! a file that is missing, or an older copy of it, is not an empty or an older table, but a loss. So each
+//! trim record (K3) lists the newest image of every table that has one, and recovery compares each file
+//! with the newest list.
+//!
+//! - I1. What is listed is durable: an image is noted here when its header is.
+//! - I2. A list is in the log, synced, before the segments go that it lets go; the newest list is never
+//!   removed, as a trim reaches at most to the log's end before its own record.
+//! - I3. A table may be listed after it was dropped, never left out while it has an image. The log says
+//!   that it was dropped, and then nobody asks for its file.
+//! - I4. An image that is older than the one listed will do while the log still reaches back to it: that
+//!   is what the other header of a damaged file names. No image will not: what came before the first one
+//!   began before the file.
+//!
+//! What no list says: images since the last trim. The log they would make needless is still there.
+//!
+//! Tested by `tests/it/stale.rs`; the simulator removes files and puts older ones in their place.
+
+use std::collections::BTreeMap;
+
+use frond_base::{Error, Lsn, Result, TableId};
+use parking_lot::Mutex;
+
+use crate::catalog::SYSTEM_TABLE;
+use crate::names::Names;
+
+/// The newest durable image of each table, by its LSN. Tables without one are not here.
+#[derive(Default)]
+pub struct Images {
+    newest: Mutex<BTreeMap<TableId, Lsn>>,
+}
+
+impl Images {
+    /// Recovery found the newest list.
+    pub fn set(&self, listed: BTreeMap<TableId, Lsn>) {
+        *self.newest.lock() = listed;
+    }
+
+    /// The table's file has an image of `lsn`, durably.
+    pub fn note(&self, table: TableId, lsn: Lsn) {
+        let mut newest = self.newest.lock();
+        let known = newest.entry(table).or_insert(lsn);
+        *known = lsn.max(*known);
+    }
+
+    /// The table was dropped, durably.
+    pub fn forget(&self, table: TableId) {
+        self.newest.lock().remove(&table);
+    }
+
+    /// Forgets tables that are defined no more.
+    pub fn retain(&self, names: &Names) {
+        self.newest.lock().retain(|id, _| *id == SYSTEM_TABLE || names.by_id(*id).is_some());
+    }
+
+    /// What a trim record lists.
+    pub fn listed(&self) -> BTreeMap<TableId, Lsn> {
+        self.newest.lock().clone()
+    }
+
+    /// Fails unless `found`, the newest image of the table's file, and the log from `log_from` on hold
+    /// all of the table (I4).
+    pub fn check(&self, table: TableId, file: &str, found: Found, log_from: Lsn) -> Result<()> {
+        let Some(needed) = self.newest.lock().get(&table).copied() else { return Ok(()) };
+        let found = match found {
+            Found::Image(lsn) if lsn >= needed || lsn >= log_from => return Ok(()),
+            Found::Image(lsn) => format!("its newest checkpoint is at LSN {lsn}: an older copy"),
+            Found::NoImage => "it has no checkpoint: an older copy".to_string(),
+            Found::NoFile => "the file is missing".to_string(),
+        };
+        let what = format_args!(
+            "{found}; the log before LSN {log_from} was removed because the file had a checkpoint at LSN \
+             {needed}. Put the newest copy of {file} back, or restore the whole directory from a \
+             backup; to do without the table, drop it"
+        )
+        .to_string();
+        Err(Error::corruption(file, what))
+    }
+}
+
+/// What there is of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    NoFile,
+    /// The file was created and has no image yet.
+    NoImage,
+    Image(Lsn),
+}

@@ -1,0 +1,167 @@
+//! One table while recovery puts it together: the newest image of its file, then the edits of the log.
+//!
+//! What comes out agrees with itself: the trunks with the file's block map, the file with what the log was
+//! trimmed for (`images.rs`), both with the log's end. All that is asserted later, so bytes that say
+//! otherwise are found here. Linear in the image.
+//!
+//! Tested by `tests/it/stale.rs` and, with forged images, by the tests of `frond-cli`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use frond_base::{BlockId, Error, Lsn, Result, TableId};
+use frond_space::TableFile;
+use frond_tree::{Extent, Tree, TreeLoader};
+
+use crate::catalog::TableDef;
+use crate::core::Core;
+use crate::image::TableImage;
+use crate::images::Found;
+use crate::record::CounterRecord;
+use crate::store::{file_name, TableStore};
+use crate::table::{tree_id, tree_options, Table};
+
+/// One table while its image and edits are being put together.
+pub struct Loading {
+    pub store: Arc<TableStore>,
+    loaders: Vec<TreeLoader>,
+    pub counters: CounterRecord,
+    pub image: Found,
+    /// What transactions attached (R5).
+    pub attached: Vec<Attached>,
+}
+
+/// What a record names of one tree.
+pub struct Attached {
+    /// Where the record starts.
+    pub lsn: Lsn,
+    pub index: usize,
+    pub blocks: Vec<(BlockId, Extent)>,
+}
+
+impl Loading {
+    /// The newest image of the table's file; an empty table where there is no file.
+    pub fn open(core: &Core, id: TableId) -> Result<Loading> {
+        let shared = &core.shared;
+        let name = file_name(id);
+        let store = Arc::new(TableStore::new(shared.clone(), id));
+        let counters = CounterRecord { table: id, rows_delta: 0, auto_increment: 1, row_id: 1 };
+        let (loaders, attached, image) = (Vec::new(), Vec::new(), Found::NoFile);
+        let mut loading = Loading { store, loaders, counters, image, attached };
+        if !shared.vfs.exists(&name).map_err(|e| Error::io("look for", &name, e))? {
+            return Ok(loading);
+        }
+        let (file, checkpoint) = TableFile::open(&*shared.vfs, &name, &shared.file_options(id))?;
+        if let Some(found) = file.fallback() {
+            core.log_message(1, &format!("{name}: using the older checkpoint: {}", found.reason));
+        }
+        let end = shared.wal.end();
+        if file.checkpoint_lsn() > end {
+            let lsn = file.checkpoint_lsn();
+            let what = format_args!(
+                "its checkpoint is at LSN {lsn}, but the log ends at {end}: its newest segments \
+                 (log.*.frl) are missing; put them back, or restore the whole directory from a backup"
+            )
+            .to_string();
+            return Err(Error::corruption(&name, what));
+        }
+        loading.image = Found::NoImage;
+        if let Some(checkpoint) = checkpoint {
+            let image = TableImage::decode(&checkpoint.image, &name)?;
+            loading.image = Found::Image(checkpoint.lsn);
+            loading.counters.rows_delta = image.rows;
+            loading.counters.auto_increment = image.auto_increment;
+            loading.counters.row_id = image.row_id;
+            for (i, bytes) in image.trees.iter().enumerate() {
+                loading.loaders.push(TreeLoader::from_image(tree_id(id, i), bytes, &name)?);
+            }
+        }
+        loading.store.set_file(file);
+        Ok(loading)
+    }
+
+    pub fn loader(&mut self, index: usize) -> &mut TreeLoader {
+        let id = self.counters.table;
+        while self.loaders.len() <= index {
+            let next = self.loaders.len();
+            self.loaders.push(TreeLoader::empty(tree_id(id, next)));
+        }
+        &mut self.loaders[index]
+    }
+
+    /// All edits are in: the table as it was when the log ended, without what is in the log alone.
+    pub fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
+        let name = self.store.file_name().to_owned();
+        core.images.check(def.id, &name, self.image, log_from)?;
+        if self.loaders.len() > def.indexes.len() {
+            return Err(Error::corruption(
+                &name,
+                format_args!(
+                    "has {} trees, the definition of '{}' has {} indexes",
+                    self.loaders.len(),
+                    def.name,
+                    def.indexes.len()
+                ),
+            ));
+        }
+        self.loader(def.indexes.len() - 1);
+        for Attached { lsn, index, blocks } in std::mem::take(&mut self.attached) {
+            if lsn < self.loader(index).flushed_upto() {
+                continue;
+            }
+            for (block, extent) in blocks {
+                add_block(self.store.existing_file(), block, extent)?;
+            }
+        }
+        self.check_places(core, &name)?;
+        if let Some(file) = self.store.existing_file() {
+            file.finish_recovery(log_from)?;
+        }
+        if let Found::Image(lsn) = self.image {
+            core.images.note(def.id, lsn);
+        }
+        let mut trees: Vec<Tree> = Vec::new();
+        for (loader, index) in self.loaders.into_iter().zip(&def.indexes) {
+            let options = tree_options(index, core.options.leaf_bytes);
+            let store = self.store.clone();
+            trees.push(loader.finish(options, store.clone(), store, &name)?);
+        }
+        Ok(Table::new(def.clone(), trees, self.store, &self.counters))
+    }
+
+    /// The trunks and the file's block map agree: each run is a block of one tree and lies where the map
+    /// says; and no tree is ahead of the log. Running on, all that is asserted.
+    fn check_places(&self, core: &Core, name: &str) -> Result<()> {
+        let file = self.store.existing_file();
+        let end = core.shared.wal.end();
+        let mut seen = HashSet::new();
+        for (index, loader) in self.loaders.iter().enumerate() {
+            let bad = |what: String| {
+                Err(Error::corruption(name, format!("tree {index} of the checkpoint: {what}")))
+            };
+            if loader.flushed_upto() > end || loader.applied() > end + 1 {
+                return bad(format!("is ahead of the log, which ends at {end}"));
+            }
+            for (block, extent) in loader.runs() {
+                match file.and_then(|f| f.extent(block)) {
+                    Some(e) if e.offset == extent.offset && e.len == extent.len => {}
+                    Some(e) => {
+                        let at = extent.offset;
+                        return bad(format!("block {block} is at {at}, in the block map at {e}"));
+                    }
+                    None => return bad(format!("block {block} is not in the block map")),
+                }
+                if !seen.insert(block) {
+                    return bad(format!("block {block} is in another tree as well"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A block that the log names is in use.
+pub fn add_block(file: Option<&TableFile>, block: BlockId, extent: Extent) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    file.replay_add(block, frond_space::Extent { offset: extent.offset, len: extent.len })
+}
