@@ -73,6 +73,8 @@ pub const FIRST_EXTENT: u64 = 2 * HEADER_BYTES as u64;
 pub const MAX_FILE: u64 = 1 << 50;
 /// Largest image in bytes: a bound for what a hostile header can make a reader allocate.
 pub const MAX_IMAGE: u64 = 1 << 30;
+/// Checkpoints and blocks are counted upwards from 1; forged numbers must not overflow.
+pub const MAX_NUMBER: u64 = 1 << 62;
 /// Fixed front of an image.
 pub const IMAGE_FRONT: usize = 64;
 
@@ -211,6 +213,9 @@ pub fn decode_header(bytes: &[u8], slot: usize, id: Identity, file: &str) -> Res
     if zero != 0 || bytes[8 + r.position()..CHECKSUM_AT].iter().any(|b| *b != 0) {
         return Err(bad("bytes that must be zero are not"));
     }
+    if seq > MAX_NUMBER {
+        return Err(bad(&format!("impossible checkpoint number {seq}")));
+    }
     if slot_of(seq) != slot {
         return Err(bad(&format!("checkpoint {seq} is in the wrong slot")));
     }
@@ -299,6 +304,9 @@ fn decode_front(
     let whole = (IMAGE_FRONT as u64).checked_add(map_len).and_then(|n| n.checked_add(caller_len));
     if whole != Some(total) {
         return Err(bad("lengths of its parts do not add up"));
+    }
+    if next_block > MAX_NUMBER {
+        return Err(bad("impossible next block id"));
     }
     // A block takes at least three bytes of the map.
     if blocks > map_len / 3 {

@@ -14,7 +14,7 @@ use crate::extent::Extent;
 use crate::file::{Checkpoint, Fallback, TableFile, TableFileOptions};
 use crate::format::{
     check_image_front, checked_extent, decode_header, decode_image, encode_header, slot_of, Header,
-    Identity, ImageRef, Slot, FIRST_EXTENT, HEADER_BYTES, IMAGE_FRONT,
+    Identity, ImageRef, Slot, FIRST_EXTENT, HEADER_BYTES, IMAGE_FRONT, MAX_NUMBER,
 };
 use crate::io as transfer;
 
@@ -101,7 +101,7 @@ impl TableFile {
         };
         let extent = checked_extent(extent.offset, extent.len)
             .ok_or_else(|| corrupt("impossible extent"))?;
-        if block == BlockId::MAX {
+        if block >= MAX_NUMBER {
             return Err(corrupt("impossible block id"));
         }
         let mut space = self.space.lock();
