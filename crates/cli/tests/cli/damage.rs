@@ -11,15 +11,15 @@ use frond_vfs::MemVfs;
 use crate::sample::{self, Files, CUSTOMERS, ORDERS, PLAIN};
 
 /// Rounds of random damage: FROND_FUZZ multiplies them, for a longer search.
-fn rounds(usual: u64) -> u64 {
+pub fn rounds(usual: u64) -> u64 {
     let factor = std::env::var("FROND_FUZZ").ok().and_then(|n| n.parse::<u64>().ok());
     usual * factor.unwrap_or(1)
 }
 
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn draw(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,12 +27,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.draw() % n.max(1) as u64) as usize
     }
 }
 
-fn checked(files: &Files) -> Report {
+pub fn checked(files: &Files) -> Report {
     let vfs = sample::directory(files);
     let report = check::run(Arc::new(vfs), &check::Options::default(), &mut |_| {})
         .unwrap_or_else(|e| panic!("damage is a finding, not a refusal: {e}"));
@@ -145,15 +145,51 @@ fn several_damages_at_once_never_break_the_check() {
 
 #[test]
 fn every_missing_file_is_noticed() {
-    let sound = sample::sample();
-    // A log without a segment at either end is shorter and as sound (docs/file-format.md).
-    let needless = |n: &String| n == "LOCK" || n.starts_with("spare.") || n.starts_with("log.");
-    for name in sound.keys().filter(|n| !needless(n)) {
-        let mut files = sound.clone();
-        files.remove(name);
-        let report = checked(&files);
-        assert!(!report.is_clean(), "{name} is gone and nobody noticed");
+    let in_the_log = sample::untrimmed();
+    let trimmed = sample::trimmed();
+    let first = |files: &Files| files.keys().find(|n| n.starts_with("log.")).cloned();
+    assert_ne!(first(&in_the_log), first(&trimmed), "its log was never trimmed");
+    for sound in [in_the_log, trimmed] {
+        assert!(checked(&sound).is_clean());
+        let before = contents(&sound).unwrap();
+        let needless = |n: &String| n == "LOCK" || n.starts_with("spare.");
+        for name in sound.keys().filter(|n| !needless(n)) {
+            let mut files = sound.clone();
+            files.remove(name);
+            let report = checked(&files);
+            // A segment without a record, begun by the last opening.
+            let harmless = name.starts_with("log.") && report.is_clean();
+            if harmless {
+                assert!(contents(&files).is_some_and(|now| now == before), "{name} held something");
+                continue;
+            }
+            assert!(!report.is_clean(), "{name} is gone and nobody noticed");
+            let said = report.findings.iter().any(|f| {
+                f.what.contains(name.as_str()) || name.starts_with("log.") && f.what.contains("log")
+            });
+            assert!(said, "{name} is gone: {:#?}", report.findings);
+        }
     }
+}
+
+#[test]
+fn older_copies_of_files_are_noticed_or_harmless() {
+    let sound = sample::trimmed();
+    let before = contents(&sound).unwrap();
+    let mut noticed = 0;
+    for older in [sample::untrimmed(), sample::trimmed_half()] {
+        for name in older.keys().filter(|n| sound.contains_key(*n)) {
+            let mut files = sound.clone();
+            files.insert(name.clone(), older[name].clone());
+            if checked(&files).is_clean() {
+                let same = contents(&files).is_some_and(|now| now == before);
+                assert!(same, "an older {name} is called clean, but its rows are not the same");
+            } else {
+                noticed += 1;
+            }
+        }
+    }
+    assert!(noticed >= 4, "{noticed}");
 }
 
 #[test]

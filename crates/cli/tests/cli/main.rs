@@ -5,4 +5,5 @@
 mod commands;
 mod consistency;
 mod damage;
+mod forged;
 mod sample;

@@ -1,7 +1,7 @@
 //! A small database with one table of each kind, part of it in runs and part in the log only.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use frond_cli::bench::purchases::{self, Purchases};
 use frond_engine::rows::{Rows, WriteFlags, Written};
@@ -167,6 +167,11 @@ pub fn add_plain(engine: &Engine, from: u64, to: u64) {
 /// Makes the database: three quarters of it in runs, the rest in the log.
 pub fn build(vfs: Arc<dyn Vfs>) {
     let engine = Engine::open(vfs, options()).unwrap();
+    fill(&engine);
+    engine.close().unwrap();
+}
+
+fn fill(engine: &Engine) {
     engine.create_table(purchases::spec(ORDERS)).unwrap();
     engine.create_table(customers_spec()).unwrap();
     let plain = TableSpec {
@@ -178,15 +183,22 @@ pub fn build(vfs: Arc<dyn Vfs>) {
     };
     engine.create_table(plain).unwrap();
     for part in 0..3 {
-        add_orders(&engine, part * 1000, part * 1000 + 1000);
-        add_customers(&engine, part * 150, part * 150 + 150);
-        add_plain(&engine, part * 300, part * 300 + 300);
+        add_orders(engine, part * 1000, part * 1000 + 1000);
+        add_customers(engine, part * 150, part * 150 + 150);
+        add_plain(engine, part * 300, part * 300 + 300);
         engine.flush_all().unwrap();
     }
-    add_orders(&engine, 3000, 3800);
-    add_customers(&engine, 450, 500);
-    add_plain(&engine, 800, 1000);
-    engine.close().unwrap();
+    add_orders(engine, 3000, 3800);
+    add_customers(engine, 450, 500);
+    add_plain(engine, 800, 1000);
+}
+
+/// Goes on until the log has been trimmed of everything before: the tables' images alone hold it.
+fn turn_over(engine: &Engine, from: u64) {
+    for part in from..from + 4 {
+        add_orders(engine, 4000 + part * 1000, 5000 + part * 1000);
+        engine.flush_all().unwrap();
+    }
 }
 
 /// Name and bytes of every file.
@@ -202,6 +214,43 @@ pub fn sample() -> Files {
     let vfs = MemVfs::stepped();
     build(Arc::new(vfs.clone()));
     files(&vfs)
+}
+
+/// The sample database, three times: as it is; with its log trimmed; and with more of everything since and
+/// the log trimmed again. One life, so that the older files are older copies of the newer ones.
+fn ages() -> &'static [Files; 3] {
+    static AGES: OnceLock<[Files; 3]> = OnceLock::new();
+    AGES.get_or_init(|| {
+        let vfs = MemVfs::stepped();
+        // Every file has a part of the database's identity, which is drawn when it is made.
+        build(Arc::new(vfs.clone()));
+        let first = files(&vfs);
+        let engine = Engine::open(Arc::new(vfs.clone()), options()).unwrap();
+        turn_over(&engine, 0);
+        engine.close().unwrap();
+        drop(engine);
+        let second = files(&vfs);
+        let engine = Engine::open(Arc::new(vfs.clone()), options()).unwrap();
+        add_customers(&engine, 500, 600);
+        add_plain(&engine, 1000, 1200);
+        turn_over(&engine, 4);
+        engine.close().unwrap();
+        drop(engine);
+        [first, second, files(&vfs)]
+    })
+}
+
+/// The sample database before its log was ever trimmed, after, and later still.
+pub fn untrimmed() -> Files {
+    ages()[0].clone()
+}
+
+pub fn trimmed_half() -> Files {
+    ages()[1].clone()
+}
+
+pub fn trimmed() -> Files {
+    ages()[2].clone()
 }
 
 pub fn directory(files: &Files) -> MemVfs {
