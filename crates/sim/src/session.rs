@@ -103,6 +103,7 @@ pub fn canaries() -> Vec<(&'static str, Canary)> {
             ("recovery loses an entry", Canary::Engine(7)),
             ("conflicts are not looked for", Canary::Engine(8)),
             ("a commit is logged before its runs are synced", Canary::Engine(9)),
+            ("a trim forgets which images it relies on", Canary::Engine(10)),
         ]);
     }
     all
@@ -122,8 +123,13 @@ pub struct Found {
 pub fn hunt(canary: Canary) -> Option<Found> {
     let mut images = 0;
     for seed in 0.. {
-        let outcome = run_seed(seed, Profile::Torn, Some(canary), false);
-        images += outcome.stats.images;
+        // No crash brings a file back.
+        let profile = match canary {
+            Canary::Engine(10) => Profile::Rot,
+            _ => Profile::Torn,
+        };
+        let outcome = run_seed(seed, profile, Some(canary), false);
+        images += outcome.stats.images + outcome.stats.rotten_images;
         if let Some(failure) = outcome.failure {
             return Some(Found { seed, images, failure });
         }
@@ -158,6 +164,8 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
             "restart after a failure",
             "commit refused: disk full",
             "writing went on after a full disk",
+            "Removed noticed",
+            "OlderCopy noticed",
             "disk full",
             "opened on a full disk",
         ]);

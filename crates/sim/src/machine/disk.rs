@@ -203,6 +203,12 @@ impl Disk {
         dir
     }
 
+    /// Takes a name away, durably: damage at rest.
+    pub fn lose(&mut self, name: &str) {
+        self.dir.remove(name);
+        self.sync_dir();
+    }
+
     /// Replaces the bytes of a file, durably: damage at rest.
     pub fn replace(&mut self, name: &str, content: Content) {
         if let Some(no) = self.find(name) {

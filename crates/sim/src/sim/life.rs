@@ -232,6 +232,7 @@ impl Sim {
         self.locks.clear();
         self.handles.clear();
         self.engine = None;
+        self.older = None;
     }
 
     /// Figures of the engine that become events.

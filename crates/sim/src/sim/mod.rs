@@ -161,6 +161,8 @@ pub struct Sim {
     trace: Option<Vec<String>>,
     trace_hash: u64,
     canary: Option<Canary>,
+    /// The files at an earlier close, no crash since: damage at rest puts some of them back.
+    older: Option<Disk>,
     pub(crate) log: Arc<parking_lot::Mutex<Vec<String>>>,
 }
 
@@ -198,6 +200,7 @@ pub fn run(world: World, canary: Option<Canary>, trace: bool) -> Outcome {
         trace: trace.then(Vec::new),
         trace_hash: 0,
         canary,
+        older: None,
         log: Arc::default(),
     };
     let failure = sim.go().err();

@@ -1,9 +1,10 @@
-//! Damage at rest (O9): flipped bits, zeroed and misdirected sectors, files cut short. The database
-//! must notice, or not be concerned; it must not give a wrong answer, and not panic.
+//! Damage at rest (O9): flipped bits, zeroed and misdirected sectors, files cut short, files that are gone
+//! and older copies of files. The database must notice, or not be concerned; it must not give a wrong
+//! answer, and not panic.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use frond_engine::{Engine, ErrorKind};
+use frond_engine::{Engine, Error, ErrorKind};
 
 use super::reads::dump;
 use super::{fail, note, Check, Sim};
@@ -19,15 +20,22 @@ enum Damage {
     ZeroSector,
     Misdirected,
     CutShort,
+    Removed,
+    /// The file as it was at an earlier close, no crash in between: behind a crash, a block may be a
+    /// second one of its number, and then an older copy of it is not told from it.
+    OlderCopy,
 }
 
 impl Sim {
-    /// Damages copies of a database that was closed.
+    /// Damages copies of a database that was closed; sometimes keeps one, to take older files from.
     pub(super) fn rot(&mut self, disk: &Disk, settled: bool) -> Check {
         for _ in 0..4 {
             let mut rng = self.rng.fork(4);
             let now = self.model.now();
             self.rot_one(disk, now, settled, &mut rng)?;
+        }
+        if self.older.is_none() || self.rng.percent(40) {
+            self.older = Some(disk.snapshot());
         }
         Ok(())
     }
@@ -38,12 +46,16 @@ impl Sim {
 
     fn rot_one(&mut self, disk: &Disk, upper: u64, settled: bool, rng: &mut Rng) -> Check {
         let mut disk = disk.snapshot();
-        let Some((name, damage, at)) = damage(&mut disk, rng) else { return Ok(()) };
+        let older = self.older.as_ref();
+        let Some((name, damage, at)) = damage(&mut disk, older, rng) else { return Ok(()) };
         self.stats.rotten_images += 1;
         // A torn tail of the log is not told from damage to what nothing promised yet. One flipped
-        // bit cannot hit both the last record and the promise behind it; larger damage can.
+        // bit cannot hit both the last record and the promise behind it; larger damage can. A closed log
+        // that ends too early is noticed by what the catalog says (K5).
         let log = FileClass::of(&name) == FileClass::Log;
-        let exact = settled && !(log && damage != Damage::BitFlip);
+        let exact = settled
+            && !(log
+                && matches!(damage, Damage::ZeroSector | Damage::Misdirected | Damage::CutShort));
         let lower = if exact { upper } else { 0 };
         note!(self, "  rot: {damage:?} in {name} at {at}, states {lower}..={upper}");
         let machine = SimVfs::new(disk, rng.next());
@@ -71,8 +83,11 @@ impl Sim {
         machine.kill();
         drop(engine);
         match found {
-            Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::UnsupportedFormat) => {
+            Err(e) if noticed(&e, &name, damage) => {
                 self.stats.rot_detected += 1;
+                if matches!(damage, Damage::Removed | Damage::OlderCopy) {
+                    self.stats.event(&format!("{damage:?} noticed"));
+                }
                 Ok(())
             }
             Err(e) => fail(format!("O9: {what}: {e:?} instead of Corruption")),
@@ -91,8 +106,27 @@ impl Sim {
     }
 }
 
+/// Whether an error says what it should: the file at fault, or that there is no database without it.
+///
+/// Newest segments that nothing promised may be gone unnoticed at first; then pages that they let be written over
+/// are found in the table's file, and it is blamed.
+fn noticed(e: &Error, name: &str, damage: Damage) -> bool {
+    let at_fault = match FileClass::of(name) {
+        FileClass::Log => e.kind() == ErrorKind::Corruption || e.message().contains("log"),
+        // `frond.id.new` of a creation that ended early is asked for by the name it would have got.
+        FileClass::Identity => e.message().contains("frond.id"),
+        _ => e.message().contains(name),
+    };
+    match (damage, e.kind()) {
+        (Damage::Removed, ErrorKind::NotFound | ErrorKind::InvalidArgument) => at_fault,
+        (Damage::Removed | Damage::OlderCopy, ErrorKind::Corruption) => at_fault,
+        (Damage::Removed | Damage::OlderCopy, _) => false,
+        (_, kind) => matches!(kind, ErrorKind::Corruption | ErrorKind::UnsupportedFormat),
+    }
+}
+
 /// Damages one file. Says which, how and where.
-fn damage(disk: &mut Disk, rng: &mut Rng) -> Option<(String, Damage, u64)> {
+fn damage(disk: &mut Disk, older: Option<&Disk>, rng: &mut Rng) -> Option<(String, Damage, u64)> {
     let names: Vec<String> = disk
         .names()
         .into_iter()
@@ -103,8 +137,24 @@ fn damage(disk: &mut Disk, rng: &mut Rng) -> Option<(String, Damage, u64)> {
     }
     let name = names[rng.index(names.len())].clone();
     let mut content: Content = disk.inode(disk.find(&name)?).current.clone();
-    let kind = [Damage::BitFlip, Damage::ZeroSector, Damage::Misdirected, Damage::CutShort]
-        [rng.weighted(&[6, 2, 2, 1])];
+    let kind = [
+        Damage::BitFlip,
+        Damage::ZeroSector,
+        Damage::Misdirected,
+        Damage::CutShort,
+        Damage::Removed,
+        Damage::OlderCopy,
+    ][rng.weighted(&[6, 2, 2, 1, 2, 4])];
+    if kind == Damage::Removed {
+        disk.lose(&name);
+        return Some((name, kind, 0));
+    }
+    if kind == Damage::OlderCopy {
+        let older = older?;
+        let content = older.inode(older.find(&name)?).current.clone();
+        disk.replace(&name, content);
+        return Some((name, kind, 0));
+    }
     // Most of a preallocated file is empty: damage where something is.
     let mut at = rng.below(content.len());
     for _ in 0..50 {
@@ -129,6 +179,7 @@ fn damage(disk: &mut Disk, rng: &mut Rng) -> Option<(String, Damage, u64)> {
             content.set_len(len);
         }
         Damage::CutShort => content.set_len(at),
+        Damage::Removed | Damage::OlderCopy => unreachable!("whole files were dealt with"),
     }
     disk.replace(&name, content);
     Some((name, kind, at))
