@@ -29,7 +29,7 @@ use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
 
 impl Core {
-    /// Writes an image of `table`. Does nothing for a table that has no runs and no file.
+    /// Writes an image of `table`, in a file made now if there is none. Does nothing for a dropped table.
     pub(crate) fn checkpoint_table(&self, table: &Table) -> Result<()> {
         let store = table.store();
         if table.is_dropped() {

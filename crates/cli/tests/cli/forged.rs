@@ -101,7 +101,8 @@ fn forge(files: &mut Files, random: &mut Random) -> Option<String> {
     if name.ends_with(".frd") {
         let header = newest_header(bytes);
         let image = image_of(bytes, header);
-        match random.below(4) {
+        let parts = if image.is_empty() { 1 } else { 4 };
+        match random.below(parts) {
             0 => change(bytes, header + 24, header + 72, random),
             // The counts in front, the block map and what follows, the trunks.
             1 => change(bytes, image.start + 32, image.start + 64, random),

@@ -116,9 +116,11 @@ fn trim_removes_whole_segments_and_never_the_current_one() {
     }
     wal.sync_to(wal.end()).unwrap();
     let upto = all[300].0;
+    let (before, gain) = (wal.kept_from(), wal.trimmable(upto));
     wal.trim(upto).unwrap();
     let kept = wal.kept_from();
     assert!(kept <= upto && kept + (64 << 10) > upto);
+    assert_eq!((kept - before, wal.trimmable(upto)), (gain, 0));
     let spares = mem.list().unwrap().iter().filter(|n| n.starts_with("spare.")).count();
     assert_eq!(spares, opts.spare_segments);
     drop(wal);
