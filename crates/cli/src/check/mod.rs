@@ -53,6 +53,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(&str);
 /// Fails only when there is nothing to check: another process has it, the directory cannot be read,
 /// a newer release wrote it, the table asked for does not exist.
 pub fn run(vfs: Arc<dyn Vfs>, options: &Options, progress: Progress<'_>) -> Outcome<Report> {
+    // A wrong request is not the database's fault.
+    open::options(options.cache_bytes).validate()?;
     let start = vfs.now();
     let mut report = Report::default();
     let names = vfs

@@ -74,6 +74,15 @@ fn wrong_directories_get_status_2_and_a_way_out() {
 }
 
 #[test]
+fn a_cache_below_the_minimum_is_a_wrong_request_and_no_problem_of_the_database() {
+    let dir = database();
+    let o = frond(&["check", path(&dir), "--cache", "1k"]);
+    assert_eq!(o.status.code(), Some(2), "{}", out(&o));
+    assert!(err(&o).contains("below the minimum"), "{}", err(&o));
+    assert_eq!(out(&o), "");
+}
+
+#[test]
 fn a_database_in_use_is_refused() {
     let dir = database();
     let held = OsVfs::new(dir.path()).unwrap().lock_dir().unwrap();
