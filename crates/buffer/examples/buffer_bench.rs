@@ -26,6 +26,9 @@ fn main() {
     println!("random batch insert, mean      {:.1} ns/entry", f.random_insert_mean_ns);
     println!("ascending batch insert         {:.1} ns/entry", f.ascending_insert_ns);
     println!("random get                     {:.1} ns", f.get_ns);
+    println!("random scan of 16              {:.1} ns", f.scan_ns);
+    println!("long scans                     {:.1} ns/entry", f.long_scan_ns);
+    println!("iteration when frozen          {:.1} ns/entry", f.flush_ns);
     println!("overhead, random               {:.1} bytes/entry", f.overhead_bytes);
     println!("overhead, ascending            {:.1} bytes/entry", f.overhead_ascending_bytes);
     println!("drop                           {:.1} ms", f.drop_ms);

@@ -129,7 +129,7 @@ impl Batch {
     }
 
     /// Takes the next entry of a forward scan; false when it begins a key that no longer fits.
-    fn take_forward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
+    pub(crate) fn take_forward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
         if let Versions::VisibleAt(at) = scan.versions {
             if e.seq > at || self.is_last_key(e.key) {
                 return true;
@@ -145,7 +145,7 @@ impl Batch {
     }
 
     /// As [`Batch::take_forward`]; entries arrive in reverse, so oldest first within a key.
-    fn take_backward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
+    pub(crate) fn take_backward(&mut self, e: &EntryRef<'_>, scan: &Scan<'_>) -> bool {
         if let Versions::VisibleAt(at) = scan.versions {
             if e.seq > at {
                 return true;
@@ -183,15 +183,17 @@ impl Batch {
     }
 }
 
-/// Why copying from one chunk ended.
+/// Why copying from one chunk or shelf ended.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The batch is full.
     Full,
     /// The end of the range.
     Range,
-    /// The edge of the chunk.
-    Chunk,
+    /// Its edge.
+    Edge,
+    /// Nothing was found as far as the shelf is in order, but there may be more.
+    Unsorted,
 }
 
 /// Copies from `chunk` what the scan wants of it, left to right.
@@ -212,7 +214,7 @@ pub(crate) fn copy_forward(
     if last || (end < chunk.end() && p >= end) {
         Stop::Range
     } else {
-        Stop::Chunk
+        Stop::Edge
     }
 }
 
@@ -237,6 +239,6 @@ pub(crate) fn copy_backward(
     if last {
         Stop::Range
     } else {
-        Stop::Chunk
+        Stop::Edge
     }
 }

@@ -1,10 +1,13 @@
-//! Measures the buffer: batches of random and of ascending keys, point reads, memory per entry.
+//! Measures the buffer: batches of random and of ascending keys, point reads, short and long scans,
+//! iteration once it is frozen, memory per entry.
 //!
 //! The caller brings the clock, since this crate reads none.
 
-use frond_base::{EntryKind, EntryRef, SEQ_MAX};
+use std::ops::Bound;
 
-use crate::WriteBuffer;
+use frond_base::{EntryKind, EntryRef, EntrySource, SEQ_MAX};
+
+use crate::{Batch, Scan, Versions, WriteBuffer};
 
 /// What was measured; nanoseconds are per entry or per read.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +19,12 @@ pub struct Figures {
     pub random_insert_mean_ns: f64,
     pub ascending_insert_ns: f64,
     pub get_ns: f64,
+    /// Reading the next 16 entries from a random key on.
+    pub scan_ns: f64,
+    /// Reading the next 10 thousand in batches of 1000 from a random key on; per entry.
+    pub long_scan_ns: f64,
+    /// Reading all of it once it is frozen, as a flush does; per entry.
+    pub flush_ns: f64,
     /// Allocated bytes per entry of the random and of the ascending fill, beyond key, value and an
     /// 8-byte sequence.
     pub overhead_bytes: f64,
@@ -56,6 +65,16 @@ fn insert(buffer: &WriteBuffer, keys: &[[u8; KEY]], seq: u64) {
     }));
 }
 
+fn scan(from: &[u8; KEY], max_entries: usize) -> Scan<'_> {
+    Scan {
+        from: Bound::Included(from),
+        to: Bound::Unbounded,
+        versions: Versions::VisibleAt(SEQ_MAX),
+        max_entries,
+        max_bytes: usize::MAX,
+    }
+}
+
 /// Fills buffers with `entries` entries and measures. `now` returns nanoseconds of a steady clock.
 pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
     let batches = (entries / BATCH as u64).max(10);
@@ -88,6 +107,40 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
     let found = keys.iter().filter(|k| buffer.get(&k[..], SEQ_MAX, &mut out).is_some()).count();
     let get_ns = (now() - start) as f64 / reads as f64;
     assert_eq!(found as u64, reads, "a key inserted is found");
+    let mut batch = Batch::new();
+    let start = now();
+    for key in &keys {
+        buffer.scan_forward(&scan(key, 16), &mut batch);
+        assert_eq!(batch.key(0), key, "a scan begins where it was told to");
+    }
+    let scan_ns = (now() - start) as f64 / reads as f64;
+    let mut read = 0;
+    let start = now();
+    for key in keys.iter().take(100) {
+        let mut from = *key;
+        for _ in 0..10 {
+            buffer.scan_forward(&scan(&from, 1000), &mut batch);
+            read += batch.len();
+            from.copy_from_slice(batch.last_key().unwrap_or(key));
+        }
+    }
+    let long_scan_ns = (now() - start) as f64 / read as f64;
+    buffer.freeze();
+    let start = now();
+    let mut all = buffer.iter_range(Bound::Unbounded, Bound::Unbounded);
+    let (mut flushed, mut bytes) = (0, 0);
+    while all.valid() {
+        let e = all.entry();
+        bytes += u64::from(e.key[KEY - 1]) + e.value.len() as u64;
+        flushed += 1;
+        if all.advance().is_err() {
+            break;
+        }
+    }
+    std::hint::black_box(bytes);
+    let flush_ns = (now() - start) as f64 / flushed as f64;
+    assert_eq!(flushed, buffer.entries(), "a flush meets every entry");
+    drop(all);
     let start = now();
     drop(buffer);
     let drop_ms = (now() - start) as f64 / 1e6;
@@ -110,6 +163,9 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
         random_insert_mean_ns: total as f64 / n,
         ascending_insert_ns: ascending as f64 / n,
         get_ns,
+        scan_ns,
+        long_scan_ns,
+        flush_ns,
         overhead_bytes,
         overhead_ascending_bytes: overhead(&buffer),
         drop_ms,

@@ -8,7 +8,7 @@ use crate::fence::{head_after, order, shared_bytes, Fence};
 use crate::leaf::Leaf;
 use crate::MAX_KEY;
 
-/// Leaves of a chunk. The latch of a shared chunk covers this many.
+/// Leaves of a chunk.
 pub(crate) const CHUNK_LEAVES: usize = 64;
 
 pub(crate) struct Chunk {
@@ -86,11 +86,6 @@ impl Chunk {
         self.hi.as_ref()
     }
 
-    /// Bytes that every key of the chunk begins with.
-    pub fn skip(&self) -> usize {
-        self.skip
-    }
-
     pub fn entries(&self) -> usize {
         self.entries
     }
@@ -103,13 +98,6 @@ impl Chunk {
         self.max_seq
     }
 
-    /// Reads one word of every cache line of the heads, so that they are fetched at the same time.
-    /// The sum has no meaning.
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        self.heads.iter().step_by(8).fold(0, |sum, h| sum.wrapping_add(*h))
-    }
-
     pub fn payload(&self) -> usize {
         self.leaves.iter().map(|l| l.payload()).sum()
     }
@@ -119,12 +107,6 @@ impl Chunk {
     pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
         head_after(key, 0) < self.hi_head
             || self.hi.as_ref().is_none_or(|hi| !hi.at_or_before(key, seq))
-    }
-
-    /// Whether versions of `key` may go on in the next chunk (invariant 2).
-    #[inline]
-    pub fn ends_within(&self, key: &[u8]) -> bool {
-        head_after(key, 0) == self.hi_head && self.hi.as_ref().is_some_and(|hi| *hi.key == *key)
     }
 
     /// The leaf whose range holds (`key`, `seq`), which lies in this chunk's range.
@@ -215,87 +197,6 @@ impl Chunk {
         self.leaves.insert(i + 1, new);
         self.memory += (self.leaves.capacity() - pointers) * std::mem::size_of::<Box<Leaf>>();
         belongs
-    }
-
-    /// Inserts entries of a sorted slice while they stay in this chunk and it is not full; returns
-    /// how many. At least one when the chunk reaches the first and is not full.
-    pub fn insert_run(&mut self, entries: &[EntryRef<'_>], keep: &[Seq]) -> usize {
-        let mut hint: Option<usize> = None;
-        let mut done = 0;
-        while let Some(e) = entries.get(done) {
-            if self.is_full() || !self.reaches(e.key, e.seq) {
-                return done;
-            }
-            let leaf = match hint {
-                Some(i) if self.leaf_reaches(i, e.key, e.seq) => i,
-                _ => {
-                    let i = self.leaf_for(e.key, e.seq);
-                    // All lines of the leaf at once, not one at each step of the search.
-                    std::hint::black_box(self.leaves[i].touch());
-                    i
-                }
-            };
-            hint = Some(leaf);
-            let merged = self.merge(leaf, &entries[done..], keep);
-            if merged == 0 {
-                let place = self.insert(leaf, e);
-                if !keep.is_empty() {
-                    self.prune_behind(place, keep);
-                }
-                hint = Some(place.leaf);
-            }
-            done += merged.max(1);
-        }
-        done
-    }
-
-    /// Puts several entries at once into `leaf`, to which the first belongs. Returns how many; 0 when they
-    /// are better inserted one by one.
-    fn merge(&mut self, leaf: usize, entries: &[EntryRef<'_>], keep: &[Seq]) -> usize {
-        let mine = |e: &EntryRef<'_>| {
-            let sound = !e.key.is_empty() && e.key.len() <= MAX_KEY;
-            sound && self.leaf_reaches(leaf, e.key, e.seq) && self.reaches(e.key, e.seq)
-        };
-        let plan = self.leaves[leaf].plan(entries, mine);
-        if plan.count < 2 {
-            return 0;
-        }
-        let l = &mut self.leaves[leaf];
-        let before = l.memory();
-        l.merge(&entries[..plan.count], &plan);
-        self.memory = self.memory + l.memory() - before;
-        self.entries += plan.count;
-        self.max_seq = self.max_seq.max(l.max_seq());
-        if !keep.is_empty() {
-            // From the last: what is taken out lies behind the entries still to be looked at.
-            for j in (0..plan.count).rev() {
-                self.prune_behind(Place { leaf, slot: plan.place(j) }, keep);
-            }
-        }
-        plan.count
-    }
-
-    /// Drops versions behind the entry at `place` that no snapshot needs. Looks at a few neighbours in
-    /// the same leaf only: each insert leaves at most one newly needless version behind.
-    pub fn prune_behind(&mut self, place: Place, keep: &[Seq]) {
-        let l = &mut self.leaves[place.leaf];
-        let before = l.memory();
-        let mut newer = l.entry(place.slot).seq;
-        let mut slot = place.slot + 1;
-        for _ in 0..4 {
-            if slot >= l.len() || !same_key(l, place.slot, slot) {
-                break;
-            }
-            let seq = l.entry(slot).seq;
-            if is_needless(seq, newer, keep) {
-                l.remove(slot);
-                self.entries -= 1;
-            } else {
-                newer = seq;
-                slot += 1;
-            }
-        }
-        self.memory = self.memory + l.memory() - before;
     }
 
     /// Removes the entry at `place`.
@@ -433,21 +334,6 @@ impl Chunk {
         (entries, bytes)
     }
 
-    /// The newest version of `key` at or before `at`, if it is in this chunk.
-    #[inline]
-    pub fn get(&self, key: &[u8], at: Seq) -> Option<EntryRef<'_>> {
-        // A binary search waits for memory at every step; fetching all lines first waits once.
-        std::hint::black_box(self.touch());
-        let leaf = self.leaf_for(key, at);
-        std::hint::black_box(self.leaves[leaf].touch());
-        let (slot, _) = self.leaves[leaf].find(key, at);
-        let p = self.settle(Place { leaf, slot });
-        if self.is_entry(p) && self.leaves[p.leaf].has_key(p.slot, key) {
-            return Some(self.entry(p));
-        }
-        None
-    }
-
     /// The last leaf, if (`key`, `seq`) belongs at its end; for the last chunk of a buffer.
     #[inline]
     pub fn last_leaf_takes(&self, key: &[u8], seq: Seq) -> Option<usize> {
@@ -488,16 +374,4 @@ impl Chunk {
         assert_eq!(n, self.entries);
         assert_eq!(self.memory, self.count_memory());
     }
-}
-
-/// Whether the version `seq` of a key, whose next newer version is `newer`, is needed by nobody: not
-/// by the snapshots in `keep` (ascending), nor by later ones, which are at least its last element.
-pub(crate) fn is_needless(seq: Seq, newer: Seq, keep: &[Seq]) -> bool {
-    let first_reader = keep.partition_point(|&s| s < seq);
-    keep.last().is_some_and(|&published| newer <= published)
-        && keep.get(first_reader).is_none_or(|&s| s >= newer)
-}
-
-fn same_key(l: &Leaf, a: usize, b: usize) -> bool {
-    l.key(a) == l.key(b)
 }

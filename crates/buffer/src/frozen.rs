@@ -4,49 +4,61 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryRef, EntrySource, Result, SEQ_MAX};
-use parking_lot::lock_api::ArcRwLockReadGuard;
-use parking_lot::{RawRwLock, RwLock};
 
-use crate::chunk::Place;
+use crate::base::Base;
 use crate::shared::Directory;
-use crate::shelf::Shelf;
 
-/// The entries of a key range of a frozen [`crate::WriteBuffer`], in order, all versions. It keeps
-/// the buffer's memory alive, and holds the read latch of the chunk it stands in: nobody writes.
+/// Entries whose records are fetched at the same time.
+const AHEAD: usize = 32;
+
+/// The entries of a key range of a frozen [`crate::WriteBuffer`], in order, all versions. It keeps the
+/// buffer's memory alive.
 pub struct FrozenScan {
     directory: Arc<Directory>,
     no: usize,
-    shelf: ArcRwLockReadGuard<RawRwLock, Shelf>,
-    place: Place,
-    end: Place,
+    base: Arc<Base>,
+    at: usize,
+    end: usize,
+    /// Records before this one have been fetched.
+    fetched: usize,
     hi: Bound<Box<[u8]>>,
-    /// The end of the range lies in this chunk.
+    /// The end of the range lies in this shelf.
     last: bool,
 }
 
 impl FrozenScan {
+    /// All shelves of `directory` are settled.
     pub(crate) fn new(directory: Arc<Directory>, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> FrozenScan {
         let no = match lo {
             Bound::Unbounded => 0,
             Bound::Included(k) => directory.router.route(k, SEQ_MAX),
             Bound::Excluded(k) => directory.router.route(k, 0),
         };
-        let shelf = RwLock::read_arc(&directory.chunks[no]);
-        let (place, _) = shelf.chunk.lower(lo);
-        let (end, last) = shelf.chunk.upper(hi);
+        let shelf = directory.shelves[no].read();
+        let base = shelf.base().clone();
+        let last = shelf.ends(hi);
+        drop(shelf);
+        let (at, end) = base.range(lo, hi);
         let hi = hi.map(Box::from);
-        let mut scan = FrozenScan { directory, no, shelf, place, end, hi, last };
+        let mut scan = FrozenScan { directory, no, base, at, end, fetched: at, hi, last };
         scan.settle();
         scan
     }
 
-    /// Moves on to the next chunk while there is nothing left in this one.
+    /// Moves on to the next shelf while there is nothing left in this one.
     fn settle(&mut self) {
-        while !self.valid() && !self.last && self.no + 1 < self.directory.chunks.len() {
+        while self.at >= self.end && !self.last && self.no + 1 < self.directory.shelves.len() {
             self.no += 1;
-            self.shelf = RwLock::read_arc(&self.directory.chunks[self.no]);
-            self.place = self.shelf.chunk.first();
-            (self.end, self.last) = self.shelf.chunk.upper(self.hi.as_ref().map(|k| &**k));
+            let shelf = self.directory.shelves[self.no].read();
+            let hi = self.hi.as_ref().map(|k| &**k);
+            self.base = shelf.base().clone();
+            self.last = shelf.ends(hi);
+            (self.at, self.end) = self.base.range(Bound::Unbounded, hi);
+            self.fetched = 0;
+        }
+        if self.at >= self.fetched {
+            self.fetched = self.at + AHEAD;
+            self.base.fetch(self.at, self.fetched);
         }
     }
 }
@@ -54,18 +66,18 @@ impl FrozenScan {
 impl EntrySource for FrozenScan {
     #[inline]
     fn valid(&self) -> bool {
-        self.place < self.end && self.shelf.chunk.is_entry(self.place)
+        self.at < self.end
     }
 
     #[inline]
     fn entry(&self) -> EntryRef<'_> {
-        self.shelf.chunk.entry(self.place)
+        self.base.entry(self.at)
     }
 
     #[inline]
     fn advance(&mut self) -> Result<()> {
-        self.place = self.shelf.chunk.next(self.place);
-        if !self.valid() {
+        self.at += 1;
+        if self.at >= self.fetched || self.at >= self.end {
             self.settle();
         }
         Ok(())

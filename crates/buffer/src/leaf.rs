@@ -47,23 +47,6 @@ pub(crate) struct Leaf {
 /// The leaf has no room for another record.
 pub(crate) struct Full;
 
-/// Entries that are put into a leaf at once, at most.
-pub(crate) const MERGE_ENTRIES: usize = 32;
-
-/// Where entries go in a leaf: before which slots, and the arena bytes they need.
-pub(crate) struct Merge {
-    slots: [u8; MERGE_ENTRIES],
-    pub count: usize,
-    bytes: usize,
-}
-
-impl Merge {
-    /// The slot of entry `j` after the merge.
-    pub fn place(&self, j: usize) -> usize {
-        usize::from(self.slots[j]) + j
-    }
-}
-
 impl Leaf {
     pub fn new(skip: usize) -> Box<Leaf> {
         Box::new(Leaf {
@@ -104,21 +87,6 @@ impl Leaf {
         self.arena.len() - self.dead as usize + self.big_bytes
     }
 
-    /// Reads one word of every cache line of heads and offsets in use, so that they are fetched at
-    /// the same time. The sum has no meaning.
-    #[inline]
-    pub fn touch(&self) -> u64 {
-        let len = self.len();
-        let mut sum = u64::from(self.offsets[0]);
-        for i in (0..len).step_by(8) {
-            sum = sum.wrapping_add(self.heads[i]);
-        }
-        for i in (32..len).step_by(32) {
-            sum = sum.wrapping_add(u64::from(self.offsets[i]));
-        }
-        sum
-    }
-
     /// A leaf to the right of this one, which has been filled in order and will get no more: takes
     /// heads after `left_skip` bytes from now on. The new leaf has room for as many bytes.
     pub fn grow_right(&mut self, left_skip: usize, right_skip: usize) -> Box<Leaf> {
@@ -145,12 +113,6 @@ impl Leaf {
     #[inline]
     pub fn key(&self, slot: usize) -> &[u8] {
         self.record(slot).key
-    }
-
-    /// Whether the entry at `slot` has this key. Usually decided by the head.
-    #[inline]
-    pub fn has_key(&self, slot: usize, key: &[u8]) -> bool {
-        self.heads[slot] == head_after(key, self.skip as usize) && self.key(slot) == key
     }
 
     /// Number of heads smaller than `head`.
@@ -238,54 +200,6 @@ impl Leaf {
         self.len += 1;
         self.max_seq = self.max_seq.max(e.seq);
         Ok(())
-    }
-
-    /// Finds the slots of the entries that `entries` begins with, ascending, and are not in the leaf yet: as
-    /// many as have room. `mine` says whether an entry belongs to this leaf.
-    #[inline]
-    pub fn plan(&self, entries: &[EntryRef<'_>], mine: impl Fn(&EntryRef<'_>) -> bool) -> Merge {
-        let len = self.len();
-        let mut merge = Merge { slots: [0; MERGE_ENTRIES], count: 0, bytes: 0 };
-        for e in entries.iter().take(MERGE_ENTRIES.min(LEAF_ENTRIES - len)) {
-            let bytes = merge.bytes + record_bytes(e);
-            if self.arena.len() + bytes > ARENA_LIMIT || !mine(e) {
-                break;
-            }
-            let slot = match self.ends_before(e.key, e.seq) {
-                true => len,
-                false => match self.find(e.key, e.seq) {
-                    (slot, false) => slot,
-                    (_, true) => break,
-                },
-            };
-            merge.slots[merge.count] = slot as u8;
-            merge.count += 1;
-            merge.bytes = bytes;
-        }
-        merge
-    }
-
-    /// Inserts what [`Leaf::plan`] planned, moving everything once.
-    pub fn merge(&mut self, entries: &[EntryRef<'_>], merge: &Merge) {
-        let (len, slots) = (self.len(), &merge.slots[..merge.count]);
-        self.reserve(merge.bytes);
-        let mut end = len;
-        for (j, slot) in slots.iter().enumerate().rev() {
-            let slot = usize::from(*slot);
-            self.heads.copy_within(slot..end, slot + j + 1);
-            self.offsets.copy_within(slot..end, slot + j + 1);
-            end = slot;
-        }
-        for (j, (e, slot)) in entries.iter().zip(slots).enumerate() {
-            let at = usize::from(*slot) + j;
-            self.heads[at] = head_after(e.key, self.skip as usize);
-            self.offsets[at] = self.write_record(e, record_bytes(e));
-            self.max_seq = self.max_seq.max(e.seq);
-        }
-        let appended = slots.iter().rev().take_while(|s| usize::from(**s) == len).count();
-        let before = if appended == slots.len() { self.appends } else { 0 };
-        self.appends = before.saturating_add(appended as u16);
-        self.len += merge.count as u16;
     }
 
     /// Makes room for `need` bytes in the arena.

@@ -1,4 +1,4 @@
-//! The router: which chunk holds a key.
+//! The router: which chunk or shelf holds a key.
 //!
 //! Heads are taken after the bytes that the second and the last fence share (the first fence is the
 //! empty key); targets outside that range are decided by comparing those bytes first.

@@ -1,18 +1,16 @@
 //! `WriteBuffer`: the ordered buffer that committing transactions fill and everybody reads.
 //!
-//! Writers bring sorted batches. Several entries for one chunk go straight into its leaves; entries
-//! that come alone wait in the chunk's backlog, see `shelf`.
+//! Writers bring sorted batches and append each entry to the backlog of its shelf, see `shelf`.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use frond_base::{EntryRef, Seq, SEQ_MAX};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
-use crate::batch::{copy_backward, copy_forward, Batch, Scan, Stop};
-use crate::chunk::Chunk;
+use crate::descent::{widest, Joined, Joining};
 use crate::fence::Fence;
 use crate::frozen::FrozenScan;
 use crate::router::Router;
@@ -32,10 +30,10 @@ impl Weight {
     }
 }
 
-/// The router and the chunks it leads to; replaced as a whole.
+/// The router and the shelves it leads to; replaced as a whole.
 pub(crate) struct Directory {
     pub router: Router,
-    pub chunks: Vec<Arc<RwLock<Shelf>>>,
+    pub shelves: Vec<Arc<RwLock<Shelf>>>,
 }
 
 /// See the module. Readers and writers share it through an `Arc`.
@@ -50,19 +48,13 @@ pub struct WriteBuffer {
     /// No backlog is left in a frozen buffer.
     settled: AtomicBool,
     entries: AtomicU64,
-    chunk_bytes: AtomicU64,
+    shelf_bytes: AtomicU64,
     router_bytes: AtomicU64,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
 }
 
-/// Entries in a row for one chunk that are worth going to its leaves for.
-const DIRECT: usize = 16;
-
-/// Entries whose chunks are looked up ahead.
-const AHEAD: usize = 16;
-
-/// Entries that one writer puts into a chunk before it gives others a chance at the latch.
+/// Entries that one writer puts on a shelf before it gives others a chance at the latch.
 const RUN: usize = 256;
 
 impl Default for WriteBuffer {
@@ -71,7 +63,7 @@ impl Default for WriteBuffer {
     }
 }
 
-/// Changes of the totals while one thread works on some chunks.
+/// Changes of the totals while one thread works on some shelves.
 #[derive(Default)]
 struct Tally {
     entries: i64,
@@ -92,20 +84,20 @@ impl Tally {
 
 impl WriteBuffer {
     pub fn new() -> WriteBuffer {
-        let shelf = Shelf::new(Chunk::new(Fence::leftmost(), None));
+        let shelf = Shelf::new();
         let (bytes, router) = (shelf.memory() as u64, Router::new());
         WriteBuffer {
             router_bytes: AtomicU64::new(router.memory() as u64),
             directory: ArcSwap::from_pointee(Directory {
                 router,
-                chunks: vec![Arc::new(RwLock::new(shelf))],
+                shelves: vec![Arc::new(RwLock::new(shelf))],
             }),
             publishing: Mutex::new(()),
             keep: Mutex::new(Vec::new()),
             frozen: AtomicBool::new(false),
             settled: AtomicBool::new(false),
             entries: AtomicU64::new(0),
-            chunk_bytes: AtomicU64::new(bytes),
+            shelf_bytes: AtomicU64::new(bytes),
             min_seq: AtomicU64::new(SEQ_MAX),
             max_seq: AtomicU64::new(0),
         }
@@ -157,271 +149,124 @@ impl WriteBuffer {
     /// Inserts a beginning of `entries`; returns how many, 0 when the directory was replaced.
     fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
         let directory = self.directory.load();
-        let mut routes = [0usize; AHEAD];
-        // `routes` is for the entries from `base`.
-        let (mut base, mut routed, mut done) = (0, 0, 0);
+        let mut done = 0;
+        let mut tally = Tally::default();
         while let Some(e) = entries.get(done) {
-            if done >= routed {
-                base = done;
-                routed = entries.len().min(base + AHEAD);
-                let mut busy = false;
-                for (e, no) in entries[base..routed].iter().zip(&mut routes) {
-                    *no = directory.router.route(e.key, e.seq);
-                    // Has the lines of all these latches fetched at once; the answer is of no use.
-                    busy |= directory.chunks[*no].is_locked();
-                }
-                std::hint::black_box(busy);
+            let no = directory.router.route(e.key, e.seq);
+            let latch = &directory.shelves[no];
+            let mut shelf = latch.write();
+            let before = shelf.backlog();
+            if let Some(next) = directory.shelves.get(no + 1) {
+                // Most batches go on there: its cache line comes meanwhile.
+                std::hint::black_box(next.is_locked());
             }
-            let shelf = directory.chunks[routes[done - base]].write();
-            let rest = &entries[done..];
-            let direct = rest.get(DIRECT - 1).is_some_and(|e| shelf.chunk.reaches(e.key, e.seq));
-            let step = match direct || !Shelf::takes(e) {
-                true => self.insert_run(shelf, rest),
-                false => self.push_run(shelf, rest),
-            };
-            done += step;
-            if step == 0 {
+            while let Some(e) = entries.get(done).filter(|e| shelf.reaches(e.key, e.seq)) {
+                shelf.push(e);
+                done += 1;
+            }
+            let after = shelf.backlog();
+            if after.0 == before.0 {
                 break;
             }
+            tally.entries += (after.0 - before.0) as i64;
+            tally.bytes += after.1 as i64 - before.1 as i64;
+            if shelf.is_due() {
+                self.send_down(latch, shelf);
+            }
         }
+        self.account(tally);
         done
     }
 
-    /// Puts the entries that belong to `shelf` into its leaves; returns how many.
-    fn insert_run(
-        &self,
-        mut shelf: RwLockWriteGuard<'_, Shelf>,
-        entries: &[EntryRef<'_>],
-    ) -> usize {
-        self.settle(&mut shelf);
-        let n = entries.partition_point(|e| shelf.chunk.reaches(e.key, e.seq));
-        let mut tally = Tally::default();
-        tally.minus(&shelf);
-        let rights = match n {
-            0 => Vec::new(),
-            _ => shelf.insert_all(&entries[..n], &self.keep_list()),
-        };
-        tally.plus(&shelf);
-        self.publish(rights);
-        drop(shelf);
-        self.account(tally);
-        n
-    }
-
-    /// Leaves the entries that belong to `shelf` in its backlog; returns how many.
-    fn push_run(&self, mut shelf: RwLockWriteGuard<'_, Shelf>, entries: &[EntryRef<'_>]) -> usize {
-        if shelf.is_due() {
-            self.settle(&mut shelf);
-        }
-        let mut tally = Tally::default();
-        tally.minus(&shelf);
-        let mut n = 0;
-        while let Some(e) = entries.get(n) {
-            if shelf.is_due() || !Shelf::takes(e) || !shelf.chunk.reaches(e.key, e.seq) {
-                break;
-            }
-            shelf.push(e);
-            n += 1;
-        }
-        tally.plus(&shelf);
-        drop(shelf);
-        self.account(tally);
-        n
-    }
-
-    /// Puts a shelf's backlog in order.
-    fn settle(&self, shelf: &mut Shelf) {
-        if shelf.is_settled() {
+    /// Sends a shelf's backlog on its way and joins it with the base, or helps with the one before it.
+    fn send_down<'s>(&self, latch: &'s RwLock<Shelf>, mut shelf: RwLockWriteGuard<'s, Shelf>) {
+        if !shelf.is_descending() {
+            self.change(&mut shelf, Shelf::begin);
+        } else if !shelf.is_overdue() {
             return;
         }
+        drop(shelf);
+        self.join(latch);
+    }
+
+    /// Joins a shelf's base with the backlog on its way there, outside the latch.
+    fn join(&self, latch: &RwLock<Shelf>) {
+        let joining = latch.read().joining();
+        if let Some(joining) = joining {
+            let joined = joining.run(&self.keep_list(), widest(self.entries()));
+            self.land(latch, &joining, joined);
+        }
+    }
+
+    /// Puts in place what was joined, unless another thread has joined the same.
+    fn land(&self, latch: &RwLock<Shelf>, joining: &Joining, joined: Joined) {
+        let mut shelf = latch.write();
+        if shelf.awaits(joining) {
+            if let Some(right) = self.change(&mut shelf, |shelf| shelf.land(joined)) {
+                self.publish(right);
+            }
+        }
+    }
+
+    /// Puts everything of a shelf that is read much into its base and, for scans, neighbours together.
+    pub(crate) fn tidy(&self, latch: &RwLock<Shelf>) {
+        let mut shelf = latch.write();
+        if !shelf.is_to_be_tidied() {
+            return;
+        }
+        let gathers = shelf.is_scanned_much();
+        if !shelf.is_descending() {
+            self.change(&mut shelf, Shelf::begin);
+        }
+        drop(shelf);
+        self.join(latch);
+        let base = latch.read().base().clone();
+        if gathers && base.is_worth_gathering() {
+            let gathered = base.gathered();
+            self.change(&mut latch.write(), |shelf| shelf.replace(&base, gathered));
+        }
+    }
+
+    /// Changes a shelf and keeps the totals.
+    pub(crate) fn change<T>(&self, shelf: &mut Shelf, change: impl FnOnce(&mut Shelf) -> T) -> T {
         let mut tally = Tally::default();
         tally.minus(shelf);
-        let rights = shelf.settle(&self.keep_list());
+        let result = change(shelf);
         tally.plus(shelf);
-        self.publish(rights);
         self.account(tally);
+        result
     }
 
     fn keep_list(&self) -> Vec<Seq> {
         self.keep.lock().clone()
     }
 
-    /// The latch of a shelf without a backlog.
-    fn read_settled<'s>(&self, shelf: &'s RwLock<Shelf>) -> RwLockReadGuard<'s, Shelf> {
-        let read = shelf.read();
-        if read.is_settled() {
-            return read;
-        }
-        drop(read);
-        let mut write = shelf.write();
-        self.settle(&mut write);
-        RwLockWriteGuard::downgrade(write)
-    }
-
-    /// Makes chunks known that were split off one whose latch the caller holds (invariant 3).
-    fn publish(&self, rights: Vec<Chunk>) {
-        if rights.is_empty() {
-            return;
-        }
+    /// Makes a shelf known that was cut off one whose latch the caller holds (invariant 3).
+    fn publish(&self, right: Shelf) {
         let mut tally = Tally::default();
+        tally.plus(&right);
+        let fence = right.lo().clone();
+        let right = Arc::new(RwLock::new(right));
         let _publishing = self.publishing.lock();
         let old = self.directory.load();
-        let mut router = old.router.clone();
-        let mut chunks = old.chunks.clone();
-        for right in rights {
-            let fence = right.lo().clone();
-            let shelf = Shelf::new(right);
-            tally.plus(&shelf);
-            let at = router.route(&fence.key, fence.seq) + 1;
-            router.insert(at, Arc::new(fence));
-            chunks.insert(at, Arc::new(RwLock::new(shelf)));
-        }
-        let memory = router.memory() + chunks.capacity() * 8;
+        let (mut router, mut shelves) = (old.router.clone(), old.shelves.clone());
+        let at = router.route(&fence.key, fence.seq) + 1;
+        router.insert(at, Arc::new(fence));
+        shelves.insert(at, right);
+        let memory = router.memory() + shelves.capacity() * 8;
         self.router_bytes.store(memory as u64, Relaxed);
-        self.directory.store(Arc::new(Directory { router, chunks }));
+        self.directory.store(Arc::new(Directory { router, shelves }));
         self.account(tally);
     }
 
     fn account(&self, t: Tally) {
         // Two's complement: adding a negative difference wraps to the right sum.
         self.entries.fetch_add(t.entries as u64, Relaxed);
-        self.chunk_bytes.fetch_add(t.bytes as u64, Relaxed);
+        self.shelf_bytes.fetch_add(t.bytes as u64, Relaxed);
     }
 
     pub(crate) fn directory(&self) -> arc_swap::Guard<Arc<Directory>> {
         self.directory.load()
-    }
-
-    /// Calls `read` on chunks from the one that holds (`key`, `seq`) on to the right, for as long
-    /// as it returns true.
-    fn walk_right(&self, key: &[u8], seq: Seq, mut read: impl FnMut(&Chunk) -> bool) {
-        let mut at: Option<Fence> = None;
-        loop {
-            let (key, seq) = at.as_ref().map_or((key, seq), |f| (&*f.key, f.seq));
-            let directory = self.directory.load();
-            let no = directory.router.route(key, seq);
-            let shelf = self.read_settled(&directory.chunks[no]);
-            let chunk = &shelf.chunk;
-            if !chunk.reaches(key, seq) {
-                continue; // split meanwhile (invariant 3)
-            }
-            if !read(chunk) {
-                return;
-            }
-            match chunk.hi().cloned() {
-                Some(hi) => at = Some(hi),
-                None => return,
-            }
-        }
-    }
-
-    /// Calls `read` on chunks from the one that holds (`key`, `seq`), or the last, on to the left,
-    /// for as long as it returns true.
-    fn walk_left(&self, from: Option<(&[u8], Seq)>, mut read: impl FnMut(&Chunk) -> bool) {
-        let mut below: Option<Fence> = None;
-        loop {
-            let directory = self.directory.load();
-            let no = match (&below, from) {
-                // The chunk that ends at the fence: one before the chunk that begins there.
-                (Some(f), _) => match directory.router.route(&f.key, f.seq).checked_sub(1) {
-                    Some(no) => no,
-                    None => return,
-                },
-                (None, Some((key, seq))) => directory.router.route(key, seq),
-                (None, None) => directory.chunks.len() - 1,
-            };
-            let shelf = self.read_settled(&directory.chunks[no]);
-            let chunk = &shelf.chunk;
-            let current = match (&below, from) {
-                (Some(f), _) => chunk.hi() == Some(f),
-                (None, Some((key, seq))) => chunk.reaches(key, seq),
-                (None, None) => chunk.hi().is_none(),
-            };
-            if !current {
-                continue; // split meanwhile (invariant 3)
-            }
-            if !read(chunk) {
-                return;
-            }
-            below = Some(chunk.lo().clone());
-        }
-    }
-
-    fn find<T>(&self, key: &[u8], at: Seq, found: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
-        let mut found = Some(found);
-        let mut result = None;
-        {
-            let directory = self.directory.load();
-            let shelf = directory.chunks[directory.router.route(key, at)].read();
-            let chunk = &shelf.chunk;
-            // Versions of a key divided between chunks (invariant 2) are left to the general way.
-            let whole = chunk.reaches(key, at) && !chunk.ends_within(key);
-            if shelf.is_short() && whole {
-                let (new, old) = (shelf.find_waiting(key, at), chunk.get(key, at));
-                let newest = match (new, old) {
-                    (Some(n), Some(o)) if o.seq > n.seq => old,
-                    (None, _) => old,
-                    _ => new,
-                };
-                return newest.and_then(|e| found.take().map(|f| f(e)));
-            }
-        }
-        self.walk_right(key, at, |chunk| match chunk.get(key, at) {
-            Some(e) => {
-                result = found.take().map(|f| f(e));
-                false
-            }
-            None => chunk.ends_within(key),
-        });
-        result
-    }
-
-    /// The newest version of `key` at or before `at`; its value is appended to `out`.
-    pub fn get(&self, key: &[u8], at: Seq, out: &mut Vec<u8>) -> Option<(Seq, EntryKind)> {
-        self.find(key, at, |e| {
-            out.extend_from_slice(e.value);
-            (e.seq, e.kind)
-        })
-    }
-
-    /// Sequence and kind of the newest version of `key`.
-    pub fn newest(&self, key: &[u8]) -> Option<(Seq, EntryKind)> {
-        self.find(key, SEQ_MAX, |e| (e.seq, e.kind))
-    }
-
-    /// Fills `batch` with the entries that `scan` asks for, in key order. Entries inserted meanwhile
-    /// may or may not be among them.
-    pub fn scan_forward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        batch.clear();
-        let (key, seq) = match scan.from {
-            Bound::Unbounded => (&[][..], SEQ_MAX),
-            Bound::Included(k) => (k, SEQ_MAX),
-            Bound::Excluded(k) => (k, 0),
-        };
-        let mut exhausted = true;
-        self.walk_right(key, seq, |chunk| {
-            let stop = copy_forward(chunk, scan.from, scan, batch);
-            exhausted = stop != Stop::Full;
-            stop == Stop::Chunk
-        });
-        batch.finish(exhausted, false, scan.versions);
-    }
-
-    /// Fills `batch` with the entries that `scan` asks for, in reverse key order.
-    pub fn scan_backward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        batch.clear();
-        let from = match scan.from {
-            Bound::Unbounded => None,
-            Bound::Included(k) => Some((k, 0)),
-            Bound::Excluded(k) => Some((k, SEQ_MAX)),
-        };
-        let mut exhausted = true;
-        self.walk_left(from, |chunk| {
-            let stop = copy_backward(chunk, scan.from, scan, batch);
-            exhausted = stop != Stop::Full;
-            stop == Stop::Chunk
-        });
-        batch.finish(exhausted, true, scan.versions);
     }
 
     /// No entry will be added any more. The caller sees to it that no writer is at work.
@@ -444,39 +289,32 @@ impl WriteBuffer {
         if self.settled.load(std::sync::atomic::Ordering::Acquire) {
             return;
         }
-        let directory = self.directory.load_full();
-        for shelf in &directory.chunks {
-            drop(self.read_settled(shelf));
+        // A reader that began before it was frozen may still divide a shelf.
+        let mut at = Some(Fence::leftmost());
+        while let Some(fence) = at {
+            let directory = self.directory.load();
+            let latch = &directory.shelves[directory.router.route(&fence.key, fence.seq)];
+            let mut shelf = latch.write();
+            if !shelf.reaches(&fence.key, fence.seq) {
+                at = Some(fence);
+                continue;
+            }
+            let keep = self.keep_list();
+            self.change(&mut shelf, |shelf| shelf.settle(&keep));
+            at = shelf.hi().cloned();
         }
-        // Chunks split off meanwhile have no backlog, and a frozen buffer gets none any more.
         let frozen = self.is_frozen();
         self.settled.store(frozen, std::sync::atomic::Ordering::Release);
     }
 
-    /// Entries and bytes of a key range; bytes are estimated inside a leaf.
-    pub fn weight(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> Weight {
-        let (key, seq) = match lo {
-            Bound::Unbounded => (&[][..], SEQ_MAX),
-            Bound::Included(k) => (k, SEQ_MAX),
-            Bound::Excluded(k) => (k, 0),
-        };
-        let mut w = Weight::default();
-        self.walk_right(key, seq, |chunk| {
-            let (to, last) = chunk.upper(hi);
-            w.add(chunk.weigh(chunk.lower(lo).0, to));
-            !last && to == chunk.end()
-        });
-        w
-    }
-
     /// Bytes allocated.
     pub fn bytes(&self) -> u64 {
-        self.chunk_bytes.load(Relaxed) + self.router_bytes.load(Relaxed)
+        self.shelf_bytes.load(Relaxed) + self.router_bytes.load(Relaxed)
     }
 
     /// Bytes of keys, values and record headers. Visits every leaf.
     pub fn payload_bytes(&self) -> u64 {
-        self.directory().chunks.iter().map(|c| c.read().payload() as u64).sum()
+        self.directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
     }
 
     pub fn entries(&self) -> u64 {
@@ -497,23 +335,119 @@ impl WriteBuffer {
         (!self.is_empty()).then(|| self.max_seq.load(Relaxed))
     }
 
-    /// Asserts the structure of every chunk; for tests.
+    /// Asserts the structure of every shelf; for tests.
     #[doc(hidden)]
     pub fn check(&self) {
         self.settle_all();
         let directory = self.directory();
         let (mut entries, mut bytes) = (0, 0);
         let mut hi: Option<Fence> = Some(Fence::leftmost());
-        for c in &directory.chunks {
+        for c in &directory.shelves {
             let c = c.read();
-            assert_eq!(Some(c.chunk.lo()), hi.as_ref(), "chunks leave no gap");
-            c.chunk.check();
-            hi = c.chunk.hi().cloned();
+            assert_eq!(Some(c.lo()), hi.as_ref(), "shelves leave no gap");
+            c.check();
+            hi = c.hi().cloned();
             entries += c.entries() as u64;
             bytes += c.memory() as u64;
         }
         assert!(hi.is_none());
         assert_eq!(entries, self.entries());
-        assert_eq!(bytes, self.chunk_bytes.load(Relaxed));
+        assert_eq!(bytes, self.shelf_bytes.load(Relaxed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_base::EntryKind;
+
+    use super::*;
+    use crate::{Batch, Scan, Versions};
+
+    fn insert(buffer: &WriteBuffer, keys: std::ops::Range<u32>, seq: Seq) {
+        let keys: Vec<[u8; 4]> = keys.map(u32::to_be_bytes).collect();
+        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: b"" };
+        buffer.insert_batch(keys.iter().map(|key| entry(&key[..])));
+    }
+
+    fn only_shelf(buffer: &WriteBuffer) -> Arc<RwLock<Shelf>> {
+        buffer.directory().shelves[0].clone()
+    }
+
+    /// Two threads join the same backlog, and the slower one is done when the next backlog is on its way.
+    #[test]
+    fn what_two_threads_joined_is_put_in_place_once() {
+        let buffer = WriteBuffer::new();
+        insert(&buffer, 0..100, 1);
+        let latch = only_shelf(&buffer);
+        buffer.change(&mut latch.write(), Shelf::begin);
+        let joining = || latch.read().joining().expect("a backlog is on its way");
+        let (fast, slow) = (joining(), joining());
+        buffer.land(&latch, &fast, fast.run(&[], usize::MAX));
+        insert(&buffer, 50..200, 2);
+        buffer.change(&mut latch.write(), Shelf::begin);
+        buffer.land(&latch, &slow, slow.run(&[], usize::MAX));
+        assert!(latch.read().is_descending(), "what was joined late has no place");
+        buffer.join(&latch);
+        assert!(!latch.read().is_descending());
+        let newest = |k: u32| buffer.newest(&k.to_be_bytes()).map(|(seq, _)| seq);
+        assert!((0..200).all(|k| newest(k) == Some(if k < 50 { 1 } else { 2 })));
+        assert_eq!(buffer.entries(), 250);
+        buffer.check();
+    }
+
+    /// The same of a base whose records were gathered while a backlog went down.
+    #[test]
+    fn a_base_gathered_late_has_no_place() {
+        let buffer = WriteBuffer::new();
+        insert(&buffer, 0..200, 1);
+        let latch = only_shelf(&buffer);
+        let descend = || {
+            buffer.change(&mut latch.write(), Shelf::begin);
+            buffer.join(&latch);
+        };
+        descend();
+        let base = latch.read().base().clone();
+        insert(&buffer, 100..300, 2);
+        descend();
+        buffer.change(&mut latch.write(), |shelf| shelf.replace(&base, base.gathered()));
+        assert_eq!(buffer.entries(), 400);
+        assert_eq!(buffer.newest(&250u32.to_be_bytes()), Some((2, EntryKind::Put)));
+        buffer.check();
+    }
+
+    #[test]
+    fn a_buffer_that_is_only_read_ends_up_in_order() {
+        let buffer = WriteBuffer::new();
+        let mix = |n: u32| n.wrapping_mul(0x9e37_79b9);
+        for n in (0..60_000).step_by(100) {
+            let mut keys: Vec<[u8; 4]> = (n..n + 100).map(|n| mix(n).to_be_bytes()).collect();
+            keys.sort_unstable();
+            let entry = |key| EntryRef { key, seq: 1, kind: EntryKind::Put, value: b"v" };
+            buffer.insert_batch(keys.iter().map(|key| entry(&key[..])));
+        }
+        let is_tidy = |shelf: &Arc<RwLock<Shelf>>| {
+            let shelf = shelf.read();
+            shelf.is_settled() && shelf.base().is_gathered()
+        };
+        assert!(!buffer.directory().shelves.iter().all(is_tidy));
+        let mut batch = Batch::new();
+        for n in 0..20_000u32 {
+            let key = mix(n).to_be_bytes();
+            let scan = Scan {
+                from: Bound::Included(&key),
+                to: Bound::Unbounded,
+                versions: Versions::VisibleAt(SEQ_MAX),
+                max_entries: 16,
+                max_bytes: usize::MAX,
+            };
+            match n % 2 {
+                0 => buffer.scan_forward(&scan, &mut batch),
+                _ => buffer.scan_backward(&scan, &mut batch),
+            }
+            assert_eq!(batch.key(0), key);
+        }
+        assert!(buffer.directory().shelves.iter().all(is_tidy));
+        assert_eq!(buffer.entries(), 60_000);
+        buffer.check();
     }
 }

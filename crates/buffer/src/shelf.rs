@@ -1,173 +1,505 @@
-//! The shelf: a chunk of a shared buffer, and the entries it has taken but not yet put in order.
+//! The shelf: the entries of a shared buffer between two fences.
 //!
-//! A batch of random keys meets a different leaf with every key, and each costs a dozen cache and
-//! translation misses. So entries that come alone are only appended to the *backlog* of their chunk:
-//! there are few chunks, and the ends of their backlogs stay in the cache. A full backlog is sorted
-//! and put into the leaves at once, several entries to a leaf. Readers scan a short backlog and
-//! settle a long one. (Fetching the lines of sixteen leaves at the same time was tried first: it
-//! cost several times as much at ten million entries.)
+//! A batch of random keys meets another place with every key, and if that place were a leaf, each
+//! would cost several cache and translation misses. So an entry is written at the end of its shelf's
+//! *backlog*: there are about a hundred shelves however large the buffer is, and the ends of
+//! their backlogs stay in the cache. A backlog that has grown to a part of its shelf's *base* is
+//! sorted and joined with it, and that moves 12 bytes an entry, in order, from one array to another.
 //!
-//! A backlog record: u16 key length | kind << 15; u16 value length; u64 sequence; key; value.
+//! The base and a backlog on its way there, the *descent*, never change: a thread joins them without the
+//! latch and takes it to put the result in place. Readers look into the base, the descent, and the
+//! parts of the backlog that came since; what no part has is looked through while it is short or few
+//! readers come, and sorted otherwise. So there are at most seven places to look into, the more recent
+//! ones later in this order.
+//!
+//! Records are copied twice: in the order of their keys when a backlog goes down, and when a shelf is
+//! divided or was read more than it was changed. Neighbours then lie together, which is what a scan and
+//! a flush want.
 
-use frond_base::{EntryKind, EntryRef, Seq};
+use std::ops::Bound;
+use std::sync::Arc;
 
-use crate::chunk::{is_needless, Chunk};
-use crate::fence::{head_after, order};
-use crate::leaf::INLINE_VALUE;
+use frond_base::{EntryRef, Seq, SEQ_MAX};
 
-/// Entries after which a backlog is settled.
-const MAX_ENTRIES: usize = 1024;
-/// Bytes after which it is.
-const MAX_BYTES: usize = 64 << 10;
-/// Entries that a point read looks through rather than settle them.
-const SHORT: usize = 16;
+use crate::backlog::Backlog;
+use crate::base::Base;
+use crate::descent::{Joined, Joining};
+use crate::fence::{head_after, Fence};
+use crate::lens::Lens;
+use crate::part::Part;
+use crate::reads::Reads;
+use crate::record::{record_bytes, Source};
 
-const HEADER: usize = 12;
-const DELETE: u16 = 1 << 15;
+/// Entries of a backlog, at least and at most.
+const FEWEST: usize = 512;
+const MOST: usize = 32 << 10;
+/// A backlog is at most this part of its base.
+const SHARE: usize = 2;
+/// Bytes that a backlog may have in any case.
+const BACKLOG_BYTES: usize = 1 << 20;
 
 pub(crate) struct Shelf {
-    pub chunk: Chunk,
-    log: Vec<u8>,
-    waiting: usize,
+    lo: Fence,
+    hi: Option<Fence>,
+    /// Head of the whole high fence: most keys are seen to be below it without touching its bytes.
+    hi_head: u64,
+    /// That of the base, the descent and the backlog.
+    lens: Lens,
+    base: Arc<Base>,
+    descent: Option<Arc<Base>>,
+    log: Backlog,
+    /// Entries of the backlog at which it goes down.
+    room: usize,
+    /// Bytes at which it does.
+    room_bytes: usize,
+    /// Bytes of the base's records: a large shelf's backlog has large segments.
+    about: usize,
+    reads: Reads,
 }
 
 impl Shelf {
-    pub fn new(chunk: Chunk) -> Shelf {
-        Shelf { chunk, log: Vec::new(), waiting: 0 }
+    pub fn new() -> Shelf {
+        Shelf::of(Fence::leftmost(), None, Arc::default())
     }
 
-    /// Entries, those that will replace others counted too until they are settled.
+    fn of(lo: Fence, hi: Option<Fence>, base: Arc<Base>) -> Shelf {
+        let mut shelf = Shelf {
+            hi_head: hi.as_ref().map_or(0, |hi| head_after(&hi.key, 0)),
+            lens: base.lens.clone(),
+            base,
+            lo,
+            hi,
+            descent: None,
+            log: Backlog::default(),
+            room: 0,
+            room_bytes: 0,
+            about: 0,
+            reads: Reads::default(),
+        };
+        shelf.set_room();
+        shelf
+    }
+
+    /// Between half of the share and all of it: always the same, all shelves of random keys would be
+    /// full at the same time.
+    fn set_room(&mut self) {
+        let entries = self.base.len();
+        let spread = (entries.wrapping_mul(0x9e37_79b9) >> 16) % 256;
+        self.room = (entries / SHARE).clamp(FEWEST, MOST) * (256 + spread) / 512;
+        self.about = self.base.records.bytes();
+        self.room_bytes = BACKLOG_BYTES.max(self.about / 2);
+    }
+
+    pub fn lo(&self) -> &Fence {
+        &self.lo
+    }
+
+    pub fn hi(&self) -> Option<&Fence> {
+        self.hi.as_ref()
+    }
+
+    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
+    #[inline]
+    pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
+        head_after(key, 0) < self.hi_head
+            || self.hi.as_ref().is_none_or(|hi| !hi.at_or_before(key, seq))
+    }
+
+    /// Whether versions of `key` may go on in the next shelf (invariant 2).
+    #[inline]
+    pub fn ends_within(&self, key: &[u8]) -> bool {
+        head_after(key, 0) == self.hi_head && self.hi.as_ref().is_some_and(|hi| *hi.key == *key)
+    }
+
+    /// Whether everything that `to` lets in is before the high fence.
+    pub fn ends(&self, to: Bound<&[u8]>) -> bool {
+        match to {
+            Bound::Unbounded => self.hi.is_none(),
+            Bound::Included(k) => self.reaches(k, 0),
+            Bound::Excluded(k) => self.reaches(k, SEQ_MAX),
+        }
+    }
+
+    /// Whether everything that `from` lets in is at or after the low fence.
+    pub fn begins(&self, from: Bound<&[u8]>) -> bool {
+        match from {
+            Bound::Unbounded => self.lo.key.is_empty(),
+            Bound::Included(k) => self.lo.at_or_before(k, SEQ_MAX),
+            Bound::Excluded(k) => self.lo.at_or_before(k, 0),
+        }
+    }
+
+    /// Entries, those that will replace others or be dropped counted too until they are settled.
     pub fn entries(&self) -> usize {
-        self.chunk.entries() + self.waiting
+        self.base.len() + self.descent.as_ref().map_or(0, |d| d.len()) + self.log.len()
     }
 
+    /// Bytes allocated.
     pub fn memory(&self) -> usize {
-        self.chunk.memory() + self.log.capacity() + std::mem::size_of::<Shelf>()
-            - std::mem::size_of::<Chunk>()
+        self.base.memory()
+            + self.descent.as_ref().map_or(0, |d| d.memory())
+            + self.log.memory()
+            + std::mem::size_of::<Shelf>()
+            + self.lo.key.len()
+            + self.hi.as_ref().map_or(0, |hi| hi.key.len())
     }
 
+    /// Entries and bytes of the backlog: all that [`Shelf::push`] changes.
+    #[inline]
+    pub fn backlog(&self) -> (usize, usize) {
+        (self.log.len(), self.log.memory())
+    }
+
+    /// Bytes of records.
     pub fn payload(&self) -> usize {
-        self.chunk.payload() + self.log.len()
+        let descent = self.descent.as_ref().map_or(0, |d| d.records.bytes());
+        self.base.records.bytes() + descent + self.log.bytes()
     }
 
+    /// Everything is in the base.
     pub fn is_settled(&self) -> bool {
-        self.waiting == 0
+        self.log.is_empty() && self.descent.is_none()
     }
 
-    /// Whether a point read may look through the backlog.
-    pub fn is_short(&self) -> bool {
-        self.waiting <= SHORT
+    pub fn base(&self) -> &Arc<Base> {
+        &self.base
     }
 
-    /// Whether [`Shelf::push`] must be preceded by settling.
+    pub fn lens(&self) -> &Lens {
+        &self.lens
+    }
+
+    pub fn log(&self) -> &Backlog {
+        &self.log
+    }
+
+    /// Whether something is on its way to the base.
+    pub fn is_descending(&self) -> bool {
+        self.descent.is_some()
+    }
+
+    /// Whether the backlog should go down.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.waiting >= MAX_ENTRIES || self.log.len() >= MAX_BYTES
+        self.log.len() >= self.room || self.log.bytes() > self.room_bytes
     }
 
-    /// Whether `e` may wait: large values are not copied twice.
-    #[inline]
-    pub fn takes(e: &EntryRef<'_>) -> bool {
-        e.value.len() <= INLINE_VALUE && !e.key.is_empty() && e.key.len() <= crate::MAX_KEY
+    /// Whether the backlog has grown to a multiple of its due size, because what went before it is
+    /// still on its way.
+    pub fn is_overdue(&self) -> bool {
+        self.log.len() >= 2 * self.room || self.log.bytes() > 2 * self.room_bytes
     }
 
-    /// Appends `e`, which the chunk reaches and [`Shelf::takes`].
+    /// Appends `e`, which the shelf reaches.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>) {
-        let word = e.key.len() as u16 | if e.kind == EntryKind::Delete { DELETE } else { 0 };
-        let mut header = [0u8; HEADER];
-        header[..2].copy_from_slice(&word.to_le_bytes());
-        header[2..4].copy_from_slice(&(e.value.len() as u16).to_le_bytes());
-        header[4..].copy_from_slice(&e.seq.to_le_bytes());
-        self.log.extend_from_slice(&header);
-        self.log.extend_from_slice(e.key);
-        self.log.extend_from_slice(e.value);
-        self.waiting += 1;
+        assert!(!e.key.is_empty() && e.key.len() <= crate::MAX_KEY, "key of {} bytes", e.key.len());
+        self.log.push(self.lens.head(e.key), e, self.about);
     }
 
-    /// The newest version of `key` at or before `at` in a backlog; of equal sequences the last.
-    pub fn find_waiting(&self, key: &[u8], at: Seq) -> Option<EntryRef<'_>> {
-        let mut best: Option<EntryRef<'_>> = None;
-        let mut offset = 0;
-        while offset < self.log.len() {
-            let (e, next) = record(&self.log, offset);
-            if e.key == key && e.seq <= at && best.is_none_or(|b| b.seq <= e.seq) {
+    /// Sorts what no part has yet.
+    pub fn index(&mut self) {
+        self.log.index();
+    }
+
+    /// Starts the backlog's way down (none is on its way yet).
+    pub fn begin(&mut self) {
+        debug_assert!(self.descent.is_none());
+        if self.log.is_empty() {
+            return;
+        }
+        let part = self.log.sort();
+        let descent = Base::gather(part, self.log.arena(), self.lens.clone());
+        self.descent = Some(Arc::new(descent));
+        self.log.clear();
+    }
+
+    /// What is to be joined, if something is on its way.
+    pub fn joining(&self) -> Option<Joining> {
+        let descent = self.descent.clone()?;
+        Some(Joining { base: self.base.clone(), descent })
+    }
+
+    /// Whether `joining` has not been put in place by another thread.
+    pub fn awaits(&self, joining: &Joining) -> bool {
+        self.descent.as_ref().is_some_and(|d| Arc::ptr_eq(d, &joining.descent))
+    }
+
+    /// Puts in place what became of the descent. Returns what follows this shelf now and must be
+    /// published under the same latch.
+    #[must_use]
+    pub fn land(&mut self, joined: Joined) -> Option<Shelf> {
+        self.descent = None;
+        self.set_base(joined.base);
+        let (fence, base) = joined.right?;
+        let hi = self.hi.replace(fence.clone());
+        self.hi_head = head_after(&fence.key, 0);
+        let mut right = Shelf::of(fence, hi, base);
+        // What came meanwhile. Where keys arrive in order, this shelf needs no room for more.
+        let log = std::mem::take(&mut self.log);
+        log.for_each(|e| match self.reaches(e.key, e.seq) {
+            true => self.push(&e),
+            false => right.push(&e),
+        });
+        Some(right)
+    }
+
+    fn set_base(&mut self, base: Arc<Base>) {
+        if self.lens != base.lens {
+            self.lens = base.lens.clone();
+            self.log.see_through(&self.lens);
+        }
+        self.base = base;
+        self.reads = Reads::default();
+        self.set_room();
+    }
+
+    /// Puts the same base in place, its records gathered.
+    pub fn replace(&mut self, old: &Arc<Base>, gathered: Base) {
+        if Arc::ptr_eq(&self.base, old) {
+            self.set_base(Arc::new(gathered));
+        }
+    }
+
+    /// Puts everything into the base at once, and gives back what a backlog needs. The shelf is not
+    /// divided.
+    pub fn settle(&mut self, keep: &[Seq]) {
+        for _ in 0..2 {
+            if let Some(joining) = self.joining() {
+                let right = self.land(joining.run(keep, usize::MAX));
+                debug_assert!(right.is_none());
+            }
+            self.begin();
+        }
+        self.log = Backlog::default();
+    }
+
+    /// A scan has copied `n` entries.
+    #[inline]
+    pub fn note_scan(&self, n: usize) {
+        self.reads.note_scan(n);
+    }
+
+    /// Whether scans gain if neighbours lie together.
+    #[inline]
+    pub fn is_scanned_much(&self) -> bool {
+        self.reads.are_many_scans(self.base.len())
+    }
+
+    /// Whether readers gain if everything is in the base, or its records are gathered.
+    #[inline]
+    pub fn is_to_be_tidied(&self) -> bool {
+        match self.is_scanned_much() {
+            true => !self.is_settled() || self.base.is_worth_gathering(),
+            false => !self.is_settled() && self.reads.are_many_gets(self.base.len()),
+        }
+    }
+
+    /// The newest version of `key` at or before `at` in this shelf.
+    #[inline]
+    pub fn get<'a>(&'a self, key: &[u8], at: Seq) -> Option<EntryRef<'a>> {
+        let (base, log, lens) = (&*self.base, &self.log, &self.lens);
+        let mut best = base.part.find(key, at, lens, &base.records);
+        if self.is_settled() {
+            return best;
+        }
+        self.reads.note_get();
+        let mut consider = |e: EntryRef<'a>| {
+            // From old to recent sources: of equal sequences the more recent one wins.
+            if best.is_none_or(|b| b.seq <= e.seq) {
                 best = Some(e);
             }
-            offset = next;
+        };
+        if let Some(d) = &self.descent {
+            d.part.find(key, at, lens, &d.records).map(&mut consider);
         }
+        for part in log.parts() {
+            part.find(key, at, lens, log.arena()).map(&mut consider);
+        }
+        log.find_in_tail(lens.head(key), key, at, consider);
         best
     }
 
-    /// Puts the backlog into the leaves. Returns chunks split off, in order: they follow this one.
-    #[must_use]
-    pub fn settle(&mut self, keep: &[Seq]) -> Vec<Chunk> {
-        if self.waiting == 0 {
-            return Vec::new();
+    /// All that is in order, with its records: the base, the descent and the parts of the backlog, the
+    /// more recent ones later.
+    pub fn parts(&self) -> impl Iterator<Item = (&Part, &dyn Source)> {
+        fn of(base: &Base) -> (&Part, &dyn Source) {
+            (&base.part, &base.records)
         }
-        let log = std::mem::take(&mut self.log);
-        let skip = self.chunk.skip();
-        let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.waiting);
-        let mut offset = 0;
-        while offset < log.len() {
-            let (e, next) = record(&log, offset);
-            places.push((head_after(e.key, skip), offset as u32));
-            offset = next;
-        }
-        // The same key and sequence twice: the later record replaces the earlier.
-        places.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| {
-                let (x, y) = (record(&log, a.1 as usize).0, record(&log, b.1 as usize).0);
-                order(x.key, x.seq, y.key, y.seq).then(a.1.cmp(&b.1))
-            })
-        });
-        let mut entries: Vec<EntryRef<'_>> = Vec::with_capacity(places.len());
-        for p in &places {
-            let e = record(&log, p.1 as usize).0;
-            match entries.last_mut() {
-                Some(newer) if newer.key == e.key && newer.seq == e.seq => *newer = e,
-                Some(newer) if newer.key == e.key && is_needless(e.seq, newer.seq, keep) => {}
-                _ => entries.push(e),
-            }
-        }
-        let rights = self.insert_all(&entries, keep);
-        drop(entries);
-        self.waiting = 0;
-        self.log = log;
-        self.log.clear();
-        rights
+        let log = self.log.parts().iter().map(|p| (p, self.log.arena() as &dyn Source));
+        std::iter::once(of(&self.base)).chain(self.descent.iter().map(|d| of(d))).chain(log)
     }
 
-    /// Inserts entries of this shelf's range; returns chunks split off.
-    #[must_use]
-    pub fn insert_all(&mut self, entries: &[EntryRef<'_>], keep: &[Seq]) -> Vec<Chunk> {
-        let mut rights: Vec<Chunk> = Vec::new();
-        let (mut done, mut at) = (0, 0);
-        while done < entries.len() {
-            let chunk = match at {
-                0 => &mut self.chunk,
-                _ => &mut rights[at - 1],
-            };
-            done += chunk.insert_run(&entries[done..], keep);
-            let Some(e) = entries.get(done) else { break };
-            if !chunk.reaches(e.key, e.seq) {
-                at += 1;
-            } else {
-                let right = chunk.split();
-                rights.insert(at, right);
-            }
+    /// The least and the greatest head of keys between two bounds.
+    pub fn heads(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> (u64, u64) {
+        let head_of = |b: Bound<&[u8]>, open| match b {
+            Bound::Unbounded => open,
+            Bound::Included(k) | Bound::Excluded(k) => self.lens.head(k),
+        };
+        (head_of(lo, 0), head_of(hi, u64::MAX))
+    }
+
+    /// Whether a key with this head may have versions in a shelf beside this one.
+    pub fn is_edge(&self, head: u64, backward: bool) -> bool {
+        match backward {
+            true => head <= self.lens.head(&self.lo.key),
+            false => self.hi.as_ref().is_some_and(|hi| head >= self.lens.head(&hi.key)),
         }
-        rights
+    }
+
+    /// Entries and bytes of records in a range; the bytes of more than `exact` entries in proportion.
+    pub fn weigh(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>, exact: usize) -> (u64, u64) {
+        let ranges = || {
+            self.parts().map(|(part, source)| {
+                let from = part.lower_bound(lo, &self.lens, source);
+                (part, source, from, part.upper_bound(hi, &self.lens, source).max(from))
+            })
+        };
+        let in_order: usize = ranges().map(|(_, _, from, to)| to - from).sum();
+        let (mut entries, mut bytes) = (0, 0);
+        let mut add = |e: &EntryRef<'_>| {
+            entries += 1;
+            bytes += record_bytes(e) as u64;
+        };
+        self.log.weigh_tail(lo, hi, self.heads(lo, hi), &mut add);
+        if in_order <= exact {
+            for (part, source, from, to) in ranges() {
+                (from..to).for_each(|i| add(&part.entry(i, source)));
+            }
+            return (entries, bytes);
+        }
+        let entries = in_order as u64 + entries;
+        let bytes = self.payload() as u128 * u128::from(entries) / self.entries().max(1) as u128;
+        (entries, bytes as u64)
+    }
+
+    /// Asserts the structure of a settled shelf; for tests.
+    pub fn check(&self) {
+        let base = &*self.base;
+        for i in 0..base.len() {
+            let e = base.entry(i);
+            assert!(self.lo.at_or_before(e.key, e.seq) && self.reaches(e.key, e.seq));
+            assert_eq!(base.part.lower(e.key, e.seq, &self.lens, &base.records), i);
+        }
+        base.check();
     }
 }
 
-#[inline]
-fn record(log: &[u8], at: usize) -> (EntryRef<'_>, usize) {
-    let b = &log[at..];
-    let word = u16::from_le_bytes([b[0], b[1]]);
-    let key_end = HEADER + usize::from(word & !DELETE);
-    let end = key_end + usize::from(u16::from_le_bytes([b[2], b[3]]));
-    let seq = u64::from_le_bytes([b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11]]);
-    let kind = if word & DELETE != 0 { EntryKind::Delete } else { EntryKind::Put };
-    (EntryRef { key: &b[HEADER..key_end], seq, kind, value: &b[key_end..end] }, at + end)
+#[cfg(test)]
+pub(crate) mod tests {
+    use frond_base::EntryKind;
+
+    use super::*;
+    use crate::batch::{Batch, Scan, Versions};
+    use crate::merged::copy_merged;
+
+    pub fn push(shelf: &mut Shelf, key: &[u8], seq: Seq, value: &[u8]) {
+        shelf.push(&EntryRef { key, seq, kind: EntryKind::Put, value });
+    }
+
+    /// Joins what is on its way; the shelf is not divided.
+    fn descend(shelf: &mut Shelf) {
+        let joined = shelf.joining().map(|joining| joining.run(&[], usize::MAX));
+        assert!(joined.and_then(|joined| shelf.land(joined)).is_none());
+    }
+
+    fn scan(shelf: &Shelf, backward: bool) -> Vec<(Vec<u8>, Seq, Vec<u8>)> {
+        let scan = Scan {
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+            versions: Versions::All,
+            max_entries: usize::MAX,
+            max_bytes: usize::MAX,
+        };
+        let mut batch = Batch::new();
+        copy_merged(shelf, Bound::Unbounded, &scan, &mut batch, backward);
+        batch.finish(true, backward, Versions::All);
+        let own = |e: EntryRef<'_>| (e.key.to_vec(), e.seq, e.value.to_vec());
+        (0..batch.len()).map(|i| own(batch.entry(i))).collect()
+    }
+
+    /// Entry by entry into the base, the descent, a part and the tail: the later ones are more recent.
+    #[test]
+    fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
+        let mut shelf = Shelf::new();
+        let see = |shelf: &Shelf, value: &[u8], seqs: &[Seq]| {
+            let hot = shelf.get(b"hot", 3).map(|e| (e.seq, e.value.to_vec()));
+            assert_eq!(hot, Some((3, value.to_vec())));
+            for backward in [false, true] {
+                let got = scan(shelf, backward);
+                let hot: Vec<_> = got.iter().filter(|e| e.0 == b"hot").collect();
+                assert_eq!(hot.iter().map(|e| e.1).collect::<Vec<_>>(), seqs);
+                assert!(hot.iter().all(|e| e.1 != 3 || e.2 == value), "{got:?}");
+                assert!(got.windows(2).all(|w| w[0].0 == w[1].0 || (w[0].0 < w[1].0) != backward));
+            }
+        };
+        for (key, seq) in [(&b"a"[..], 1), (b"hot", 3), (b"hot", 1), (b"z", 1)] {
+            push(&mut shelf, key, seq, b"base");
+        }
+        shelf.begin();
+        see(&shelf, b"base", &[3, 1]);
+        descend(&mut shelf);
+        see(&shelf, b"base", &[3, 1]);
+        push(&mut shelf, b"hot", 3, b"descent");
+        push(&mut shelf, b"b", 2, b"descent");
+        see(&shelf, b"descent", &[3, 1]);
+        shelf.begin();
+        assert!(shelf.is_descending());
+        see(&shelf, b"descent", &[3, 1]);
+        push(&mut shelf, b"hot", 2, b"part");
+        push(&mut shelf, b"hot", 3, b"part");
+        shelf.index();
+        assert_eq!(shelf.log().tail(), 0);
+        see(&shelf, b"part", &[3, 2, 1]);
+        push(&mut shelf, b"y", 2, b"tail");
+        push(&mut shelf, b"hot", 3, b"tail");
+        push(&mut shelf, b"hot", 4, b"tail");
+        see(&shelf, b"tail", &[4, 3, 2, 1]);
+        assert_eq!(shelf.get(b"hot", SEQ_MAX).map(|e| e.seq), Some(4));
+        assert_eq!(shelf.get(b"hot", 0).map(|e| e.seq), None);
+        descend(&mut shelf);
+        shelf.begin();
+        descend(&mut shelf);
+        assert!(shelf.is_settled());
+        see(&shelf, b"tail", &[4, 3, 2, 1]);
+        assert_eq!(shelf.entries(), 8);
+        shelf.check();
+    }
+
+    #[test]
+    fn keys_that_begin_alike_are_told_apart_by_their_heads() {
+        let mut shelf = Shelf::new();
+        for i in 0..500u64 {
+            push(&mut shelf, &[&b"tenant-0001/orders/"[..], &i.to_be_bytes()].concat(), 1, b"");
+        }
+        shelf.begin();
+        descend(&mut shelf);
+        let head =
+            |i: u64| shelf.lens.head(&[&b"tenant-0001/orders/"[..], &i.to_be_bytes()].concat());
+        assert!((1..500).all(|i| head(i - 1) < head(i)));
+        // Others arrive: they have the extreme heads, and order is kept.
+        for i in 0..600u64 {
+            push(&mut shelf, &[&b"tenant-0000/"[..], &i.to_be_bytes()].concat(), 1, b"");
+            push(&mut shelf, &[&b"zone/"[..], &i.to_be_bytes()].concat(), 1, b"");
+        }
+        shelf.begin();
+        descend(&mut shelf);
+        assert_eq!(shelf.entries(), 1700);
+        shelf.check();
+    }
+
+    #[test]
+    fn records_of_dropped_versions_are_given_back() {
+        let mut shelf = Shelf::new();
+        for seq in 1..200_000u64 {
+            push(&mut shelf, &[(seq % 7) as u8], seq, &[1; 100]);
+            if shelf.is_due() {
+                shelf.settle(&[seq]);
+            }
+        }
+        shelf.settle(&[200_000]);
+        assert_eq!(shelf.entries(), 7);
+        assert!(shelf.memory() < 400 << 10, "{} bytes", shelf.memory());
+        assert!(shelf.base.records.bytes() == 7 * (4 + 4 + 1 + 100), "{}", shelf.payload());
+    }
 }

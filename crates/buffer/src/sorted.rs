@@ -203,7 +203,7 @@ impl SortedBuffer {
         let mut exhausted = true;
         for chunk in self.chunks.iter().skip(first) {
             match copy_forward(chunk, scan.from, scan, batch) {
-                Stop::Chunk => {}
+                Stop::Edge => {}
                 stop => {
                     exhausted = stop == Stop::Range;
                     break;
@@ -220,7 +220,7 @@ impl SortedBuffer {
         let mut exhausted = true;
         for chunk in self.chunks.iter().take(last + 1).rev() {
             match copy_backward(chunk, scan.from, scan, batch) {
-                Stop::Chunk => {}
+                Stop::Edge => {}
                 stop => {
                     exhausted = stop == Stop::Range;
                     break;
@@ -295,6 +295,18 @@ impl SortedBuffer {
 
     pub fn is_empty(&self) -> bool {
         self.entries == 0
+    }
+
+    /// Asserts the structure of every chunk; for tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        for (i, chunk) in self.chunks.iter().enumerate() {
+            chunk.check();
+            let next = self.chunks.get(i + 1).map(|next| next.lo());
+            assert_eq!(chunk.hi(), next, "chunks leave no gap");
+        }
+        assert_eq!(self.entries, self.chunks.iter().map(|c| c.entries()).sum::<usize>());
+        assert_eq!(self.memory, self.chunks.iter().map(|c| c.memory()).sum::<usize>());
     }
 
     /// Empties the buffer; everything but a first, empty leaf is freed.

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
 use frond_buffer::{Batch, Cursor, Scan, SortedBuffer, Versions, WriteBuffer};
@@ -213,6 +213,7 @@ fn sorted_buffer_behaves_as_a_map_of_versions() {
                 buffer.undo_to(mark);
                 model.retain(|k, _| k.1 .0 <= mark);
             }
+            buffer.check();
             assert_eq!(buffer.entries(), model.len());
             assert!(buffer.iter().map(own).eq(all(&model)));
             check_scans(&buffer, &model, &mut rng, shape, space, seq);
@@ -314,6 +315,11 @@ fn needless_versions_are_dropped_and_needed_ones_stay() {
     assert_eq!(seen(10_000), Some(10_000));
 }
 
+fn newest_in(model: &Model, k: &[u8], at: Seq) -> Option<(Seq, EntryKind, Vec<u8>)> {
+    let (p, e) = model.range((k.to_vec(), Reverse(at))..).next().filter(|(p, _)| p.0 == k)?;
+    Some((p.1 .0, e.0, e.1.clone()))
+}
+
 #[test]
 fn write_buffer_behaves_as_a_map_of_versions() {
     for shape in 0..6 {
@@ -321,25 +327,47 @@ fn write_buffer_behaves_as_a_map_of_versions() {
         let buffer = WriteBuffer::new();
         let mut model = Model::new();
         let space = 40_000;
-        for seq in 1..=40u64 {
+        for seq in 1..=60u64 {
             let mut batch = BTreeMap::new();
-            for _ in 0..1 + rng.below(1500) {
-                batch.insert(key(&mut rng, shape, space), value(&mut rng));
+            // Small batches leave entries in no order, large ones send backlogs down.
+            let most = if rng.below(3) == 0 { 3000 } else { 40 };
+            for _ in 0..1 + rng.below(most) {
+                let put = match rng.below(6) {
+                    0 => (EntryKind::Delete, Vec::new()),
+                    _ => (EntryKind::Put, value(&mut rng)),
+                };
+                batch.insert(key(&mut rng, shape, space), put);
             }
-            buffer.insert_batch(batch.iter().map(|(k, v)| EntryRef {
+            if rng.below(12) == 0 {
+                let large = vec![rng.next() as u8; 60_000 + rng.below(10_000) as usize];
+                batch.insert(key(&mut rng, shape, space), (EntryKind::Put, large));
+            }
+            buffer.insert_batch(batch.iter().map(|(k, (kind, v))| EntryRef {
                 key: k,
                 seq,
-                kind: EntryKind::Put,
+                kind: *kind,
                 value: v,
             }));
-            model.extend(batch.into_iter().map(|(k, v)| ((k, Reverse(seq)), (EntryKind::Put, v))));
-            if seq % 20 == 0 {
+            model.extend(batch.into_iter().map(|(k, e)| ((k, Reverse(seq)), e)));
+            // Readers, before anything is settled.
+            for _ in 0..40 {
+                let (k, at) = (key(&mut rng, shape, space), rng.below(seq + 2));
+                let mut out = Vec::new();
+                let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
+                assert_eq!(got, newest_in(&model, &k, at));
+                let newest = newest_in(&model, &k, SEQ_MAX).map(|(s, kind, _)| (s, kind));
+                assert_eq!(buffer.newest(&k), newest);
+            }
+            if seq % 10 == 0 {
+                check_scans(&buffer, &model, &mut rng, shape, space, seq);
+            }
+            if seq % 30 == 0 {
                 buffer.check();
                 assert_eq!(buffer.entries(), model.len() as u64);
                 check_scans(&buffer, &model, &mut rng, shape, space, seq);
             }
         }
-        assert_eq!((buffer.min_seq(), buffer.max_seq()), (Some(1), Some(40)));
+        assert_eq!((buffer.min_seq(), buffer.max_seq()), (Some(1), Some(60)));
         buffer.freeze();
         for _ in 0..8 {
             let (a, b) = (key(&mut rng, shape, space), key(&mut rng, shape, space));
@@ -357,7 +385,83 @@ fn write_buffer_behaves_as_a_map_of_versions() {
         }
         let w = buffer.weight(Bound::Unbounded, Bound::Unbounded);
         assert_eq!((w.entries, w.bytes), (buffer.entries(), buffer.payload_bytes()));
+        let bytes: usize = model.iter().map(|((k, _), (_, v))| 6 + k.len() + v.len()).sum();
+        let long = model.values().filter(|(_, v)| v.len() > 65_535).count();
+        assert_eq!(buffer.payload_bytes(), (bytes + 2 * long) as u64);
     }
+}
+
+/// A scan for few entries puts in order no more than it needs, and finds what only lies further on.
+#[test]
+fn scans_for_few_entries_find_what_lies_beyond_many_unseen_versions() {
+    let buffer = WriteBuffer::new();
+    let insert = |keys: &mut dyn Iterator<Item = u32>, seq: Seq| {
+        let keys: Vec<[u8; 4]> = keys.map(|k| k.to_be_bytes()).collect();
+        buffer.insert_batch(keys.iter().map(|key| EntryRef {
+            key,
+            seq,
+            kind: EntryKind::Put,
+            value: b"",
+        }));
+    };
+    insert(&mut (0..5000), 10);
+    insert(&mut [100u32, 4900].into_iter(), 5);
+    insert(&mut (0..40).map(|i| i * 100 + 3), 7);
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    for backward in [false, true] {
+        let seen = |at| scan_all(&buffer, all.0, all.1, Versions::VisibleAt(at), 1, backward);
+        assert_eq!(seen(5).len(), 2);
+        assert_eq!(seen(7).len(), 42);
+        assert_eq!(seen(9).len(), 42);
+        assert_eq!(seen(10).len(), 5000);
+        assert_eq!(seen(4).len(), 0);
+    }
+}
+
+/// What a kept snapshot sees never changes, whatever is dropped.
+#[test]
+fn snapshots_see_the_same_while_versions_are_dropped() {
+    let buffer = WriteBuffer::new();
+    let mut rng = Rng(99);
+    let mut model = Model::new();
+    let mut snapshots: Vec<Seq> = Vec::new();
+    for seq in 1..=3000u64 {
+        let mut keys: Vec<Vec<u8>> = (0..1 + rng.below(20)).map(|_| key(&mut rng, 3, 60)).collect();
+        keys.sort();
+        keys.dedup();
+        let v = seq.to_le_bytes();
+        // Every snapshot that lives, and the published sequence.
+        let keep: Vec<Seq> = snapshots.iter().copied().chain([seq - 1]).collect();
+        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: &v };
+        buffer.insert_batch_retaining(keys.iter().map(|k| entry(&k[..])), &keep);
+        for k in keys {
+            model.insert((k, Reverse(seq)), (EntryKind::Put, v.to_vec()));
+        }
+        match rng.below(100) {
+            0..=2 => snapshots.push(seq),
+            3 | 4 if !snapshots.is_empty() => {
+                snapshots.remove(rng.below(snapshots.len() as u64) as usize);
+            }
+            _ => {}
+        }
+        if seq % 300 == 0 {
+            for at in snapshots.iter().copied().chain([seq]) {
+                for backward in [false, true] {
+                    let (lo, hi) = (Bound::Unbounded, Bound::Unbounded);
+                    let got = scan_all(&buffer, lo, hi, Versions::VisibleAt(at), 20, backward);
+                    let want = expected(&model, lo, hi, Versions::VisibleAt(at), backward);
+                    assert!(got == want, "snapshot {at} at {seq}");
+                }
+                let k = key(&mut rng, 3, 60);
+                let mut out = Vec::new();
+                let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
+                assert_eq!(got, newest_in(&model, &k, at));
+            }
+        }
+    }
+    let kept = buffer.entries();
+    assert!(kept < model.len() as u64 / 4, "{kept} of {} versions", model.len());
+    buffer.check();
 }
 
 #[test]
@@ -424,7 +528,7 @@ fn concurrent_writers_and_readers_lose_and_invent_nothing() {
     let buffer = Arc::new(WriteBuffer::new());
     let done = Arc::new(AtomicBool::new(false));
     const WRITERS: u64 = 3;
-    const BATCHES: u64 = 30;
+    const BATCHES: u64 = 60;
     std::thread::scope(|s| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|w| {
@@ -467,6 +571,36 @@ fn concurrent_writers_and_readers_lose_and_invent_nothing() {
                 }
             });
         }
+        for backward in [false, true] {
+            let (buffer, done) = (Arc::clone(&buffer), Arc::clone(&done));
+            s.spawn(move || {
+                let mut rng = Rng(31 + u64::from(backward));
+                while !done.load(Ordering::Relaxed) {
+                    let (a, at) = (rng.next().to_be_bytes(), 1 + rng.below(WRITERS * BATCHES));
+                    let versions = Versions::VisibleAt(at);
+                    let end = Bound::Unbounded;
+                    let (lo, hi) = match backward {
+                        true => (end, Bound::Excluded(&a[..])),
+                        false => (Bound::Included(&a[..]), end),
+                    };
+                    let (from, to) = if backward { (hi, lo) } else { (lo, hi) };
+                    let scan = Scan { from, to, versions, max_entries: 9, max_bytes: 2000 };
+                    let mut batch = Batch::new();
+                    match backward {
+                        true => buffer.scan_backward(&scan, &mut batch),
+                        false => buffer.scan_forward(&scan, &mut batch),
+                    }
+                    let got: Vec<_> = (0..batch.len()).map(|i| own(batch.entry(i))).collect();
+                    assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
+                    for e in &got {
+                        assert!(e.1 <= at && e.0 == e.3 && within(&e.0, lo, hi));
+                        let mut out = Vec::new();
+                        let found = buffer.get(&e.0, at, &mut out);
+                        assert_eq!((found, &out), (Some((e.1, e.2)), &e.3), "seen is found");
+                    }
+                }
+            });
+        }
         for w in writers {
             w.join().unwrap();
         }
@@ -474,4 +608,92 @@ fn concurrent_writers_and_readers_lose_and_invent_nothing() {
     });
     buffer.check();
     assert_eq!(buffer.entries(), WRITERS * BATCHES * 1000);
+}
+
+/// As the engine does it: writers hold a gate shared, a freeze takes it alone. Readers go on meanwhile,
+/// and put shelves in order as they like.
+#[test]
+fn a_freeze_amid_writers_and_readers_keeps_every_entry() {
+    for round in 0..4u64 {
+        let buffer = WriteBuffer::new();
+        let (gate, done) = (RwLock::new(()), AtomicBool::new(false));
+        let batches = AtomicU64::new(0);
+        let write = |w: u64| {
+            let mut rng = Rng(1 + round * 10 + w);
+            let mut mine = Vec::new();
+            loop {
+                let mut keys: Vec<[u8; 8]> = (0..300)
+                    .map(|_| match round % 2 {
+                        0 => (rng.next() / 2 * 2 + w).to_be_bytes(),
+                        // Few keys, so that versions of one key lie everywhere.
+                        _ => (rng.below(50) * 2 + w).to_be_bytes(),
+                    })
+                    .collect();
+                keys.sort_unstable();
+                keys.dedup();
+                let _open = gate.read().unwrap();
+                if buffer.is_frozen() {
+                    return mine;
+                }
+                let seq = batches.fetch_add(1, Ordering::Relaxed) + 1;
+                let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: key };
+                buffer.insert_batch(keys.iter().map(|k| entry(&k[..])));
+                mine.extend(keys.iter().map(|k| (k.to_vec(), Reverse(seq))));
+            }
+        };
+        let read = |backward: bool| {
+            let mut rng = Rng(77 + u64::from(backward));
+            let mut batch = Batch::new();
+            while !done.load(Ordering::Relaxed) {
+                let key = match round % 2 {
+                    0 => rng.next().to_be_bytes(),
+                    _ => rng.below(100).to_be_bytes(),
+                };
+                let at = 1 + rng.below(batches.load(Ordering::Relaxed) + 1);
+                let scan = Scan {
+                    from: Bound::Included(&key),
+                    to: Bound::Unbounded,
+                    versions: Versions::VisibleAt(at),
+                    max_entries: 20,
+                    max_bytes: 2000,
+                };
+                match backward {
+                    true => buffer.scan_backward(&scan, &mut batch),
+                    false => buffer.scan_forward(&scan, &mut batch),
+                }
+                let got: Vec<_> = (0..batch.len()).map(|i| own(batch.entry(i))).collect();
+                assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
+                for e in &got {
+                    assert!(e.1 <= at && e.0 == e.3, "whole and visible");
+                    // A newer version that is visible, too, may have come meanwhile.
+                    let found = buffer.get(&e.0, at, &mut Vec::new());
+                    assert!(found.is_some_and(|(seq, _)| e.1 <= seq && seq <= at));
+                }
+            }
+        };
+        std::thread::scope(|s| {
+            let writers = [0, 1].map(|w| s.spawn(move || write(w)));
+            let readers = [false, true].map(|backward| s.spawn(move || read(backward)));
+            while batches.load(Ordering::Relaxed) < 300 {
+                std::thread::yield_now();
+            }
+            let closed = gate.write().unwrap();
+            buffer.freeze();
+            drop(closed);
+            let mut scan = buffer.iter_range(Bound::Unbounded, Bound::Unbounded);
+            let mut want: Vec<_> = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
+            want.sort_unstable();
+            for (key, seq) in &want {
+                assert!(scan.valid());
+                let e = scan.entry();
+                assert_eq!((e.key, e.seq, e.value), (&key[..], seq.0, &key[..]));
+                scan.advance().unwrap();
+            }
+            assert!(!scan.valid());
+            done.store(true, Ordering::Relaxed);
+            readers.into_iter().for_each(|r| r.join().unwrap());
+            assert_eq!(buffer.entries(), want.len() as u64);
+            buffer.check();
+        });
+    }
 }

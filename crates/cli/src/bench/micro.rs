@@ -99,6 +99,8 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
         let object = json!({ "entries": f.entries, "random_insert_ns": f.random_insert_ns,
                              "random_insert_mean_ns": f.random_insert_mean_ns,
                              "ascending_insert_ns": f.ascending_insert_ns, "get_ns": f.get_ns,
+                             "scan_ns": f.scan_ns, "long_scan_ns": f.long_scan_ns,
+                             "flush_ns": f.flush_ns,
                              "overhead_bytes": f.overhead_bytes,
                              "overhead_ascending_bytes": f.overhead_ascending_bytes,
                              "drop_ms": f.drop_ms });
@@ -110,6 +112,9 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
     writeln!(out, "random batches, mean            {:>10.1} ns/entry", f.random_insert_mean_ns)?;
     writeln!(out, "ascending batches               {:>10.1} ns/entry", f.ascending_insert_ns)?;
     writeln!(out, "random reads                    {:>10.1} ns", f.get_ns)?;
+    writeln!(out, "random scans of 16 entries      {:>10.1} ns", f.scan_ns)?;
+    writeln!(out, "long scans                      {:>10.1} ns/entry", f.long_scan_ns)?;
+    writeln!(out, "iteration when frozen           {:>10.1} ns/entry", f.flush_ns)?;
     writeln!(out, "memory beyond the data, random  {:>10.1} bytes/entry", f.overhead_bytes)?;
     writeln!(
         out,

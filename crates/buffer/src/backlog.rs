@@ -1,0 +1,192 @@
+//! The backlog: entries of a shelf in the order in which they came. What readers had to look through
+//! often is in *parts*, which are in order and grow geometrically.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use frond_base::{EntryRef, Seq};
+
+use crate::lens::Lens;
+use crate::part::Part;
+use crate::record::{Arena, Source};
+
+/// Entries in no order that a reader looks through at any time.
+const SHORT: usize = 512;
+/// Those that it looks through if few did so before. Sorting an entry costs what looking at it does 25
+/// times.
+const LONG: usize = 8 << 10;
+const LOOKS: usize = 16;
+/// A part is this many times as large as the next one.
+const GROWTH: usize = 8;
+
+#[derive(Default)]
+pub(crate) struct Backlog {
+    heads: Vec<u64>,
+    places: Vec<u32>,
+    arena: Arena,
+    /// The first `indexed` entries are in `parts`.
+    indexed: usize,
+    parts: Vec<Part>,
+    parts_memory: usize,
+    /// Entries that readers have looked through since the last were sorted.
+    looked: AtomicUsize,
+}
+
+impl Backlog {
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    pub fn memory(&self) -> usize {
+        self.heads.capacity() * 8
+            + self.places.capacity() * 4
+            + self.arena.memory()
+            + self.parts_memory
+    }
+
+    /// Bytes of records.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    #[inline]
+    pub fn push(&mut self, head: u64, e: &EntryRef<'_>, about: usize) {
+        self.places.push(self.arena.push(e, about));
+        self.heads.push(head);
+    }
+
+    /// Entries that no part has.
+    pub fn tail(&self) -> usize {
+        self.heads.len() - self.indexed
+    }
+
+    /// Whether a reader should look through the entries that no part has; otherwise they are to be sorted.
+    #[inline]
+    pub fn may_look(&self) -> bool {
+        let tail = self.tail();
+        tail <= SHORT || (tail <= LONG && self.looked.fetch_add(tail, Relaxed) < LOOKS * tail)
+    }
+
+    /// Sorts what no part has yet.
+    pub fn index(&mut self) {
+        if self.tail() == 0 {
+            return;
+        }
+        let mut part = self.tail_part();
+        while self.parts.last().is_some_and(|p| p.len() < GROWTH * part.len()) {
+            if let Some(earlier) = self.parts.pop() {
+                part = earlier.merge(&part, &self.arena);
+            }
+        }
+        self.parts.push(part);
+        self.parts_memory = self.parts.iter().map(Part::memory).sum();
+        self.indexed = self.heads.len();
+        *self.looked.get_mut() = 0;
+    }
+
+    fn tail_part(&self) -> Part {
+        Part::sort(&self.heads[self.indexed..], &self.places[self.indexed..], &self.arena)
+    }
+
+    /// All of it in order; its parts are used up.
+    pub fn sort(&mut self) -> Part {
+        let mut part = self.tail_part();
+        while let Some(earlier) = self.parts.pop() {
+            part = earlier.merge(&part, &self.arena);
+        }
+        part
+    }
+
+    /// Forgets everything, and keeps room.
+    pub fn clear(&mut self) {
+        self.heads.clear();
+        self.places.clear();
+        self.arena.clear();
+        self.indexed = 0;
+        self.parts = Vec::new();
+        self.parts_memory = 0;
+        *self.looked.get_mut() = 0;
+    }
+
+    /// Calls `take` on all entries in the order in which they came.
+    pub fn for_each(&self, mut take: impl FnMut(EntryRef<'_>)) {
+        self.places.iter().for_each(|place| take(self.arena.entry(*place)));
+    }
+
+    /// Takes all heads anew.
+    pub fn see_through(&mut self, lens: &Lens) {
+        for (head, place) in self.heads.iter_mut().zip(&self.places) {
+            *head = lens.head(self.arena.entry(*place).key);
+        }
+        for part in &mut self.parts {
+            *part = std::mem::take(part).seen_through(lens, &self.arena);
+        }
+    }
+
+    /// The most recent version of `key` at or before `at` of the entries that no part has, and all
+    /// that are as new, in the order in which they came.
+    #[inline]
+    pub fn find_in_tail<'a>(
+        &'a self,
+        head: u64,
+        key: &[u8],
+        at: Seq,
+        mut found: impl FnMut(EntryRef<'a>),
+    ) {
+        let from = self.indexed;
+        let tail = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
+        for (heads, places) in tail {
+            // Without a branch for each head.
+            if heads.iter().fold(false, |any, h| any | (*h == head)) {
+                for (_, place) in heads.iter().zip(places).filter(|(h, _)| **h == head) {
+                    let e = self.arena.entry(*place);
+                    if e.key == key && e.seq <= at {
+                        found(e);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Heads and places of the entries that no part has and that have heads from `first` to `last`.
+    pub fn tail_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let width = last.wrapping_sub(first);
+        let near = move |h: &u64| h.wrapping_sub(first) <= width;
+        let from = self.indexed;
+        let tail = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
+        // Without a branch for each head.
+        tail.filter(move |(heads, _)| {
+            first <= last && heads.iter().fold(false, |any, h| any | near(h))
+        })
+        .flat_map(|(heads, places)| heads.iter().copied().zip(places.iter().copied()))
+        .filter(move |(h, _)| near(h))
+    }
+
+    /// How many entries of a range no part has, and their bytes.
+    pub fn weigh_tail(
+        &self,
+        lo: Bound<&[u8]>,
+        hi: Bound<&[u8]>,
+        heads: (u64, u64),
+        mut add: impl FnMut(&EntryRef<'_>),
+    ) {
+        for (_, place) in self.tail_between(heads.0, heads.1) {
+            let e = self.arena.entry(place);
+            if (lo, hi).contains(e.key) {
+                add(&e);
+            }
+        }
+    }
+}

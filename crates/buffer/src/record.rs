@@ -1,0 +1,374 @@
+//! Records: the entries of a shared buffer as bytes.
+//!
+//! A record: u16 = key length (12 bits) | kind << 12 | long << 13 | sequence width << 14; length of
+//! the value in 2 bytes, in 4 with `long`; sequence in 2, 4, 6 or 8 bytes; key; value. A *place* is
+//! segment << 16 | offset. Records never leave memory.
+//!
+//! An [`Arena`] takes them in the order in which they come. [`Records`] are copied from there in the
+//! order of their keys, into segments that never change (invariant 6), so that several bases may have
+//! them in turn. A segment belongs to one base once the one before it is dropped, so the sum over the
+//! bases is what is held.
+
+use std::sync::Arc;
+
+use frond_base::{EntryKind, EntryRef, Seq};
+
+const KEY_BITS: u16 = 0xfff;
+const KIND_BIT: u16 = 1 << 12;
+const LONG_BIT: u16 = 1 << 13;
+const WIDTH_SHIFT: u32 = 14;
+
+const OFFSET_BITS: u32 = 16;
+/// Bytes of a segment, at most, unless one record is larger.
+const MOST_BYTES: usize = 1 << OFFSET_BITS;
+const FEWEST_BYTES: usize = 4096;
+/// The first segment of an arena starts with this many.
+const FIRST_BYTES: usize = 256;
+/// Records that are fetched at the same time, and the byte of each that is read besides its first.
+const AHEAD: usize = 32;
+const FETCHED: usize = 32;
+
+#[inline]
+fn seq_width(seq: Seq) -> u32 {
+    match seq {
+        0..=0xffff => 0,
+        0x1_0000..=0xffff_ffff => 1,
+        0x1_0000_0000..=0xffff_ffff_ffff => 2,
+        _ => 3,
+    }
+}
+
+/// Bytes of the record of `e`.
+#[inline]
+pub(crate) fn record_bytes(e: &EntryRef<'_>) -> usize {
+    let long = if e.value.len() > usize::from(u16::MAX) { 2 } else { 0 };
+    6 + long + 2 * seq_width(e.seq) as usize + e.key.len() + e.value.len()
+}
+
+fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
+    let width = seq_width(e.seq);
+    let mut word = e.key.len() as u16 | (width as u16) << WIDTH_SHIFT;
+    if e.kind == EntryKind::Delete {
+        word |= KIND_BIT;
+    }
+    // One copy of a fixed length, and what is too much is cut off.
+    let mut header = [0u8; 16];
+    let at = if e.value.len() > usize::from(u16::MAX) {
+        header[..2].copy_from_slice(&(word | LONG_BIT).to_le_bytes());
+        header[2..6].copy_from_slice(&(e.value.len() as u32).to_le_bytes());
+        header[6..14].copy_from_slice(&e.seq.to_le_bytes());
+        6
+    } else {
+        let words = u64::from(word) | (e.value.len() as u64) << 16;
+        header[..8].copy_from_slice(&words.to_le_bytes());
+        header[4..12].copy_from_slice(&e.seq.to_le_bytes());
+        4
+    };
+    let header_end = out.len() + at + 2 + 2 * width as usize;
+    out.extend_from_slice(&header);
+    out.truncate(header_end);
+    out.extend_from_slice(e.key);
+    out.extend_from_slice(e.value);
+}
+
+/// The record with which `b` begins.
+#[inline]
+fn decode(b: &[u8]) -> EntryRef<'_> {
+    let word = u16::from_le_bytes([b[0], b[1]]);
+    let key_len = usize::from(word & KEY_BITS);
+    let (value_len, b) = match word & LONG_BIT {
+        0 => (u32::from(u16::from_le_bytes([b[2], b[3]])), &b[4..]),
+        _ => (u32::from_le_bytes([b[2], b[3], b[4], b[5]]), &b[6..]),
+    };
+    let (seq, b) = match word >> WIDTH_SHIFT {
+        0 => (u64::from(u16::from_le_bytes([b[0], b[1]])), &b[2..]),
+        1 => (u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]])), &b[4..]),
+        2 => (u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], 0, 0]), &b[6..]),
+        _ => (u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]), &b[8..]),
+    };
+    let (key, rest) = b.split_at(key_len);
+    let kind = if word & KIND_BIT != 0 { EntryKind::Delete } else { EntryKind::Put };
+    EntryRef { key, seq, kind, value: &rest[..value_len as usize] }
+}
+
+/// Length of the record with which `b` begins.
+#[inline]
+fn length(b: &[u8]) -> usize {
+    let word = u16::from_le_bytes([b[0], b[1]]);
+    let rest = usize::from(word & KEY_BITS) + 2 + 2 * usize::from(word >> WIDTH_SHIFT);
+    match word & LONG_BIT {
+        0 => 4 + rest + usize::from(u16::from_le_bytes([b[2], b[3]])),
+        _ => 6 + rest + u32::from_le_bytes([b[2], b[3], b[4], b[5]]) as usize,
+    }
+}
+
+/// Where places lead.
+pub(crate) trait Source {
+    /// From the record at `place` to the end of its segment.
+    fn at(&self, place: u32) -> &[u8];
+
+    #[inline]
+    fn entry(&self, place: u32) -> EntryRef<'_> {
+        decode(self.at(place))
+    }
+}
+
+/// Reads a byte of each of the first two cache lines of some records, so that they are fetched at the
+/// same time.
+#[inline]
+fn fetch(records: &[&[u8]]) {
+    let sum = records
+        .iter()
+        .fold(0u8, |sum, b| sum.wrapping_add(b[0]).wrapping_add(b[(b.len() - 1).min(FETCHED)]));
+    std::hint::black_box(sum);
+}
+
+/// Has the records at some places fetched at the same time.
+#[inline]
+pub(crate) fn touch<S: Source + ?Sized>(places: &[u32], source: &S) {
+    for some in places.chunks(AHEAD) {
+        let mut ahead = [&[][..]; AHEAD];
+        for (b, place) in ahead.iter_mut().zip(some) {
+            *b = source.at(*place);
+        }
+        fetch(&ahead[..some.len()]);
+    }
+}
+
+/// Records in the order in which they came.
+#[derive(Default)]
+pub(crate) struct Arena {
+    /// The segment that takes records.
+    open: Vec<u8>,
+    closed: Vec<Vec<u8>>,
+    /// Bytes of all records.
+    bytes: usize,
+    /// Bytes allocated.
+    memory: usize,
+}
+
+impl Source for Arena {
+    #[inline]
+    fn at(&self, place: u32) -> &[u8] {
+        let segment = self.closed.get((place >> OFFSET_BITS) as usize).unwrap_or(&self.open);
+        &segment[(place & 0xffff) as usize..]
+    }
+}
+
+/// Room that [`encode`] needs beyond a record.
+const SLACK: usize = 16;
+
+impl Arena {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Appends the record of `e` and returns its place. A new segment is a part of `about` bytes.
+    #[inline]
+    pub fn push(&mut self, e: &EntryRef<'_>, about: usize) -> u32 {
+        let need = record_bytes(e);
+        let len = self.open.len();
+        let lacks = self.open.capacity() - len < need + SLACK;
+        if lacks || (len > 0 && len + need > MOST_BYTES) {
+            self.make_room(need, about);
+        }
+        let place = (self.closed.len() << OFFSET_BITS) as u32 | self.open.len() as u32;
+        encode(e, &mut self.open);
+        self.bytes += need;
+        place
+    }
+
+    #[cold]
+    fn make_room(&mut self, need: usize, about: usize) {
+        let most = (about / 16).clamp(FEWEST_BYTES, MOST_BYTES);
+        let len = self.open.len();
+        if len > 0 && len + need > most {
+            let before = self.closed.capacity();
+            self.closed.push(std::mem::take(&mut self.open));
+            self.memory += (self.closed.capacity() - before) * std::mem::size_of::<Vec<u8>>();
+        }
+        let len = self.open.len();
+        // The first segment of a small buffer grows.
+        let more = if self.closed.is_empty() { len.max(FIRST_BYTES) } else { most };
+        let before = self.open.capacity();
+        self.open.reserve_exact(need.max(more.min(most.saturating_sub(len))) + SLACK);
+        self.memory += self.open.capacity() - before;
+    }
+
+    /// Forgets all records, and keeps room for few.
+    pub fn clear(&mut self) {
+        self.closed = Vec::new();
+        self.open.clear();
+        self.open.shrink_to(MOST_BYTES);
+        self.bytes = 0;
+        self.memory = self.open.capacity();
+    }
+}
+
+/// Records that never change.
+#[derive(Default)]
+pub(crate) struct Records {
+    segments: Vec<Arc<[u8]>>,
+    /// Bytes of the records that belong to entries.
+    bytes: usize,
+    /// Bytes allocated.
+    memory: usize,
+}
+
+/// What a segment costs beyond its bytes.
+const SEGMENT: usize = std::mem::size_of::<Arc<[u8]>>() + 16;
+
+impl Source for Records {
+    #[inline]
+    fn at(&self, place: u32) -> &[u8] {
+        &self.segments[(place >> OFFSET_BITS) as usize][(place & 0xffff) as usize..]
+    }
+}
+
+impl Records {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Copies the records at `places`, in this order, and puts their new places there.
+    pub fn gather<S: Source>(places: &mut [u32], from: &S) -> Records {
+        let mut records = Records::default();
+        let mut open = Vec::with_capacity(if places.len() < 256 { 0 } else { MOST_BYTES });
+        let mut ahead = [&[][..]; AHEAD];
+        for some in places.chunks_mut(AHEAD) {
+            for (b, place) in ahead.iter_mut().zip(&*some) {
+                *b = from.at(*place);
+            }
+            fetch(&ahead[..some.len()]);
+            for (b, place) in ahead.iter().zip(some) {
+                let record = &b[..length(b)];
+                if !open.is_empty() && open.len() + record.len() > MOST_BYTES {
+                    records.close(&mut open);
+                }
+                *place = (records.segments.len() << OFFSET_BITS) as u32 | open.len() as u32;
+                open.extend_from_slice(record);
+            }
+        }
+        if !open.is_empty() {
+            records.close(&mut open);
+        }
+        records.segments.shrink_to_fit();
+        records
+    }
+
+    fn close(&mut self, open: &mut Vec<u8>) {
+        self.segments.push(open.as_slice().into());
+        self.memory += open.len() + SEGMENT;
+        self.bytes += open.len();
+        open.clear();
+        open.shrink_to(MOST_BYTES);
+    }
+
+    /// These segments and those of `later`; and what is added to places of `later`.
+    pub fn joined(&self, later: &Records) -> (Records, u32) {
+        let records = Records {
+            segments: [&self.segments[..], &later.segments].concat(),
+            bytes: self.bytes + later.bytes,
+            memory: self.memory + later.memory,
+        };
+        (records, (self.segments.len() << OFFSET_BITS) as u32)
+    }
+
+    /// Bytes of all segments; for tests.
+    pub fn held(&self) -> usize {
+        let held = self.segments.iter().map(|s| s.len()).sum();
+        assert_eq!(held + SEGMENT * self.segments.len(), self.memory);
+        held
+    }
+
+    /// So many bytes belong to no entry any more.
+    pub fn drop_bytes(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put<'a>(key: &'a [u8], seq: Seq, value: &'a [u8]) -> EntryRef<'a> {
+        EntryRef { key, seq, kind: EntryKind::Put, value }
+    }
+
+    #[test]
+    fn records_of_every_width_and_length_come_back_from_arenas_and_segments() {
+        let seqs = [0, 0xffff, 0x1_0000, 0xffff_ffff, 1 << 32, (1 << 48) - 1, 1 << 48, u64::MAX];
+        let lens = [0, 1, 255, 65_535, 65_536, 200_000];
+        let value = vec![7u8; 200_000];
+        let mut arena = Arena::default();
+        let mut want = Vec::new();
+        for (i, seq) in seqs.iter().enumerate() {
+            for n in lens {
+                let key = vec![i as u8; 1 + i * 499];
+                let kind = if n == 0 { EntryKind::Delete } else { EntryKind::Put };
+                let e = EntryRef { key: &key, seq: *seq, kind, value: &value[..n] };
+                let place = arena.push(&e, 0);
+                want.push((place, key.clone(), *seq, kind, n));
+            }
+        }
+        let mut places: Vec<u32> = want.iter().map(|w| w.0).collect();
+        // Backwards: what is gathered is in the order asked for.
+        places.reverse();
+        let records = Records::gather(&mut places, &arena);
+        places.reverse();
+        for (i, (place, key, seq, kind, n)) in want.iter().enumerate() {
+            let e = EntryRef { key, seq: *seq, kind: *kind, value: &value[..*n] };
+            assert_eq!(arena.entry(*place), e);
+            assert_eq!(records.entry(places[i]), e);
+        }
+        assert!(places.is_sorted_by(|a, b| a > b), "in the order asked for");
+        let bytes: usize = want.iter().map(|w| record_bytes(&arena.entry(w.0))).sum();
+        assert_eq!((arena.bytes(), records.bytes()), (bytes, bytes));
+        let used: usize = records.segments.iter().map(|s| s.len()).sum();
+        assert_eq!(used, bytes, "a record occupies what it is said to");
+        assert_eq!(records.memory(), bytes + SEGMENT * records.segments());
+    }
+
+    #[test]
+    fn an_arena_says_what_it_holds() {
+        let mut arena = Arena::default();
+        for round in 0..3 {
+            for i in 0..5000usize {
+                let value = vec![1; if i % 500 == 0 { 90_000 } else { i % 70 }];
+                arena.push(&put(&i.to_be_bytes(), 1 << round, &value), i * 40);
+                let closed: usize = arena.closed.iter().map(Vec::capacity).sum();
+                let held = arena.open.capacity() + closed;
+                let list = arena.closed.capacity() * std::mem::size_of::<Vec<u8>>();
+                assert_eq!(arena.memory(), held + list);
+                assert!(held < arena.bytes() * 2 + 2 * MOST_BYTES, "{held} {}", arena.bytes());
+            }
+            arena.clear();
+            assert!(arena.bytes() == 0 && arena.memory() <= MOST_BYTES + 64);
+        }
+    }
+
+    #[test]
+    fn joined_segments_keep_their_records() {
+        let (mut a, mut b) = (Arena::default(), Arena::default());
+        let mut first = [a.push(&put(b"x", 1, b"1"), 0)];
+        let mut second = [b.push(&put(b"y", 2, b"2"), 0)];
+        let (a, b) = (Records::gather(&mut first, &a), Records::gather(&mut second, &b));
+        let (joined, shift) = a.joined(&b);
+        assert_eq!(joined.entry(first[0]), put(b"x", 1, b"1"));
+        assert_eq!(joined.entry(second[0] + shift), put(b"y", 2, b"2"));
+        assert_eq!(joined.bytes(), a.bytes() + b.bytes());
+        assert_eq!(joined.memory(), a.memory() + b.memory());
+    }
+}

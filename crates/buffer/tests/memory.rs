@@ -1,0 +1,126 @@
+//! What a buffer says that it holds, against what the allocator gave it. A binary of its own, since the
+//! allocator counts for the whole process.
+
+use std::alloc::System;
+use std::ops::Bound;
+
+use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
+use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
+use stats_alloc::{StatsAlloc, INSTRUMENTED_SYSTEM};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Bytes that live.
+fn held() -> i64 {
+    let s = ALLOCATOR.stats();
+    s.bytes_allocated as i64 - s.bytes_deallocated as i64
+}
+
+fn mix(n: u64) -> u64 {
+    let z = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
+struct History {
+    name: &'static str,
+    key: fn(u64) -> u64,
+    value: fn(u64) -> usize,
+    entries: u64,
+    retains: bool,
+}
+
+const HISTORIES: &[History] = &[
+    History { name: "random", key: mix, value: |_| 0, entries: 300_000, retains: false },
+    History { name: "ascending", key: |n| n, value: |_| 8, entries: 200_000, retains: false },
+    History { name: "descending", key: |n| !n, value: |_| 8, entries: 200_000, retains: false },
+    History {
+        name: "large values",
+        key: mix,
+        value: |n| if n % 50 == 0 { 200_000 } else { (mix(n) % 3000) as usize },
+        entries: 20_000,
+        retains: false,
+    },
+    History {
+        name: "rows changed again and again",
+        key: |n| mix(n) % 5000,
+        value: |n| (n % 200) as usize,
+        entries: 200_000,
+        retains: true,
+    },
+];
+
+fn scan(buffer: &WriteBuffer, from: u64, batch: &mut Batch) {
+    let key = from.to_be_bytes();
+    let scan = Scan {
+        from: Bound::Included(&key),
+        to: Bound::Unbounded,
+        versions: Versions::VisibleAt(SEQ_MAX),
+        max_entries: 100,
+        max_bytes: 100_000,
+    };
+    buffer.scan_forward(&scan, batch);
+}
+
+#[test]
+fn what_is_reported_is_what_is_held() {
+    let value = vec![7; 200_000];
+    for h in HISTORIES {
+        for reads in [false, true] {
+            let mut batch = Batch::new();
+            let mut keys: Vec<u64> = Vec::with_capacity(100);
+            let before = held();
+            let buffer = WriteBuffer::new();
+            let (mut most, mut seq): (f64, Seq) = (0.0, 0);
+            let mut check = |buffer: &WriteBuffer, batch: &Batch, when: &str| {
+                let held = (held() - before) as f64 - batch.memory_bytes() as f64;
+                let off = (buffer.bytes() as f64 - held).abs();
+                most = most.max(off / held);
+                assert!(
+                    off < held * 0.02 + 20_000.0,
+                    "{}, {when}: {} reported, {held} held",
+                    h.name,
+                    buffer.bytes()
+                );
+            };
+            for n in (0..h.entries).step_by(100) {
+                keys.clear();
+                keys.extend((n..n + 100).map(h.key));
+                keys.sort_unstable();
+                keys.dedup();
+                seq += 1;
+                let bytes: Vec<[u8; 8]> = keys.iter().map(|k| k.to_be_bytes()).collect();
+                let entry = |(i, key)| EntryRef {
+                    key,
+                    seq,
+                    kind: EntryKind::Put,
+                    value: &value[..(h.value)(n + i as u64)],
+                };
+                let entries = bytes.iter().map(|k| &k[..]).enumerate().map(entry);
+                match h.retains {
+                    true => buffer.insert_batch_retaining(entries, &[seq - 1]),
+                    false => buffer.insert_batch(entries),
+                }
+                drop(bytes);
+                if reads {
+                    scan(&buffer, mix(!n), &mut batch);
+                }
+                if n % 1000 == 0 {
+                    check(&buffer, &batch, "while it is filled");
+                }
+            }
+            if reads {
+                (0..20_000).for_each(|n| scan(&buffer, mix(n), &mut batch));
+                check(&buffer, &batch, "read much");
+            }
+            buffer.freeze();
+            drop(buffer.iter_range(Bound::Unbounded, Bound::Unbounded));
+            check(&buffer, &batch, "frozen");
+            let overhead = buffer.bytes() as f64 / buffer.payload_bytes() as f64;
+            assert!(h.retains || overhead < 2.2, "{}: {overhead}", h.name);
+            drop(buffer);
+            let left = held() - before - batch.memory_bytes() as i64;
+            assert!(left < 10_000, "{}: {left} bytes left behind", h.name);
+        }
+    }
+}
