@@ -11,8 +11,8 @@ use crate::fence::Fence;
 /// Entries after which a shelf is divided, at least and at most.
 const NARROWEST: usize = 8 << 10;
 const WIDEST: usize = 256 << 10;
-/// Bytes after which it is.
-const MOST_BYTES: usize = 64 << 20;
+/// Bytes after which it is: whoever divides it copies them, and has them twice meanwhile.
+const MOST_BYTES: usize = 16 << 20;
 /// Shelves that a buffer has before they grow.
 const SHELVES: usize = 64;
 
@@ -34,6 +34,11 @@ pub(crate) fn widest(entries: u64) -> usize {
 }
 
 impl Joining {
+    /// Joins them; the result may be as large as it likes.
+    pub fn whole(&self, keep: &[Seq]) -> Base {
+        self.base.absorb(&self.descent, keep)
+    }
+
     /// Joins them. What is more than `widest` entries is divided: in the middle or, when keys arrive in
     /// order, behind the base.
     pub fn run(&self, keep: &[Seq], widest: usize) -> Joined {
@@ -45,7 +50,7 @@ impl Joining {
                 return Joined { base: base.clone(), right: Some((fence, descent.clone())) };
             }
         }
-        let joined = base.absorb(descent, keep);
+        let joined = self.whole(keep);
         if joined.len() < 2 || !is_large(joined.len(), joined.records.bytes()) {
             return Joined { base: Arc::new(joined), right: None };
         }
@@ -89,7 +94,7 @@ mod tests {
             }
             let mut right = right.expect("the loop ends with it");
             assert!(n as usize > NARROWEST && n as usize <= NARROWEST + 3000, "{n} entries");
-            assert_eq!(shelf.hi(), Some(right.lo()));
+            assert_eq!(shelf.span().hi(), Some(right.span().lo()));
             assert!(right.base().len() > 0);
             assert_eq!(shelf.is_settled(), ascending, "what is behind the base stays together");
             if ascending {
@@ -97,7 +102,7 @@ mod tests {
             }
             for settled in [false, true] {
                 for i in 0..n {
-                    let home = if shelf.reaches(&key(i), 1) { &shelf } else { &right };
+                    let home = if shelf.span().reaches(&key(i), 1) { &shelf } else { &right };
                     assert_eq!(home.get(&key(i), 1).map(|e| e.value), Some(&b"v"[..]));
                 }
                 assert_eq!(shelf.entries() + right.entries(), n as usize);

@@ -36,7 +36,7 @@ impl FrozenScan {
         };
         let shelf = directory.shelves[no].read();
         let base = shelf.base().clone();
-        let last = shelf.ends(hi);
+        let last = shelf.span().ends(hi);
         drop(shelf);
         let (at, end) = base.range(lo, hi);
         let hi = hi.map(Box::from);
@@ -52,7 +52,7 @@ impl FrozenScan {
             let shelf = self.directory.shelves[self.no].read();
             let hi = self.hi.as_ref().map(|k| &**k);
             self.base = shelf.base().clone();
-            self.last = shelf.ends(hi);
+            self.last = shelf.span().ends(hi);
             (self.at, self.end) = self.base.range(Bound::Unbounded, hi);
             self.fetched = 0;
         }

@@ -34,7 +34,7 @@
 //! Not done here: visibility beyond "newest version at or before a sequence", merging of sources,
 //! and anything on disk.
 //!
-//! Tested by the unit tests of each file, by `tests/model.rs` (against a `BTreeMap`, and with
+//! Tested by the unit tests of each file, by `tests/model` (against a `BTreeMap`, and with
 //! several threads) and by `tests/memory.rs` (what is reported against what the allocator gave);
 //! measured by [`bench`]; why it is so: `docs/rfcs/0003-write-buffer.md`.
 #![forbid(unsafe_code)]
@@ -55,12 +55,15 @@ mod part;
 mod read;
 mod reads;
 mod record;
+mod room;
 mod router;
 mod segment;
 mod shared;
 mod shelf;
 mod sort;
 mod sorted;
+mod span;
+mod totals;
 
 pub use batch::{Batch, Scan, Versions};
 pub use frozen::FrozenScan;

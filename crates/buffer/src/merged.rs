@@ -75,8 +75,8 @@ pub(crate) fn copy_merged(
         false => Stop::Full,
         true if partial && batch.is_empty() => Stop::Unsorted,
         true if partial => Stop::Full,
-        true if backward && shelf.begins(scan.to) => Stop::Range,
-        true if !backward && shelf.ends(scan.to) => Stop::Range,
+        true if backward && shelf.span().begins(scan.to) => Stop::Range,
+        true if !backward && shelf.span().ends(scan.to) => Stop::Range,
         true => Stop::Edge,
     }
 }

@@ -61,11 +61,11 @@ impl WriteBuffer {
             let directory = self.directory();
             let no = directory.router.route(key, seq);
             let shelf = self.read_indexed(&directory.shelves[no], tail);
-            if !shelf.reaches(key, seq) {
+            if !shelf.span().reaches(key, seq) {
                 continue; // split meanwhile (invariant 3)
             }
             let goes_on = read(&shelf);
-            let hi = shelf.hi().filter(|_| goes_on).cloned();
+            let hi = shelf.span().hi().filter(|_| goes_on).cloned();
             self.leave(&directory.shelves[no], shelf);
             match hi {
                 Some(hi) => at = Some(hi),
@@ -96,15 +96,15 @@ impl WriteBuffer {
             };
             let shelf = self.read_indexed(&directory.shelves[no], tail);
             let current = match (&below, from) {
-                (Some(f), _) => shelf.hi() == Some(f),
-                (None, Some((key, seq))) => shelf.reaches(key, seq),
-                (None, None) => shelf.hi().is_none(),
+                (Some(f), _) => shelf.span().hi() == Some(f),
+                (None, Some((key, seq))) => shelf.span().reaches(key, seq),
+                (None, None) => shelf.span().hi().is_none(),
             };
             if !current {
                 continue; // split meanwhile (invariant 3)
             }
             let goes_on = read(&shelf);
-            below = Some(shelf.lo().clone());
+            below = Some(shelf.span().lo().clone());
             self.leave(&directory.shelves[no], shelf);
             if !goes_on {
                 return;
@@ -121,7 +121,7 @@ impl WriteBuffer {
                 false
             }
             // Versions of a key may be divided between shelves (invariant 2).
-            None => shelf.ends_within(key),
+            None => shelf.span().ends_within(key),
         });
         result
     }
@@ -195,7 +195,7 @@ impl WriteBuffer {
         let mut w = Weight::default();
         self.walk_right(key, seq, Tail::Any, |shelf| {
             w.add(shelf.weigh(lo, hi, exact));
-            !shelf.ends(hi)
+            !shelf.span().ends(hi)
         });
         w
     }

@@ -15,6 +15,7 @@ use crate::fence::Fence;
 use crate::frozen::FrozenScan;
 use crate::router::Router;
 use crate::shelf::Shelf;
+use crate::totals::{Tally, Totals};
 
 /// Entries and bytes of a key range; `bytes` counts keys, values and record headers.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -47,15 +48,15 @@ pub struct WriteBuffer {
     frozen: AtomicBool,
     /// No backlog is left in a frozen buffer.
     settled: AtomicBool,
-    entries: AtomicU64,
-    shelf_bytes: AtomicU64,
+    totals: Totals,
     router_bytes: AtomicU64,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
 }
 
-/// Entries that one writer puts on a shelf before it gives others a chance at the latch.
+/// Entries that one writer puts on a shelf before it gives others a chance at the latch, and bytes.
 const RUN: usize = 256;
+const RUN_BYTES: usize = 256 << 10;
 
 impl Default for WriteBuffer {
     fn default() -> Self {
@@ -63,30 +64,12 @@ impl Default for WriteBuffer {
     }
 }
 
-/// Changes of the totals while one thread works on some shelves.
-#[derive(Default)]
-struct Tally {
-    entries: i64,
-    bytes: i64,
-}
-
-impl Tally {
-    fn minus(&mut self, c: &Shelf) {
-        self.entries -= c.entries() as i64;
-        self.bytes -= c.memory() as i64;
-    }
-
-    fn plus(&mut self, c: &Shelf) {
-        self.entries += c.entries() as i64;
-        self.bytes += c.memory() as i64;
-    }
-}
-
 impl WriteBuffer {
     pub fn new() -> WriteBuffer {
         let shelf = Shelf::new();
-        let (bytes, router) = (shelf.memory() as u64, Router::new());
+        let router = Router::new();
         WriteBuffer {
+            totals: Totals::of(&shelf),
             router_bytes: AtomicU64::new(router.memory() as u64),
             directory: ArcSwap::from_pointee(Directory {
                 router,
@@ -96,8 +79,6 @@ impl WriteBuffer {
             keep: Mutex::new(Vec::new()),
             frozen: AtomicBool::new(false),
             settled: AtomicBool::new(false),
-            entries: AtomicU64::new(0),
-            shelf_bytes: AtomicU64::new(bytes),
             min_seq: AtomicU64::new(SEQ_MAX),
             max_seq: AtomicU64::new(0),
         }
@@ -160,21 +141,26 @@ impl WriteBuffer {
                 // Most batches go on there: its cache line comes meanwhile.
                 std::hint::black_box(next.is_locked());
             }
-            while let Some(e) = entries.get(done).filter(|e| shelf.reaches(e.key, e.seq)) {
+            let most = shelf.log().bytes() + RUN_BYTES;
+            while let Some(e) = entries.get(done).filter(|e| shelf.span().reaches(e.key, e.seq)) {
                 shelf.push(e);
                 done += 1;
+                if shelf.log().bytes() > most {
+                    break;
+                }
             }
             let after = shelf.backlog();
             if after.0 == before.0 {
                 break;
             }
-            tally.entries += (after.0 - before.0) as i64;
-            tally.bytes += after.1 as i64 - before.1 as i64;
+            tally.grew(before, after);
             if shelf.is_due() {
+                // That takes a while.
+                self.totals.add(std::mem::take(&mut tally));
                 self.send_down(latch, shelf);
             }
         }
-        self.account(tally);
+        self.totals.add(tally);
         done
     }
 
@@ -215,6 +201,7 @@ impl WriteBuffer {
             return;
         }
         let gathers = shelf.is_scanned_much();
+        shelf.forget_reads();
         if !shelf.is_descending() {
             self.change(&mut shelf, Shelf::begin);
         }
@@ -233,7 +220,7 @@ impl WriteBuffer {
         tally.minus(shelf);
         let result = change(shelf);
         tally.plus(shelf);
-        self.account(tally);
+        self.totals.add(tally);
         result
     }
 
@@ -245,7 +232,7 @@ impl WriteBuffer {
     fn publish(&self, right: Shelf) {
         let mut tally = Tally::default();
         tally.plus(&right);
-        let fence = right.lo().clone();
+        let fence = right.span().lo().clone();
         let right = Arc::new(RwLock::new(right));
         let _publishing = self.publishing.lock();
         let old = self.directory.load();
@@ -256,13 +243,7 @@ impl WriteBuffer {
         let memory = router.memory() + shelves.capacity() * 8;
         self.router_bytes.store(memory as u64, Relaxed);
         self.directory.store(Arc::new(Directory { router, shelves }));
-        self.account(tally);
-    }
-
-    fn account(&self, t: Tally) {
-        // Two's complement: adding a negative difference wraps to the right sum.
-        self.entries.fetch_add(t.entries as u64, Relaxed);
-        self.shelf_bytes.fetch_add(t.bytes as u64, Relaxed);
+        self.totals.add(tally);
     }
 
     pub(crate) fn directory(&self) -> arc_swap::Guard<Arc<Directory>> {
@@ -295,13 +276,13 @@ impl WriteBuffer {
             let directory = self.directory.load();
             let latch = &directory.shelves[directory.router.route(&fence.key, fence.seq)];
             let mut shelf = latch.write();
-            if !shelf.reaches(&fence.key, fence.seq) {
+            if !shelf.span().reaches(&fence.key, fence.seq) {
                 at = Some(fence);
                 continue;
             }
             let keep = self.keep_list();
             self.change(&mut shelf, |shelf| shelf.settle(&keep));
-            at = shelf.hi().cloned();
+            at = shelf.span().hi().cloned();
         }
         let frozen = self.is_frozen();
         self.settled.store(frozen, std::sync::atomic::Ordering::Release);
@@ -309,7 +290,7 @@ impl WriteBuffer {
 
     /// Bytes allocated.
     pub fn bytes(&self) -> u64 {
-        self.shelf_bytes.load(Relaxed) + self.router_bytes.load(Relaxed)
+        self.totals.bytes() + self.router_bytes.load(Relaxed)
     }
 
     /// Bytes of keys, values and record headers. Visits every leaf.
@@ -318,7 +299,7 @@ impl WriteBuffer {
     }
 
     pub fn entries(&self) -> u64 {
-        self.entries.load(Relaxed)
+        self.totals.entries()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -344,21 +325,21 @@ impl WriteBuffer {
         let mut hi: Option<Fence> = Some(Fence::leftmost());
         for c in &directory.shelves {
             let c = c.read();
-            assert_eq!(Some(c.lo()), hi.as_ref(), "shelves leave no gap");
+            assert_eq!(Some(c.span().lo()), hi.as_ref(), "shelves leave no gap");
             c.check();
-            hi = c.hi().cloned();
+            hi = c.span().hi().cloned();
             entries += c.entries() as u64;
             bytes += c.memory() as u64;
         }
         assert!(hi.is_none());
         assert_eq!(entries, self.entries());
-        assert_eq!(bytes, self.shelf_bytes.load(Relaxed));
+        assert_eq!(bytes, self.totals.bytes());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use frond_base::EntryKind;
+    use frond_base::{EntryKind, EntrySource};
 
     use super::*;
     use crate::{Batch, Scan, Versions};
@@ -367,6 +348,10 @@ mod tests {
         let keys: Vec<[u8; 4]> = keys.map(u32::to_be_bytes).collect();
         let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: b"" };
         buffer.insert_batch(keys.iter().map(|key| entry(&key[..])));
+    }
+
+    fn mix(n: u32) -> u32 {
+        n.wrapping_mul(0x9e37_79b9)
     }
 
     fn only_shelf(buffer: &WriteBuffer) -> Arc<RwLock<Shelf>> {
@@ -415,10 +400,57 @@ mod tests {
         buffer.check();
     }
 
+    /// A flush puts whatever a shelf holds into one base, be it more than a shelf is divided at.
+    #[test]
+    fn large_values_are_all_there_when_a_buffer_is_frozen() {
+        let value = vec![7; 200_000];
+        for most in (20..400).step_by(20) {
+            let buffer = WriteBuffer::new();
+            for n in 0..most {
+                let key = &mix(n).to_be_bytes();
+                buffer.insert_batch([EntryRef {
+                    key,
+                    seq: 1,
+                    kind: EntryKind::Put,
+                    value: &value,
+                }]);
+            }
+            buffer.freeze();
+            let mut scan = buffer.iter_range(Bound::Unbounded, Bound::Unbounded);
+            let mut met = 0;
+            while scan.valid() {
+                met += u32::from(scan.entry().value == value);
+                scan.advance().expect("memory can be read");
+            }
+            assert_eq!((met, buffer.entries()), (most, u64::from(most)));
+            buffer.check();
+        }
+    }
+
+    /// A thread sends a backlog down to which another one has added what it has not counted yet.
+    #[test]
+    fn totals_are_never_below_nothing() {
+        let buffer = WriteBuffer::new();
+        let latch = only_shelf(&buffer);
+        // No two fit a small segment: a backlog of them takes twice what becomes of it.
+        let (seq, kind, value) = (1, EntryKind::Put, &[7; 2100][..]);
+        for n in 0..200u32 {
+            latch.write().push(&EntryRef { key: &n.to_be_bytes(), seq, kind, value });
+        }
+        let mut late = Tally::default();
+        late.plus(&latch.read());
+        late.minus(&Shelf::new());
+        buffer.change(&mut latch.write(), Shelf::begin);
+        assert!(buffer.bytes() < 1 << 20, "{} bytes", buffer.bytes());
+        assert_eq!((buffer.entries(), buffer.is_empty()), (0, true));
+        buffer.totals.add(late);
+        buffer.check();
+        assert_eq!(buffer.entries(), 200);
+    }
+
     #[test]
     fn a_buffer_that_is_only_read_ends_up_in_order() {
         let buffer = WriteBuffer::new();
-        let mix = |n: u32| n.wrapping_mul(0x9e37_79b9);
         for n in (0..60_000).step_by(100) {
             let mut keys: Vec<[u8; 4]> = (n..n + 100).map(|n| mix(n).to_be_bytes()).collect();
             keys.sort_unstable();

@@ -19,114 +19,48 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::{EntryRef, Seq, SEQ_MAX};
+use frond_base::{EntryRef, Seq};
 
 use crate::backlog::Backlog;
 use crate::base::Base;
 use crate::descent::{Joined, Joining};
-use crate::fence::{head_after, Fence};
 use crate::lens::Lens;
 use crate::part::Part;
 use crate::reads::Reads;
 use crate::record::{record_bytes, Source};
-
-/// Entries of a backlog, at least and at most.
-const FEWEST: usize = 512;
-const MOST: usize = 32 << 10;
-/// A backlog is at most this part of its base.
-const SHARE: usize = 2;
-/// Bytes that a backlog may have in any case.
-const BACKLOG_BYTES: usize = 1 << 20;
+use crate::room::Room;
+use crate::span::Span;
 
 pub(crate) struct Shelf {
-    lo: Fence,
-    hi: Option<Fence>,
-    /// Head of the whole high fence: most keys are seen to be below it without touching its bytes.
-    hi_head: u64,
+    span: Span,
     /// That of the base, the descent and the backlog.
     lens: Lens,
     base: Arc<Base>,
     descent: Option<Arc<Base>>,
     log: Backlog,
-    /// Entries of the backlog at which it goes down.
-    room: usize,
-    /// Bytes at which it does.
-    room_bytes: usize,
-    /// Bytes of the base's records: a large shelf's backlog has large segments.
-    about: usize,
+    room: Room,
     reads: Reads,
 }
 
 impl Shelf {
     pub fn new() -> Shelf {
-        Shelf::of(Fence::leftmost(), None, Arc::default())
+        Shelf::of(Span::whole(), Arc::default())
     }
 
-    fn of(lo: Fence, hi: Option<Fence>, base: Arc<Base>) -> Shelf {
-        let mut shelf = Shelf {
-            hi_head: hi.as_ref().map_or(0, |hi| head_after(&hi.key, 0)),
+    fn of(span: Span, base: Arc<Base>) -> Shelf {
+        Shelf {
+            span,
             lens: base.lens.clone(),
+            room: Room::beside(&base),
             base,
-            lo,
-            hi,
             descent: None,
             log: Backlog::default(),
-            room: 0,
-            room_bytes: 0,
-            about: 0,
             reads: Reads::default(),
-        };
-        shelf.set_room();
-        shelf
-    }
-
-    /// Between half of the share and all of it: always the same, all shelves of random keys would be
-    /// full at the same time.
-    fn set_room(&mut self) {
-        let entries = self.base.len();
-        let spread = (entries.wrapping_mul(0x9e37_79b9) >> 16) % 256;
-        self.room = (entries / SHARE).clamp(FEWEST, MOST) * (256 + spread) / 512;
-        self.about = self.base.records.bytes();
-        self.room_bytes = BACKLOG_BYTES.max(self.about / 2);
-    }
-
-    pub fn lo(&self) -> &Fence {
-        &self.lo
-    }
-
-    pub fn hi(&self) -> Option<&Fence> {
-        self.hi.as_ref()
-    }
-
-    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
-    #[inline]
-    pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
-        head_after(key, 0) < self.hi_head
-            || self.hi.as_ref().is_none_or(|hi| !hi.at_or_before(key, seq))
-    }
-
-    /// Whether versions of `key` may go on in the next shelf (invariant 2).
-    #[inline]
-    pub fn ends_within(&self, key: &[u8]) -> bool {
-        head_after(key, 0) == self.hi_head && self.hi.as_ref().is_some_and(|hi| *hi.key == *key)
-    }
-
-    /// Whether everything that `to` lets in is before the high fence.
-    pub fn ends(&self, to: Bound<&[u8]>) -> bool {
-        match to {
-            Bound::Unbounded => self.hi.is_none(),
-            Bound::Included(k) => self.reaches(k, 0),
-            Bound::Excluded(k) => self.reaches(k, SEQ_MAX),
         }
     }
 
-    /// Whether everything that `from` lets in is at or after the low fence.
-    pub fn begins(&self, from: Bound<&[u8]>) -> bool {
-        match from {
-            Bound::Unbounded => self.lo.key.is_empty(),
-            Bound::Included(k) => self.lo.at_or_before(k, SEQ_MAX),
-            Bound::Excluded(k) => self.lo.at_or_before(k, 0),
-        }
+    pub fn span(&self) -> &Span {
+        &self.span
     }
 
     /// Entries, those that will replace others or be dropped counted too until they are settled.
@@ -140,8 +74,7 @@ impl Shelf {
             + self.descent.as_ref().map_or(0, |d| d.memory())
             + self.log.memory()
             + std::mem::size_of::<Shelf>()
-            + self.lo.key.len()
-            + self.hi.as_ref().map_or(0, |hi| hi.key.len())
+            + self.span.memory()
     }
 
     /// Entries and bytes of the backlog: all that [`Shelf::push`] changes.
@@ -181,20 +114,19 @@ impl Shelf {
     /// Whether the backlog should go down.
     #[inline]
     pub fn is_due(&self) -> bool {
-        self.log.len() >= self.room || self.log.bytes() > self.room_bytes
+        self.room.is_used_up(&self.log)
     }
 
-    /// Whether the backlog has grown to a multiple of its due size, because what went before it is
-    /// still on its way.
+    /// Whether that is overdue.
     pub fn is_overdue(&self) -> bool {
-        self.log.len() >= 2 * self.room || self.log.bytes() > 2 * self.room_bytes
+        self.room.is_overdrawn(&self.log)
     }
 
     /// Appends `e`, which the shelf reaches.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>) {
         assert!(!e.key.is_empty() && e.key.len() <= crate::MAX_KEY, "key of {} bytes", e.key.len());
-        self.log.push(self.lens.head(e.key), e, self.about);
+        self.log.push(self.lens.head(e.key), e, self.room.about);
     }
 
     /// Sorts what no part has yet.
@@ -232,12 +164,10 @@ impl Shelf {
         self.descent = None;
         self.set_base(joined.base);
         let (fence, base) = joined.right?;
-        let hi = self.hi.replace(fence.clone());
-        self.hi_head = head_after(&fence.key, 0);
-        let mut right = Shelf::of(fence, hi, base);
+        let mut right = Shelf::of(self.span.cut(fence), base);
         // What came meanwhile. Where keys arrive in order, this shelf needs no room for more.
         let log = std::mem::take(&mut self.log);
-        log.for_each(|e| match self.reaches(e.key, e.seq) {
+        log.for_each(|e| match self.span.reaches(e.key, e.seq) {
             true => self.push(&e),
             false => right.push(&e),
         });
@@ -249,9 +179,9 @@ impl Shelf {
             self.lens = base.lens.clone();
             self.log.see_through(&self.lens);
         }
+        self.room = Room::beside(&base);
         self.base = base;
         self.reads = Reads::default();
-        self.set_room();
     }
 
     /// Puts the same base in place, its records gathered.
@@ -266,8 +196,8 @@ impl Shelf {
     pub fn settle(&mut self, keep: &[Seq]) {
         for _ in 0..2 {
             if let Some(joining) = self.joining() {
-                let right = self.land(joining.run(keep, usize::MAX));
-                debug_assert!(right.is_none());
+                self.descent = None;
+                self.set_base(Arc::new(joining.whole(keep)));
             }
             self.begin();
         }
@@ -278,6 +208,11 @@ impl Shelf {
     #[inline]
     pub fn note_scan(&self, n: usize) {
         self.reads.note_scan(n);
+    }
+
+    /// Readers have begun to put the shelf in order: the others count anew meanwhile.
+    pub fn forget_reads(&mut self) {
+        self.reads = Reads::default();
     }
 
     /// Whether scans gain if neighbours lie together.
@@ -342,8 +277,8 @@ impl Shelf {
     /// Whether a key with this head may have versions in a shelf beside this one.
     pub fn is_edge(&self, head: u64, backward: bool) -> bool {
         match backward {
-            true => head <= self.lens.head(&self.lo.key),
-            false => self.hi.as_ref().is_some_and(|hi| head >= self.lens.head(&hi.key)),
+            true => head <= self.lens.head(&self.span.lo().key),
+            false => self.span.hi().is_some_and(|hi| head >= self.lens.head(&hi.key)),
         }
     }
 
@@ -378,7 +313,7 @@ impl Shelf {
         let base = &*self.base;
         for i in 0..base.len() {
             let e = base.entry(i);
-            assert!(self.lo.at_or_before(e.key, e.seq) && self.reaches(e.key, e.seq));
+            assert!(self.span.lo().at_or_before(e.key, e.seq) && self.span.reaches(e.key, e.seq));
             assert_eq!(base.part.lower(e.key, e.seq, &self.lens, &base.records), i);
         }
         base.check();
@@ -387,7 +322,7 @@ impl Shelf {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use frond_base::EntryKind;
+    use frond_base::{EntryKind, SEQ_MAX};
 
     use super::*;
     use crate::batch::{Batch, Scan, Versions};

@@ -1,188 +1,22 @@
-//! The buffers against a `BTreeMap`, and under several threads.
+//! The buffers against a `BTreeMap` (this file), and under several threads (`concurrent`).
 
 // Helpers outside #[test] functions; no simulated time in tests with real threads.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod concurrent;
+mod support;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
 use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
-use frond_buffer::{Batch, Cursor, Scan, SortedBuffer, Versions, WriteBuffer};
+use frond_buffer::{Cursor, SortedBuffer, Versions, WriteBuffer, MAX_KEY};
 
-type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (EntryKind, Vec<u8>)>;
-type Owned = (Vec<u8>, Seq, EntryKind, Vec<u8>);
-
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
-
-/// Key shapes that are hard on heads and fences: shared prefixes, prefixes of each other, all ones.
-fn key(rng: &mut Rng, shape: u64, space: u64) -> Vec<u8> {
-    let n = rng.below(space);
-    match shape {
-        0 => n.to_be_bytes().to_vec(),
-        1 => [&b"tenant-0001/orders/"[..], &n.to_be_bytes()].concat(),
-        2 => vec![0xff; 1 + (n % 40) as usize],
-        3 => format!("{n}").into_bytes(),
-        4 => [&[0][..], &(n as u32 / 64).to_be_bytes(), &[0], &n.to_be_bytes()].concat(),
-        _ => [&[b'k'; 10][..], &vec![0; (n % 7) as usize], &(n as u16).to_be_bytes()].concat(),
-    }
-}
-
-fn value(rng: &mut Rng) -> Vec<u8> {
-    let len = match rng.below(40) {
-        0 => 1000 + rng.below(3000),
-        1..=9 => 0,
-        _ => rng.below(100),
-    };
-    vec![rng.next() as u8; len as usize]
-}
-
-fn own(e: EntryRef<'_>) -> Owned {
-    (e.key.to_vec(), e.seq, e.kind, e.value.to_vec())
-}
-
-fn all(model: &Model) -> Vec<Owned> {
-    model.iter().map(|((k, s), (kind, v))| (k.clone(), s.0, *kind, v.clone())).collect()
-}
-
-fn within(k: &[u8], lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> bool {
-    (match lo {
-        Bound::Unbounded => true,
-        Bound::Included(b) => k >= b,
-        Bound::Excluded(b) => k > b,
-    }) && match hi {
-        Bound::Unbounded => true,
-        Bound::Included(b) => k <= b,
-        Bound::Excluded(b) => k < b,
-    }
-}
-
-/// What a scan over everything in the range must return, in the scan's direction.
-fn expected(
-    model: &Model,
-    lo: Bound<&[u8]>,
-    hi: Bound<&[u8]>,
-    versions: Versions,
-    backward: bool,
-) -> Vec<Owned> {
-    let mut groups: Vec<Vec<Owned>> = Vec::new();
-    for e in all(model).into_iter().filter(|e| within(&e.0, lo, hi)) {
-        match groups.last_mut() {
-            Some(g) if g[0].0 == e.0 => g.push(e),
-            _ => groups.push(vec![e]),
-        }
-    }
-    if let Versions::VisibleAt(at) = versions {
-        for g in &mut groups {
-            g.retain(|e| e.1 <= at);
-            g.truncate(1);
-        }
-    }
-    if backward {
-        groups.reverse();
-    }
-    groups.concat()
-}
-
-trait Buffer {
-    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch);
-    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch);
-}
-
-impl Buffer for SortedBuffer {
-    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        self.scan_forward(scan, batch);
-    }
-    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        self.scan_backward(scan, batch);
-    }
-}
-
-impl Buffer for WriteBuffer {
-    fn forward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        self.scan_forward(scan, batch);
-    }
-    fn backward(&self, scan: &Scan<'_>, batch: &mut Batch) {
-        self.scan_backward(scan, batch);
-    }
-}
-
-/// Scans a range batch by batch, as a cursor does.
-fn scan_all(
-    buffer: &dyn Buffer,
-    lo: Bound<&[u8]>,
-    hi: Bound<&[u8]>,
-    versions: Versions,
-    max_entries: usize,
-    backward: bool,
-) -> Vec<Owned> {
-    let mut batch = Batch::new();
-    let mut got: Vec<Owned> = Vec::new();
-    let mut resume: Option<Vec<u8>> = None;
-    loop {
-        let (start, end) = if backward { (hi, lo) } else { (lo, hi) };
-        let from = resume.as_deref().map_or(start, Bound::Excluded);
-        let scan = Scan { from, to: end, versions, max_entries, max_bytes: 2000 };
-        match backward {
-            true => buffer.backward(&scan, &mut batch),
-            false => buffer.forward(&scan, &mut batch),
-        }
-        got.extend((0..batch.len()).map(|i| own(batch.entry(i))));
-        if batch.exhausted() {
-            return got;
-        }
-        let last = batch.last_key().expect("a scan that is not exhausted returns something");
-        resume = Some(last.to_vec());
-    }
-}
-
-fn random_bound(rng: &mut Rng, k: &[u8]) -> Bound<Vec<u8>> {
-    match rng.below(5) {
-        0 => Bound::Unbounded,
-        1 | 2 => Bound::Included(k.to_vec()),
-        _ => Bound::Excluded(k.to_vec()),
-    }
-}
-
-fn check_scans(
-    buffer: &dyn Buffer,
-    model: &Model,
-    rng: &mut Rng,
-    shape: u64,
-    space: u64,
-    top: Seq,
-) {
-    for _ in 0..5 {
-        let (a, b) = (key(rng, shape, space), key(rng, shape, space));
-        let (lo, hi) = (random_bound(rng, &a), random_bound(rng, &b));
-        let (lo, hi) = (lo.as_ref().map(|k| k.as_slice()), hi.as_ref().map(|k| k.as_slice()));
-        let versions = match rng.below(2) {
-            0 => Versions::All,
-            _ => Versions::VisibleAt(rng.below(top + 2)),
-        };
-        for backward in [false, true] {
-            let n = 1 + rng.below(50) as usize;
-            let got = scan_all(buffer, lo, hi, versions, n, backward);
-            let want = expected(model, lo, hi, versions, backward);
-            assert!(got == want, "shape {shape} {lo:?} {hi:?} {versions:?} backward {backward}");
-        }
-    }
-}
+use crate::support::{
+    all, check_scans, expected, key, newest_in, own, random_bound, scan_all, value, Buffer, Model,
+    Rng,
+};
 
 #[test]
 fn sorted_buffer_behaves_as_a_map_of_versions() {
@@ -313,11 +147,6 @@ fn needless_versions_are_dropped_and_needed_ones_stay() {
     assert_eq!(seen(SEQ_MAX), Some(10_000));
     put(10_001, &[]);
     assert_eq!(seen(10_000), Some(10_000));
-}
-
-fn newest_in(model: &Model, k: &[u8], at: Seq) -> Option<(Seq, EntryKind, Vec<u8>)> {
-    let (p, e) = model.range((k.to_vec(), Reverse(at))..).next().filter(|(p, _)| p.0 == k)?;
-    Some((p.1 .0, e.0, e.1.clone()))
 }
 
 #[test]
@@ -523,177 +352,35 @@ fn cursor_steps_over_changes_of_the_buffer() {
     assert_eq!(c.prev(&b).map(|e| e.key.to_vec()), Some(398u64.to_be_bytes().to_vec()));
 }
 
+/// Keys as long as they may be, which differ in their last bytes alone, between two short ones.
 #[test]
-fn concurrent_writers_and_readers_lose_and_invent_nothing() {
-    let buffer = Arc::new(WriteBuffer::new());
-    let done = Arc::new(AtomicBool::new(false));
-    const WRITERS: u64 = 3;
-    const BATCHES: u64 = 60;
-    std::thread::scope(|s| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|w| {
-                let buffer = Arc::clone(&buffer);
-                s.spawn(move || {
-                    let mut rng = Rng(5 + w);
-                    for b in 0..BATCHES {
-                        let mut keys: Vec<[u8; 9]> = (0..1000)
-                            .map(|_| {
-                                let mut k = [w as u8; 9];
-                                k[..8].copy_from_slice(&rng.next().to_be_bytes());
-                                k
-                            })
-                            .collect();
-                        keys.sort();
-                        buffer.insert_batch(keys.iter().map(|k| EntryRef {
-                            key: k,
-                            seq: b * WRITERS + w + 1,
-                            kind: EntryKind::Put,
-                            value: k,
-                        }));
-                        for k in keys.iter().step_by(97) {
-                            assert!(buffer.newest(k).is_some(), "own write is seen");
-                        }
-                    }
-                })
-            })
-            .collect();
-        for backward in [false, true] {
-            let (buffer, done) = (Arc::clone(&buffer), Arc::clone(&done));
-            s.spawn(move || {
-                let mut last = 0;
-                while !done.load(Ordering::Relaxed) {
-                    let (lo, hi) = (Bound::Unbounded, Bound::Unbounded);
-                    let got = scan_all(&*buffer, lo, hi, Versions::All, 300, backward);
-                    assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
-                    assert!(got.iter().all(|e| e.0 == e.3), "entries are whole");
-                    assert!(got.len() >= last, "nothing vanishes");
-                    last = got.len();
-                }
-            });
+fn the_longest_keys_are_told_apart() {
+    let buffer = WriteBuffer::new();
+    let mut model = Model::new();
+    let mut rng = Rng(5);
+    let prefix = vec![b'p'; MAX_KEY - 8];
+    let long = |n: u64| [&prefix[..], &n.to_be_bytes()].concat();
+    for seq in 1..=60u64 {
+        let mut keys: Vec<Vec<u8>> = (0..50).map(|_| long(rng.below(2000))).collect();
+        keys.extend([b"a".to_vec(), b"z".to_vec(), prefix.clone()]);
+        keys.sort();
+        keys.dedup();
+        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: b"v" };
+        buffer.insert_batch(keys.iter().map(|k| entry(&k[..])));
+        model
+            .extend(keys.into_iter().map(|k| ((k, Reverse(seq)), (EntryKind::Put, b"v".to_vec()))));
+        for _ in 0..20 {
+            let (k, at) = (long(rng.below(2000)), rng.below(seq + 2));
+            let got = buffer.get(&k, at, &mut Vec::new());
+            assert_eq!(got, newest_in(&model, &k, at).map(|(s, kind, _)| (s, kind)));
         }
-        for backward in [false, true] {
-            let (buffer, done) = (Arc::clone(&buffer), Arc::clone(&done));
-            s.spawn(move || {
-                let mut rng = Rng(31 + u64::from(backward));
-                while !done.load(Ordering::Relaxed) {
-                    let (a, at) = (rng.next().to_be_bytes(), 1 + rng.below(WRITERS * BATCHES));
-                    let versions = Versions::VisibleAt(at);
-                    let end = Bound::Unbounded;
-                    let (lo, hi) = match backward {
-                        true => (end, Bound::Excluded(&a[..])),
-                        false => (Bound::Included(&a[..]), end),
-                    };
-                    let (from, to) = if backward { (hi, lo) } else { (lo, hi) };
-                    let scan = Scan { from, to, versions, max_entries: 9, max_bytes: 2000 };
-                    let mut batch = Batch::new();
-                    match backward {
-                        true => buffer.scan_backward(&scan, &mut batch),
-                        false => buffer.scan_forward(&scan, &mut batch),
-                    }
-                    let got: Vec<_> = (0..batch.len()).map(|i| own(batch.entry(i))).collect();
-                    assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
-                    for e in &got {
-                        assert!(e.1 <= at && e.0 == e.3 && within(&e.0, lo, hi));
-                        let mut out = Vec::new();
-                        let found = buffer.get(&e.0, at, &mut out);
-                        assert_eq!((found, &out), (Some((e.1, e.2)), &e.3), "seen is found");
-                    }
-                }
-            });
-        }
-        for w in writers {
-            w.join().unwrap();
-        }
-        done.store(true, Ordering::Relaxed);
-    });
-    buffer.check();
-    assert_eq!(buffer.entries(), WRITERS * BATCHES * 1000);
-}
-
-/// As the engine does it: writers hold a gate shared, a freeze takes it alone. Readers go on meanwhile,
-/// and put shelves in order as they like.
-#[test]
-fn a_freeze_amid_writers_and_readers_keeps_every_entry() {
-    for round in 0..4u64 {
-        let buffer = WriteBuffer::new();
-        let (gate, done) = (RwLock::new(()), AtomicBool::new(false));
-        let batches = AtomicU64::new(0);
-        let write = |w: u64| {
-            let mut rng = Rng(1 + round * 10 + w);
-            let mut mine = Vec::new();
-            loop {
-                let mut keys: Vec<[u8; 8]> = (0..300)
-                    .map(|_| match round % 2 {
-                        0 => (rng.next() / 2 * 2 + w).to_be_bytes(),
-                        // Few keys, so that versions of one key lie everywhere.
-                        _ => (rng.below(50) * 2 + w).to_be_bytes(),
-                    })
-                    .collect();
-                keys.sort_unstable();
-                keys.dedup();
-                let _open = gate.read().unwrap();
-                if buffer.is_frozen() {
-                    return mine;
-                }
-                let seq = batches.fetch_add(1, Ordering::Relaxed) + 1;
-                let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: key };
-                buffer.insert_batch(keys.iter().map(|k| entry(&k[..])));
-                mine.extend(keys.iter().map(|k| (k.to_vec(), Reverse(seq))));
-            }
-        };
-        let read = |backward: bool| {
-            let mut rng = Rng(77 + u64::from(backward));
-            let mut batch = Batch::new();
-            while !done.load(Ordering::Relaxed) {
-                let key = match round % 2 {
-                    0 => rng.next().to_be_bytes(),
-                    _ => rng.below(100).to_be_bytes(),
-                };
-                let at = 1 + rng.below(batches.load(Ordering::Relaxed) + 1);
-                let scan = Scan {
-                    from: Bound::Included(&key),
-                    to: Bound::Unbounded,
-                    versions: Versions::VisibleAt(at),
-                    max_entries: 20,
-                    max_bytes: 2000,
-                };
-                match backward {
-                    true => buffer.scan_backward(&scan, &mut batch),
-                    false => buffer.scan_forward(&scan, &mut batch),
-                }
-                let got: Vec<_> = (0..batch.len()).map(|i| own(batch.entry(i))).collect();
-                assert!(got.windows(2).all(|w| (w[0].0 < w[1].0) != backward), "in order");
-                for e in &got {
-                    assert!(e.1 <= at && e.0 == e.3, "whole and visible");
-                    // A newer version that is visible, too, may have come meanwhile.
-                    let found = buffer.get(&e.0, at, &mut Vec::new());
-                    assert!(found.is_some_and(|(seq, _)| e.1 <= seq && seq <= at));
-                }
-            }
-        };
-        std::thread::scope(|s| {
-            let writers = [0, 1].map(|w| s.spawn(move || write(w)));
-            let readers = [false, true].map(|backward| s.spawn(move || read(backward)));
-            while batches.load(Ordering::Relaxed) < 300 {
-                std::thread::yield_now();
-            }
-            let closed = gate.write().unwrap();
-            buffer.freeze();
-            drop(closed);
-            let mut scan = buffer.iter_range(Bound::Unbounded, Bound::Unbounded);
-            let mut want: Vec<_> = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
-            want.sort_unstable();
-            for (key, seq) in &want {
-                assert!(scan.valid());
-                let e = scan.entry();
-                assert_eq!((e.key, e.seq, e.value), (&key[..], seq.0, &key[..]));
-                scan.advance().unwrap();
-            }
-            assert!(!scan.valid());
-            done.store(true, Ordering::Relaxed);
-            readers.into_iter().for_each(|r| r.join().unwrap());
-            assert_eq!(buffer.entries(), want.len() as u64);
-            buffer.check();
-        });
     }
+    let versions = Versions::VisibleAt(40);
+    for backward in [false, true] {
+        let got = scan_all(&buffer, Bound::Unbounded, Bound::Unbounded, versions, 7, backward);
+        let want = expected(&model, Bound::Unbounded, Bound::Unbounded, versions, backward);
+        assert!(got == want);
+    }
+    buffer.check();
+    assert_eq!(buffer.entries(), model.len() as u64);
 }
