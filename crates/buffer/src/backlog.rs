@@ -189,4 +189,12 @@ impl Backlog {
             }
         }
     }
+
+    /// Of the entries that no part has: the key of every `step`th, with how many it stands for. They came in
+    /// no order, so each is as good as another.
+    pub fn sample_tail(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
+        for few in self.places[self.indexed..].chunks(step) {
+            f(self.arena.entry(few[0]).key, few.len() as u64);
+        }
+    }
 }

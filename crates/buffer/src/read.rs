@@ -199,4 +199,14 @@ impl WriteBuffer {
         });
         w
     }
+
+    /// Calls `f` with the keys of about `most` entries or of one of each array, if those are more, and how many
+    /// entries each stands for: it and those behind it in its array. For who wants to know where the
+    /// entries lie, about. The numbers add up to all entries of a buffer that does not change.
+    pub fn sample(&self, most: usize, f: &mut dyn FnMut(&[u8], u64)) {
+        let directory = self.directory();
+        let entries: usize = directory.shelves.iter().map(|s| s.read().entries()).sum();
+        let step = entries.div_ceil(most.max(1)).max(1);
+        directory.shelves.iter().for_each(|shelf| shelf.read().sample(step, f));
+    }
 }

@@ -308,6 +308,16 @@ impl Shelf {
         (entries, bytes as u64)
     }
 
+    /// The key of every `step`th entry of each array, with how many there are up to the next one.
+    pub fn sample(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
+        for (part, source) in self.parts() {
+            for from in (0..part.len()).step_by(step) {
+                f(part.entry(from, source).key, step.min(part.len() - from) as u64);
+            }
+        }
+        self.log.sample_tail(step, f);
+    }
+
     /// Asserts the structure of a settled shelf; for tests.
     pub fn check(&self) {
         let base = &*self.base;

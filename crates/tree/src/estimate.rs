@@ -3,9 +3,19 @@
 
 use std::ops::Bound;
 
-use crate::slice::Range;
+use frond_buffer::WriteBuffer;
+
+use crate::slice::{scale, Key, Range, Slice};
 use crate::tree::Tree;
 use crate::view::Content;
+
+/// 2^16 divided by the golden ratio: multiples of it, modulo 2^16, are spread evenly however many there are.
+const GOLDEN: u16 = 40_503;
+const HALF: u16 = 1 << 15;
+/// Marks within one buffer, about.
+const BUFFER_MARKS: usize = 4096;
+/// Marks for each part, within slices that have more entries than that leaves room for.
+const MARKS_PER_PART: u64 = 4;
 
 impl Tree {
     /// Estimated number of entries with keys in `[lo, hi)`; `None` is open. Runs contribute the
@@ -14,7 +24,7 @@ impl Tree {
         let view = self.inner.view.load();
         let range = Range { lo: lo.map(Into::into), hi: hi.map(Into::into) };
         let mut entries = 0u64;
-        let mut add = |slice: &crate::slice::Slice| {
+        let mut add = |slice: &Slice| {
             if let Some(part) = slice.clip(&range) {
                 // Less than a page counts as something: the range is not empty there for certain.
                 let live =
@@ -33,5 +43,86 @@ impl Tree {
             }
         }
         entries.saturating_add(buffered)
+    }
+
+    /// Up to `n` different keys, ascending, one in each of `n` parts with about equally many entries.
+    /// The same for the same runs and buffers in order. Entries need not have these keys. Reads
+    /// no pages, and the indexes of fewer than 4 `n` runs: the heaviest.
+    pub fn spread(&self, n: usize) -> Vec<Vec<u8>> {
+        assert!(n > 0, "no keys to spread");
+        let view = self.inner.view.load();
+        let mut marks = Marks::default();
+        let mut slices: Vec<Slice> = Vec::new();
+        view.trunk.each_slice(&mut |slice| slices.push(slice.clone()));
+        marks.buffer(&view.active.buffer);
+        for item in &view.frozen {
+            match &item.content {
+                Content::Buffer(buffer) => marks.buffer(buffer),
+                Content::Runs(lists) => {
+                    slices.extend(lists.iter().flat_map(|l| l.iter()).cloned());
+                }
+            }
+        }
+        let stored = slices.iter().fold(0u64, |sum, s| sum.saturating_add(s.counts.entries));
+        let piece = (stored / (MARKS_PER_PART * n as u64)).max(1);
+        slices.iter().for_each(|slice| marks.slice(slice, piece));
+        marks.spread(n)
+    }
+}
+
+/// Keys with the number of entries that each stands for.
+#[derive(Default)]
+struct Marks(Vec<(Key, u64)>);
+
+impl Marks {
+    fn buffer(&mut self, buffer: &WriteBuffer) {
+        buffer.sample(BUFFER_MARKS, &mut |key, entries| self.add(key, entries));
+    }
+
+    fn add(&mut self, key: &[u8], entries: u64) {
+        if entries > 0 {
+            self.0.push((key.into(), entries));
+        }
+    }
+
+    /// Marks of a slice, so that none stands for more than `piece` entries, or than are in a page.
+    fn slice(&mut self, slice: &Slice, piece: u64) {
+        let entries = slice.counts.entries;
+        let index = if entries > piece { slice.run.index().ok() } else { None };
+        let Some(index) = index else { return self.add(slice.first(), entries) };
+        let from = index.page_for_seek(slice.first());
+        let upto = slice.hi.as_ref().map_or(index.pages(), |hi| index.page_for_seek(hi) + 1);
+        let pages = u64::from(upto.saturating_sub(from)).max(1);
+        let marks = pages.min(entries.div_ceil(piece));
+        for i in 0..marks {
+            let page = from + u32::try_from(pages * i / marks).unwrap_or(0);
+            let key = index.first_key(page).max(slice.first());
+            self.add(key, scale(entries, i + 1, marks) - scale(entries, i, marks));
+        }
+    }
+
+    fn spread(mut self, n: usize) -> Vec<Vec<u8>> {
+        self.0.sort_unstable();
+        let total: u64 = self.0.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
+        let mut keys: Vec<Vec<u8>> = Vec::with_capacity(n);
+        // One in each of `n` equal parts, not at the same place in each: data may have a period.
+        let due = |part: usize| {
+            let within = (part as u16).wrapping_mul(GOLDEN) ^ HALF;
+            let place = ((part as u128) << 16) + u128::from(within);
+            (u128::from(total) * place / (n as u128)) >> 16
+        };
+        let (mut before, mut taken) = (0u128, 0);
+        for (key, entries) in &self.0 {
+            before += u128::from(*entries);
+            let first = taken;
+            // A mark with the weight of several parts is one key.
+            while taken < n && due(taken) < before {
+                taken += 1;
+            }
+            if taken > first && keys.last().is_none_or(|last| last[..] < **key) {
+                keys.push(key.to_vec());
+            }
+        }
+        keys
     }
 }

@@ -294,6 +294,27 @@ fn snapshots_see_the_same_while_versions_are_dropped() {
 }
 
 #[test]
+fn a_sample_stands_for_all_entries_where_they_lie() {
+    let buffer = WriteBuffer::new();
+    let mut rng = Rng(11);
+    for seq in 1..=30_000u64 {
+        let key = rng.next().to_be_bytes();
+        buffer.insert_batch([EntryRef { key: &key, seq, kind: EntryKind::Put, value: b"v" }]);
+    }
+    for (most, least) in [(1, 1), (100, 100), (100_000, 30_000)] {
+        let (mut all, mut low, mut keys) = (0, 0, 0);
+        buffer.sample(most, &mut |key, entries| {
+            all += entries;
+            low += if key < &[0x80][..] { entries } else { 0 };
+            keys += 1;
+        });
+        assert_eq!(all, 30_000);
+        assert!((least..=most.min(30_000) + 100).contains(&keys), "{most}: {keys}");
+        assert!(most == 1 || (9_000..21_000).contains(&low), "{most}: {low} below the middle");
+    }
+}
+
+#[test]
 fn same_key_and_sequence_replaces() {
     let b = WriteBuffer::new();
     for v in [&b"old"[..], b"new"] {

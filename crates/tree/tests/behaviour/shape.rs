@@ -40,6 +40,35 @@ fn grown(n: u64) -> Bench {
     bench
 }
 
+/// Twenty spread keys of a tree with rows 0 to `n` leave no large gap.
+fn spread_evenly(bench: &Bench, n: u64) {
+    let keys = bench.tree.spread(20);
+    assert_eq!(keys, bench.tree.spread(20), "the same state, the same keys");
+    let number = |key: &Vec<u8>| {
+        let mut bytes = [0; 8];
+        bytes[..key.len()].copy_from_slice(key);
+        u64::from_be_bytes(bytes)
+    };
+    let places: Vec<u64> = keys.iter().map(number).chain([n]).collect();
+    assert!(keys.len() >= 15 && places.is_sorted(), "{places:?}");
+    let gaps = places.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(places[0] <= n / 7 && gaps.max().unwrap() <= n / 7, "{places:?}");
+}
+
+#[test]
+fn keys_are_spread_evenly_over_runs_and_buffers() {
+    let mut bench = grown(20_000);
+    spread_evenly(&bench, 20_000);
+    put_all(&mut bench, 20_000..40_000);
+    spread_evenly(&bench, 40_000);
+    bench.freeze();
+    put_all(&mut bench, 40_000..60_000);
+    spread_evenly(&bench, 60_000);
+    bench.settle();
+    spread_evenly(&bench, 60_000);
+    assert!(Bench::new(tiny()).tree.spread(20).is_empty());
+}
+
 #[test]
 fn rows_that_arrive_in_key_order_are_written_once() {
     let options = TreeOptions { leaf_bytes: 256 << 10, min_slice: 16 << 10, ..tiny() };
