@@ -50,6 +50,7 @@ enum frond_error {
     FROND_UNSUPPORTED = -19,
     FROND_PANIC = -20,
     FROND_TABLE_CHANGED = -21,  /* the table was made anew after the transaction's snapshot */
+    FROND_TOO_MANY_FILES = -22, /* the process may not open more files: it may be tried again */
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
 };
 
@@ -87,9 +88,11 @@ typedef struct frond_options {
     /* Messages for the operator (recovery, full disk, failures); may be NULL. Any thread. */
     void (*log)(void *ctx, int level /* 0 error, 1 warning, 2 note */, const char *message);
     void *log_ctx;
+    uint32_t open_files;         /* table files open at a time; 0 = a quarter of the process's
+                                  * limit, 16 to 8192 */
 } frond_options;
 #define FROND_OPTIONS_INIT \
-    { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL }
+    { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL, 0 }
 
 /* Opens the database in `directory`, creating it in an empty one, and recovers it. */
 int frond_open(const char *directory, const frond_options *options, frond_db **db);

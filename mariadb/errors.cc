@@ -46,6 +46,10 @@ int frond_to_handler_error(THD *thd, int error) {
     case FROND_NO_SPACE:
         sql_print_error("Frond: %s", frond_last_error());
         return HA_ERR_RECORD_FILE_FULL;
+    case FROND_TOO_MANY_FILES:
+        // "Got error 24 "Too many open files" from storage engine FROND"
+        sql_print_error("Frond: %s", frond_last_error());
+        return EMFILE;
     case FROND_CORRUPTION:
     case FROND_UNSUPPORTED_FORMAT:
         sql_print_error("Frond: %s", frond_last_error());

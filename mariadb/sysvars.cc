@@ -13,7 +13,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory;
 static ulong flush_log_at_commit;
-static uint background_threads;
+static uint background_threads, open_files;
 static my_bool direct_io;
 
 // Hands a changed variable to the running engine; the old value stays when it refuses.
@@ -62,6 +62,10 @@ static MYSQL_SYSVAR_ULONGLONG(lock_memory, row_lock_memory, PLUGIN_VAR_RQCMDARG 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads,
                          PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Threads that merge changes into tables", nullptr, nullptr, 2, 1, 64, 0);
+static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Table files that are open at a time: others are opened when they are used. 0: a "
+                         "quarter of what the server may open, 16 to 8192",
+                         nullptr, nullptr, 0, 0, 1000000, 0);
 static MYSQL_SYSVAR_BOOL(direct_io, direct_io, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
                          "Read and write table files without the operating system's cache", nullptr,
                          nullptr, TRUE);
@@ -93,6 +97,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(log_capacity),
     MYSQL_SYSVAR(lock_memory),
     MYSQL_SYSVAR(background_threads),
+    MYSQL_SYSVAR(open_files),
     MYSQL_SYSVAR(direct_io),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
@@ -134,6 +139,7 @@ frond_options frond_open_options() {
     options.log_capacity_bytes = log_capacity;
     options.lock_bytes = row_lock_memory;
     options.background_threads = background_threads;
+    options.open_files = open_files;
     options.direct_io = direct_io;
     options.create = 1;
     return options;

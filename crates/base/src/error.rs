@@ -58,6 +58,16 @@ pub enum ErrorKind {
     Panic = 20,
     /// The table is younger than the transaction's snapshot.
     TableChanged = 21,
+    /// The process, or the system, may not open more files.
+    TooManyFiles = 22,
+}
+
+impl ErrorKind {
+    /// Something ran out that may come back, and nothing happened: it may be tried again. Never a reason to
+    /// refuse later work.
+    pub fn is_shortage(self) -> bool {
+        matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)
+    }
 }
 
 struct Inner {
@@ -82,16 +92,26 @@ impl Error {
         )
     }
 
-    /// A failed system call on `file`. A full disk or quota becomes [`ErrorKind::NoSpace`].
+    /// A failed system call on `file`. A full disk or quota becomes [`ErrorKind::NoSpace`], the lack of
+    /// file descriptors [`ErrorKind::TooManyFiles`].
     pub fn io(doing: &str, file: &str, source: io::Error) -> Error {
         // 28 = ENOSPC, 122 = EDQUOT on Linux; `io::ErrorKind` names for them are recent.
         let full = matches!(source.raw_os_error(), Some(28 | 122))
             || source.kind() == io::ErrorKind::StorageFull
             || source.kind() == io::ErrorKind::QuotaExceeded;
-        let kind = if full { ErrorKind::NoSpace } else { ErrorKind::Io };
+        // 24 = EMFILE, 23 = ENFILE.
+        let kind = match source.raw_os_error() {
+            _ if full => ErrorKind::NoSpace,
+            Some(23 | 24) => ErrorKind::TooManyFiles,
+            _ => ErrorKind::Io,
+        };
+        let advice = match kind {
+            ErrorKind::TooManyFiles => "; raise the limit of open files of this process",
+            _ => "",
+        };
         Error(Box::new(Inner {
             kind,
-            message: format!("cannot {doing} {file}: {source}"),
+            message: format!("cannot {doing} {file}: {source}{advice}"),
             source: Some(source),
         }))
     }
@@ -152,5 +172,15 @@ mod tests {
         let e = Error::io("write to", "1.frd", io::Error::from_raw_os_error(5));
         assert_eq!(e.kind(), ErrorKind::Io);
         assert!(e.to_string().starts_with("cannot write to 1.frd:"), "{e}");
+    }
+
+    #[test]
+    fn the_lack_of_descriptors_is_told_from_other_failures() {
+        for code in [23, 24] {
+            let e = Error::io("open", "1.frd", io::Error::from_raw_os_error(code));
+            assert_eq!(e.kind(), ErrorKind::TooManyFiles);
+            assert!(e.to_string().contains("raise the limit of open files"), "{e}");
+        }
+        assert!(ErrorKind::TooManyFiles.is_shortage() && !ErrorKind::Io.is_shortage());
     }
 }

@@ -33,6 +33,7 @@ pub struct frond_options {
     reserved: u8,
     log: Option<LogFn>,
     log_ctx: *mut c_void,
+    open_files: u32,
 }
 
 /// The context pointer of a callback, which the header requires to be usable from any thread.
@@ -68,6 +69,7 @@ fn options(o: &frond_options) -> Result<Options> {
         background_threads: or_default(u64::from(o.background_threads), 2) as usize,
         direct_io: o.direct_io != 0,
         read_only: o.read_only != 0,
+        open_files: o.open_files as usize,
         ..d
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
 use frond_txn::{CommitClock, LockOptions, LockTable};
-use frond_vfs::{DirLock, JoinThread, Vfs};
+use frond_vfs::{DirLock, FilePool, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
 use parking_lot::Mutex;
 
@@ -17,6 +17,7 @@ use crate::names::Names;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::shared::Shared;
+use crate::store::is_table_file;
 use crate::table::Table;
 use crate::transaction::{Transaction, TxnOptions};
 
@@ -44,11 +45,14 @@ impl Engine {
     /// As [`Engine::open`], with a receiver for messages.
     pub fn open_with_log(vfs: Arc<dyn Vfs>, options: Options, log: Log) -> Result<Engine> {
         options.validate()?;
+        // The number of tables may be far above that of files that a process may open.
+        let open_files = options.open_files(vfs.descriptors());
+        let files = FilePool::new(vfs, open_files, is_table_file);
         let vfs: Arc<dyn Vfs> = if options.read_only {
             // Recovery writes; for a reader it writes to memory.
-            Arc::new(frond_vfs::OverlayVfs::new(vfs))
+            Arc::new(frond_vfs::OverlayVfs::new(Arc::new(files.clone())))
         } else {
-            vfs
+            Arc::new(files.clone())
         };
         // Nothing is left in a directory that is not ours, not even a lock file.
         identity::refuse_strangers(&*vfs)?;
@@ -69,7 +73,7 @@ impl Engine {
                 (database, wal, Some(recovered))
             }
         };
-        let shared = Arc::new(Shared::new(vfs, wal, database, &options));
+        let shared = Arc::new(Shared::new(vfs, files, wal, database, &options));
         let clock = CommitClock::new(shared.wal.end());
         let locks = LockTable::new(LockOptions {
             memory_limit: usize::try_from(options.lock_bytes).unwrap_or(usize::MAX),

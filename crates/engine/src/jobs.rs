@@ -171,8 +171,8 @@ impl Core {
         let f = failures.entry(tree.id()).or_insert(first);
         f.error = Some(failure.duplicate());
         f.wait = (f.wait * 2).min(RETRY_MAX);
-        if failure.kind() == ErrorKind::NoSpace {
-            // Space may come back at any moment: keep looking.
+        if failure.kind().is_shortage() {
+            // It may come back at any moment: keep looking.
             f.wait = f.wait.min(Duration::from_secs(1));
         }
         f.until = now + f.wait;

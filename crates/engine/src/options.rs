@@ -29,6 +29,10 @@ impl Durability {
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
 /// Memory that one transaction's changes take, in bytes, whatever the cache: a commit record holds them.
 pub const TRANSACTION_MEMORY_MAX: u64 = 256 << 20;
+/// Bounds of the number of open table files that is derived from the process's limit.
+pub const OPEN_FILES_DERIVED: std::ops::RangeInclusive<usize> = 16..=8192;
+/// Where no limit of the process is known.
+const OPEN_FILES_DEFAULT: usize = 1024;
 /// The longest key, in bytes, that a tree takes.
 pub const KEY_BYTES_MAX: usize = 3500;
 /// The longest value (an encoded row), in bytes.
@@ -58,6 +62,9 @@ pub struct Options {
     /// Memory for one transaction's changes, in bytes; what is above goes to the table files before the
     /// commit. 0: an eighth of the cache, at most [`TRANSACTION_MEMORY_MAX`].
     pub transaction_bytes: u64,
+    /// Table files that are open at a time; others are opened when they are used. 0: a quarter of what the
+    /// process may open, within [`OPEN_FILES_DERIVED`].
+    pub open_files: usize,
 }
 
 impl Default for Options {
@@ -73,11 +80,22 @@ impl Default for Options {
             leaf_bytes: 8 << 20,
             lock_bytes: 32 << 20,
             transaction_bytes: 0,
+            open_files: 0,
         }
     }
 }
 
 impl Options {
+    /// How many table files are open at a time in a process that may open `descriptors` files.
+    pub(crate) fn open_files(&self, descriptors: Option<u64>) -> usize {
+        if self.open_files > 0 {
+            return self.open_files;
+        }
+        let quarter = |n: u64| usize::try_from(n / 4).unwrap_or(usize::MAX);
+        let (least, most) = (*OPEN_FILES_DERIVED.start(), *OPEN_FILES_DERIVED.end());
+        descriptors.map_or(OPEN_FILES_DEFAULT, quarter).clamp(least, most)
+    }
+
     /// Refuses values outside their ranges, naming the option and the range.
     pub fn validate(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));

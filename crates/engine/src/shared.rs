@@ -7,7 +7,7 @@ use frond_base::{Error, ErrorKind, Result, TableId};
 use frond_cache::{Budget, PageCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
-use frond_vfs::Vfs;
+use frond_vfs::{FilePool, Vfs};
 use frond_wal::Wal;
 use parking_lot::Mutex;
 
@@ -17,6 +17,8 @@ use crate::readahead::Readahead;
 /// Handles that live as long as the database is open.
 pub struct Shared {
     pub vfs: Arc<dyn Vfs>,
+    /// The table files of `vfs`.
+    pub files: FilePool,
     pub wal: Wal,
     pub cache: PageCache<Page>,
     pub budget: Arc<Budget>,
@@ -30,11 +32,18 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(vfs: Arc<dyn Vfs>, wal: Wal, database: u64, options: &Options) -> Shared {
+    pub fn new(
+        vfs: Arc<dyn Vfs>,
+        files: FilePool,
+        wal: Wal,
+        database: u64,
+        options: &Options,
+    ) -> Shared {
         let bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
         let budget = Arc::new(Budget::new(bytes));
         Shared {
             vfs,
+            files,
             wal,
             cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
             readahead: Readahead::new(budget.clone()),
@@ -65,8 +74,8 @@ impl Shared {
             self.wal.poison(&failure);
             self.poisoned.store(true, Ordering::Release);
         }
-        if failure.kind() == ErrorKind::NoSpace {
-            // Kind NoSpace promises that nothing happened and that it may be tried again.
+        if failure.kind().is_shortage() {
+            // A shortage promises that nothing happened and that it may be tried again.
             return Error::new(ErrorKind::Poisoned, format!("{failure}; restart to recover"));
         }
         failure

@@ -296,7 +296,7 @@ impl Transaction {
         let outcome = outcome.and_then(|()| match all {
             // The tree merges what a commit attaches, in its time.
             true => Ok(()),
-            false => private.tidy(&marks, poll).or_else(unless_full),
+            false => private.tidy(&marks, poll).or_else(unless_short),
         });
         self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
         outcome.map_err(|e| match e.kind() {
@@ -320,10 +320,10 @@ impl Transaction {
 }
 
 /// More generations than there should be are slower to read, and that is all.
-fn unless_full(e: Error) -> Result<()> {
-    match e.kind() {
-        ErrorKind::NoSpace => Ok(()),
-        _ => Err(e),
+fn unless_short(e: Error) -> Result<()> {
+    match e.kind().is_shortage() {
+        true => Ok(()),
+        false => Err(e),
     }
 }
 

@@ -43,6 +43,11 @@ pub fn file_name(table: TableId) -> String {
     format!("{table}.frd")
 }
 
+/// Whether a file of that name holds a table, or will when it is finished.
+pub(crate) fn is_table_file(name: &str) -> bool {
+    name.ends_with(".frd") || name.ends_with(".frd.new")
+}
+
 /// Run storage of one table.
 pub struct TableStore {
     shared: Arc<Shared>,
@@ -122,9 +127,10 @@ impl TableStore {
         match TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), lsn) {
             Ok(file) => Ok(self.file.get_or_init(|| file)),
             Err(e) => {
-                // Without space nothing was left behind, and it is tried again. After any other failure
-                // the name may be there and not durable, and a sync must not be retried (V3).
-                let e = if e.kind() == ErrorKind::NoSpace { e } else { s.poison(e) };
+                // Without space or descriptors nothing was left behind, and it is tried again. After any
+                // other failure the name may be there and not durable, and a sync must not be retried
+                // (V3).
+                let e = if e.kind().is_shortage() { e } else { s.poison(e) };
                 *failure = Some(e.duplicate());
                 Err(e)
             }

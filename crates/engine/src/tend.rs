@@ -34,6 +34,12 @@ impl Core {
         }
         match wal.prepare_segment() {
             Err(e) if e.kind() == ErrorKind::NoSpace => self.work.set_full(Some(&e)),
+            // Closing idle files did not help: the next round tries again.
+            Err(e) if e.kind() == ErrorKind::TooManyFiles => {
+                if self.work.is_news(None, e.kind(), now) {
+                    self.log_message(1, &format!("preparing the log: {e}"));
+                }
+            }
             Err(e) => {
                 self.shared.poison(e);
             }
@@ -135,10 +141,14 @@ impl Core {
     pub(crate) fn remove_doomed_files(&self) {
         let doomed = std::mem::take(&mut *self.work.doomed.lock());
         for name in doomed {
-            if let Err(e) = self.shared.vfs.remove(&name) {
-                if e.kind() != std::io::ErrorKind::NotFound {
+            match self.shared.vfs.remove(&name) {
+                Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
+                    self.work.doomed.lock().push(name); // Somebody reads it: the next round.
+                }
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                     self.log_message(1, &format!("cannot remove {name} of a dropped table: {e}"));
                 }
+                _ => {}
             }
         }
     }

@@ -83,8 +83,15 @@ impl TableFile {
         let slot = slot_of(seq);
         assert_ne!(slot, slot_of(current.seq), "the slot in use is not overwritten (S2)");
         let bytes = encode_header(&header, self.id);
-        transfer::write_padded(&*self.file, &self.name, &bytes, (slot * HEADER_BYTES) as u64)
-            .map_err(|e| self.fail(e))?;
+        let offset = (slot * HEADER_BYTES) as u64;
+        if let Err(e) = transfer::write_padded(&*self.file, &self.name, &bytes, offset) {
+            if e.kind() == ErrorKind::TooManyFiles {
+                // The file could not be opened again, so not a byte was written: crash case 3.
+                self.space.lock().free(extent);
+                return Err(e);
+            }
+            return Err(self.fail(e));
+        }
         self.sync()?;
         *self.header.lock() = header;
         Ok(current.image.map(|at| at.extent()))

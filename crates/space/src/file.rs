@@ -181,7 +181,7 @@ impl TableFile {
             .and_then(|()| file.sync().map_err(io("sync")))
             .and_then(|()| vfs.rename(&temporary, name).map_err(io("rename")));
         if let Err(e) = written {
-            if e.kind() == ErrorKind::NoSpace {
+            if e.kind().is_shortage() {
                 // Nobody may ever try again.
                 let _ = vfs.remove(&temporary);
             }

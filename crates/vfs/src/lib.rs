@@ -29,12 +29,14 @@ mod aligned;
 mod mem;
 mod os;
 mod overlay;
+mod pool;
 pub mod testing;
 
 pub use aligned::AlignedBuf;
 pub use mem::MemVfs;
 pub use os::{OsVfs, LOCK_FILE};
 pub use overlay::OverlayVfs;
+pub use pool::{is_out_of_descriptors, FilePool};
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,4 +181,8 @@ pub trait Vfs: Send + Sync {
     /// The calling thread does background work: the scheduler should let others go first. A wish; does
     /// nothing where there is no such thing.
     fn yield_to_others(&self) {}
+    /// How many files this process may have open, for everything it does; `None`: no limit is known.
+    fn descriptors(&self) -> Option<u64> {
+        None
+    }
 }

@@ -374,6 +374,15 @@ impl Vfs for OsVfs {
     fn yield_to_others(&self) {
         yield_to_others();
     }
+
+    fn descriptors(&self) -> Option<u64> {
+        let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+        // SAFETY: `limit` is large enough for the structure that getrlimit fills.
+        check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) }).ok()?;
+        // SAFETY: getrlimit succeeded and so filled it.
+        let limit = unsafe { limit.assume_init() };
+        (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    }
 }
 
 /// An open directory stream.

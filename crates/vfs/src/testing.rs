@@ -147,3 +147,168 @@ impl Vfs for SmallDisk {
         self.files.spawn(name, work)
     }
 }
+
+/// A [`MemVfs`] whose process may have so many files open. Opening one more fails with the system's
+/// error 24. Syncs can be made to fail.
+#[derive(Clone)]
+pub struct FewFiles {
+    pub files: MemVfs,
+    inner: Arc<Mutex<FewInner>>,
+}
+
+#[derive(Default)]
+struct FewInner {
+    limit: usize,
+    most: usize,
+    open: Vec<String>,
+    fail_syncs: bool,
+    before_sync: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl FewFiles {
+    /// `files` of a process that may have `limit` open at a time.
+    pub fn new(files: MemVfs, limit: usize) -> FewFiles {
+        let inner = FewInner { limit, ..FewInner::default() };
+        FewFiles { files, inner: Arc::new(Mutex::new(inner)) }
+    }
+
+    /// From now on no file is opened while `limit` are open.
+    pub fn leave(&self, limit: usize) {
+        self.inner.lock().limit = limit;
+    }
+
+    pub fn open_files(&self) -> usize {
+        self.inner.lock().open.len()
+    }
+
+    /// The most that were open at a time.
+    pub fn most_open(&self) -> usize {
+        self.inner.lock().most
+    }
+
+    /// Whether a file is open that had this name when it was opened.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.inner.lock().open.iter().any(|n| n == name)
+    }
+
+    pub fn fail_syncs(&self, fail: bool) {
+        self.inner.lock().fail_syncs = fail;
+    }
+
+    /// Runs `then` in the middle of the next sync.
+    pub fn before_next_sync(&self, then: Box<dyn FnOnce() + Send>) {
+        self.inner.lock().before_sync = Some(then);
+    }
+}
+
+struct FewFile {
+    machine: FewFiles,
+    name: String,
+    file: Arc<dyn VfsFile>,
+}
+
+impl Drop for FewFile {
+    fn drop(&mut self) {
+        let open = &mut self.machine.inner.lock().open;
+        if let Some(at) = open.iter().position(|n| *n == self.name) {
+            open.swap_remove(at);
+        }
+    }
+}
+
+impl VfsFile for FewFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch_hole(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let (fail, first) = {
+            let mut inner = self.machine.inner.lock();
+            (inner.fail_syncs, inner.before_sync.take())
+        };
+        if let Some(first) = first {
+            first();
+        }
+        match fail {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => self.file.sync(),
+        }
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+}
+
+impl Vfs for FewFiles {
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        let mut inner = self.inner.lock();
+        if inner.open.len() >= inner.limit {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        let file = self.files.open(name, how)?;
+        inner.open.push(name.to_owned());
+        inner.most = inner.most.max(inner.open.len());
+        Ok(Arc::new(FewFile { machine: self.clone(), name: name.to_owned(), file }))
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.files.exists(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.remove(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.files.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.files.sync_dir()
+    }
+
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        self.files.lock_dir()
+    }
+
+    fn now(&self) -> Duration {
+        self.files.now()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        self.files.wall_clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.files.random_u64()
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        self.files.spawn(name, work)
+    }
+}

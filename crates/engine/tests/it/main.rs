@@ -3,6 +3,7 @@
 
 mod background;
 mod concurrency;
+mod descriptors;
 mod durability;
 mod full_disk;
 mod isolation;

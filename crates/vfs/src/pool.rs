@@ -1,0 +1,733 @@
+//! [`FilePool`]: many files behind few descriptors.
+//!
+//! A machine whose files of certain names are closed while nobody uses them and opened again on the next
+//! use. Whoever holds a [`VfsFile`] of it notices nothing, so the number of tables that are open does not
+//! depend on how many descriptors the process may have.
+//!
+//! Which file is closed: CLOCK. A use sets the file's bit; looking for a victim clears bits and takes the
+//! first that was clear. (A list by recency would make every read of a page take one latch.)
+//!
+//! - FP1. A file that has unsynced changes, or whose sync failed, is not closed: the system tells a failed
+//!   write-back to the handles that were open then, and a sync through another handle may say that all is
+//!   well (V3 in `lib.rs`). A file opened for writing is not closed before its first sync: an earlier
+//!   process may have left unsynced changes. Giving space back (a hole, a shorter length) is no such change: a
+//!   table's checkpoint ends with it, and idle tables would stay open for ever. So `sync` does not promise
+//!   that such space stays gone after a crash; nobody needs its bytes, and table files do not count on it.
+//! - FP2. A file that was removed is not closed: its name opens nothing any more.
+//! - FP3. A file is not closed in the middle of a transfer: whoever transfers holds the handle.
+//! - FP4. At most `limit` files are open, as long as FP1 to FP3 leave something to close. A file is synced soon
+//!   after it was written, but for what nobody will sync (of a transaction that was rolled back): when twice
+//!   `limit` are open, whoever opens one more syncs one first. So only files in use exceed that.
+//! - FP5. A handle follows its file when that is renamed.
+//! - FP6. When the system has no descriptor left, for this pool's files or for any other file opened
+//!   through it, idle files are closed and it is tried once more. If all of them have unsynced changes, one
+//!   is synced for it.
+//!
+//! Locks: `ring`, then a file's `slot`; whoever holds a slot alone does not ask for the ring.
+//!
+//! Tested by the unit tests below, by `engine/tests/it/descriptors.rs`, and by every simulator run.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+
+use crate::{DirLock, JoinThread, OpenHow, ReadAt, Vfs, VfsFile};
+
+/// Files closed at once when the system has no descriptor left: whoever else needs some gets them.
+const CLOSE_AT_ONCE: usize = 16;
+
+/// The process, or the system, has no descriptor left.
+pub fn is_out_of_descriptors(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// See the module. A clone is another handle to the same pool.
+#[derive(Clone)]
+pub struct FilePool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    vfs: Arc<dyn Vfs>,
+    limit: usize,
+    /// Which names are pooled.
+    pooled: fn(&str) -> bool,
+    ring: Mutex<Ring>,
+    opened_again: AtomicU64,
+}
+
+#[derive(Default)]
+struct Ring {
+    /// The files that are open, in the order in which they are looked at.
+    open: VecDeque<Arc<Slot>>,
+    /// Those with a handle, by name; not the removed ones.
+    named: HashMap<String, Arc<Slot>>,
+}
+
+/// One file with a handle.
+struct Slot {
+    how: OpenHow,
+    direct: bool,
+    state: RwLock<State>,
+    /// Used since the clock's hand came by.
+    used: AtomicBool,
+    /// Changes begun and ended, each counted (FP1).
+    changes: AtomicU64,
+    /// What `changes` was when the last good sync began.
+    synced: AtomicU64,
+    /// A sync failed.
+    failed: AtomicBool,
+}
+
+struct State {
+    name: String,
+    file: Option<Arc<dyn VfsFile>>,
+    removed: bool,
+}
+
+impl Slot {
+    fn use_it(&self) -> Option<Arc<dyn VfsFile>> {
+        let file = self.state.read().file.clone();
+        // Read before written: a line that all readers share stays shared.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        file
+    }
+
+    /// Syncs the file as its owner would.
+    fn sync(&self, file: &dyn VfsFile) -> io::Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(io::Error::other("an earlier sync of this file failed"));
+        }
+        let changes = self.changes.load(Ordering::Acquire);
+        let done = file.sync();
+        match done {
+            Ok(()) => drop(self.synced.fetch_max(changes, Ordering::AcqRel)),
+            // The owner is told by its next sync (FP1).
+            Err(_) => self.failed.store(true, Ordering::Release),
+        }
+        done
+    }
+
+    /// The file, if it could be closed were it synced.
+    fn unsynced(&self) -> Option<Arc<dyn VfsFile>> {
+        let state = self.state.try_read()?;
+        let file = state.file.as_ref()?;
+        let idle = Arc::strong_count(file) == 1 && !self.used.load(Ordering::Relaxed);
+        let hopeful = !state.removed && !self.failed.load(Ordering::Acquire);
+        (idle && hopeful && !self.is_clean()).then(|| Arc::clone(file))
+    }
+
+    /// Every change that began has ended, and a good sync began after that.
+    fn is_clean(&self) -> bool {
+        self.changes.load(Ordering::Acquire) == self.synced.load(Ordering::Acquire)
+    }
+
+    /// Closes the file if it may be (FP1 to FP3); with `even_unsynced`, unsynced changes are synced first.
+    fn close(&self, even_unsynced: bool) -> bool {
+        // A file that somebody opens or renames at this moment is in use.
+        let Some(mut state) = self.state.try_write() else { return false };
+        let idle = state.file.as_ref().is_some_and(|f| Arc::strong_count(f) == 1);
+        if idle && even_unsynced && !state.removed {
+            let _ = state.file.as_ref().map(|f| self.sync(&**f));
+        }
+        if !idle || !self.is_clean() || state.removed || self.failed.load(Ordering::Acquire) {
+            return false;
+        }
+        state.file = None;
+        true
+    }
+}
+
+impl Shared {
+    /// Makes room for one more open file, as far as there is something to close (FP4).
+    fn make_room(&self, ring: &mut Ring) {
+        if ring.open.len() >= self.limit {
+            let surplus = ring.open.len() + 1 - self.limit;
+            close_some(ring, surplus, false);
+        }
+    }
+
+    /// `open`, and once more without idle files when the system has no descriptor left (FP6).
+    fn insist(
+        &self,
+        ring: &mut Ring,
+        open: impl Fn() -> io::Result<Arc<dyn VfsFile>>,
+    ) -> io::Result<Arc<dyn VfsFile>> {
+        match open() {
+            Err(e) if is_out_of_descriptors(&e) => {
+                let closed = match close_some(ring, CLOSE_AT_ONCE, false) {
+                    0 => close_some(ring, 1, true),
+                    some => some,
+                };
+                if closed > 0 {
+                    open()
+                } else {
+                    Err(e)
+                }
+            }
+            done => done,
+        }
+    }
+
+    /// Syncs one idle file, to be closed, when twice the limit are open (FP4). Not under the ring's lock:
+    /// others open files meanwhile.
+    fn relieve(&self) {
+        let unsynced = {
+            let mut ring = self.ring.lock();
+            if ring.open.len() < self.limit.saturating_mul(2) {
+                return;
+            }
+            let surplus = ring.open.len() + 1 - self.limit;
+            close_some(&mut ring, surplus, false);
+            if ring.open.len() < self.limit.saturating_mul(2) {
+                return;
+            }
+            ring.open.iter().find_map(|slot| Some((Arc::clone(slot), slot.unsynced()?)))
+        };
+        if let Some((slot, file)) = unsynced {
+            // Its owner hears of a failure (FP1).
+            let _ = slot.sync(&*file);
+        }
+    }
+
+    /// The file with a handle and this name, open, so that whoever has the handle can go on when the name is
+    /// gone (FP2). Fails when there is no descriptor for it: then it must keep its name.
+    fn keep_open(&self, ring: &mut Ring, name: &str) -> io::Result<Option<Arc<Slot>>> {
+        let Some(slot) = ring.named.get(name).cloned() else { return Ok(None) };
+        self.open_again(ring, &slot)?;
+        Ok(Some(slot))
+    }
+
+    fn open_again(&self, ring: &mut Ring, slot: &Arc<Slot>) -> io::Result<Arc<dyn VfsFile>> {
+        self.make_room(ring);
+        let mut state = slot.state.write();
+        if let Some(file) = &state.file {
+            return Ok(Arc::clone(file));
+        }
+        // FP2: it was open when it was removed, and stayed so.
+        assert!(!state.removed, "{} was removed while it was closed", state.name);
+        let file = self.insist(ring, || self.vfs.open(&state.name, slot.how))?;
+        state.file = Some(Arc::clone(&file));
+        drop(state);
+        ring.open.push_back(Arc::clone(slot));
+        self.opened_again.fetch_add(1, Ordering::Relaxed);
+        Ok(file)
+    }
+}
+
+/// Closes up to `wanted` files; returns how many.
+fn close_some(ring: &mut Ring, wanted: usize, even_unsynced: bool) -> usize {
+    let mut closed = 0;
+    // The first round may do no more than clear bits.
+    for _ in 0..2 * ring.open.len() {
+        if closed == wanted {
+            break;
+        }
+        let Some(slot) = ring.open.pop_front() else { break };
+        if !slot.used.swap(false, Ordering::Relaxed) && slot.close(even_unsynced) {
+            closed += 1;
+        } else {
+            ring.open.push_back(slot);
+        }
+    }
+    closed
+}
+
+impl FilePool {
+    /// `vfs`, whose files with names that are `pooled` share `limit` descriptors, one at least.
+    pub fn new(vfs: Arc<dyn Vfs>, limit: usize, pooled: fn(&str) -> bool) -> FilePool {
+        let (ring, opened_again) = Default::default();
+        let shared = Shared { vfs, limit: limit.max(1), pooled, ring, opened_again };
+        FilePool { shared: Arc::new(shared) }
+    }
+
+    /// How many of the pooled files are open now.
+    pub fn open_files(&self) -> usize {
+        self.shared.ring.lock().open.len()
+    }
+
+    pub fn limit(&self) -> usize {
+        self.shared.limit
+    }
+
+    /// How often a file was opened again that had been closed.
+    pub fn opened_again(&self) -> u64 {
+        self.shared.opened_again.load(Ordering::Relaxed)
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.shared.ring.lock()
+    }
+}
+
+/// A handle to a file that may be closed at the moment.
+struct PooledFile {
+    pool: Arc<Shared>,
+    slot: Arc<Slot>,
+}
+
+impl PooledFile {
+    fn file(&self) -> io::Result<Arc<dyn VfsFile>> {
+        match self.slot.use_it() {
+            Some(file) => Ok(file),
+            None => {
+                self.pool.relieve();
+                self.pool.open_again(&mut self.pool.ring.lock(), &self.slot)
+            }
+        }
+    }
+
+    /// A change that needs a sync: counted when it begins and when it ends (FP1).
+    fn change<T>(&self, change: impl FnOnce(&dyn VfsFile) -> io::Result<T>) -> io::Result<T> {
+        /// Also when the change panics.
+        struct Ended<'a>(&'a Slot);
+        impl Drop for Ended<'_> {
+            fn drop(&mut self) {
+                self.0.changes.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        let file = self.file()?;
+        self.slot.changes.fetch_add(1, Ordering::AcqRel);
+        let _ended = Ended(&self.slot);
+        change(&*file)
+    }
+}
+
+impl VfsFile for PooledFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file()?.read_at(buf, offset)
+    }
+
+    fn read_together(&self, reads: &mut [ReadAt<'_>]) {
+        match self.file() {
+            Ok(file) => file.read_together(reads),
+            // Each is told so by its own try.
+            Err(_) => reads.iter_mut().for_each(|read| {
+                read.done = Some(self.read_at(read.buf, read.offset));
+            }),
+        }
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.change(|file| file.write_at(buf, offset))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file()?.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let file = self.file()?;
+        if len <= file.len()? {
+            return file.set_len(len); // Given back (FP1).
+        }
+        drop(file);
+        self.change(|file| file.set_len(len))
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.change(|file| file.allocate(len))
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file()?.punch_hole(offset, len) // Given back (FP1).
+    }
+
+    /// A closed file has nothing to sync (FP1), so this never fails for want of a descriptor.
+    fn sync(&self) -> io::Result<()> {
+        match self.slot.use_it() {
+            Some(file) => self.slot.sync(&*file),
+            None => Ok(()),
+        }
+    }
+
+    fn is_direct(&self) -> bool {
+        self.slot.direct
+    }
+}
+
+impl Drop for PooledFile {
+    fn drop(&mut self) {
+        let file = {
+            let mut ring = self.pool.ring.lock();
+            let mut state = self.slot.state.write();
+            let file = state.file.take();
+            if file.is_some() {
+                ring.open.retain(|s| !Arc::ptr_eq(s, &self.slot));
+            }
+            if ring.named.get(&state.name).is_some_and(|s| Arc::ptr_eq(s, &self.slot)) {
+                ring.named.remove(&state.name);
+            }
+            file
+        };
+        // Without the locks: the last handle to a removed file frees all of its space.
+        drop(file);
+    }
+}
+
+impl Vfs for FilePool {
+    /// A file of a pooled name has one handle at a time.
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        let pool = &self.shared;
+        if !(pool.pooled)(name) {
+            return pool.insist(&mut self.ring(), || pool.vfs.open(name, how));
+        }
+        pool.relieve();
+        let mut ring = self.ring();
+        pool.make_room(&mut ring);
+        let file = pool.insist(&mut ring, || pool.vfs.open(name, how))?;
+        let direct = file.is_direct();
+        let state = State { name: name.to_owned(), file: Some(file), removed: false };
+        let slot = Arc::new(Slot {
+            how: OpenHow { create_new: false, write: how.write || how.create_new, direct },
+            direct,
+            state: RwLock::new(state),
+            used: AtomicBool::new(true),
+            // A new file is a change, and so may be what an earlier process left unsynced.
+            changes: AtomicU64::new(u64::from(how.write || how.create_new)),
+            synced: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        });
+        ring.open.push_back(Arc::clone(&slot));
+        ring.named.insert(name.to_owned(), Arc::clone(&slot));
+        Ok(Arc::new(PooledFile { pool: Arc::clone(pool), slot }))
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.shared.vfs.exists(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut ring = self.ring();
+        if from == to {
+            return self.shared.vfs.rename(from, to);
+        }
+        // What had that name is removed by this.
+        let replaced = self.shared.keep_open(&mut ring, to)?;
+        let moved = ring.named.get(from).cloned();
+        let mut replaced = replaced.as_ref().map(|slot| slot.state.write());
+        let mut state = moved.as_ref().map(|slot| slot.state.write());
+        self.shared.vfs.rename(from, to)?;
+        if let Some(replaced) = &mut replaced {
+            replaced.removed = true;
+            ring.named.remove(to);
+        }
+        if let (Some(state), Some(slot)) = (&mut state, &moved) {
+            state.name = to.to_owned();
+            ring.named.remove(from);
+            ring.named.insert(to.to_owned(), Arc::clone(slot));
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut ring = self.ring();
+        let Some(slot) = self.shared.keep_open(&mut ring, name)? else {
+            // Frees all of its space at once, which takes its time.
+            drop(ring);
+            return self.shared.vfs.remove(name);
+        };
+        let mut state = slot.state.write();
+        self.shared.vfs.remove(name)?;
+        state.removed = true;
+        ring.named.remove(name);
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.shared.vfs.list()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.shared.vfs.sync_dir()
+    }
+
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        self.shared.vfs.lock_dir()
+    }
+
+    fn now(&self) -> Duration {
+        self.shared.vfs.now()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        self.shared.vfs.wall_clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.shared.vfs.random_u64()
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        self.shared.vfs.spawn(name, work)
+    }
+
+    fn yield_to_others(&self) {
+        self.shared.vfs.yield_to_others();
+    }
+
+    fn descriptors(&self) -> Option<u64> {
+        self.shared.vfs.descriptors()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FewFiles;
+    use crate::MemVfs;
+
+    fn pool(descriptors: usize, limit: usize) -> (FewFiles, FilePool) {
+        let few = FewFiles::new(MemVfs::stepped(), descriptors);
+        let pool = FilePool::new(Arc::new(few.clone()), limit, |name| name.ends_with(".frd"));
+        (few, pool)
+    }
+
+    fn filled(pool: &FilePool, name: &str) -> Arc<dyn VfsFile> {
+        let file = pool.open(name, OpenHow::CREATE).unwrap();
+        file.write_all_at(name.as_bytes(), 0).unwrap();
+        file.sync().unwrap();
+        file
+    }
+
+    fn reads(file: &dyn VfsFile, name: &str) {
+        let mut got = vec![0; name.len()];
+        file.read_exact_at(&mut got, 0).unwrap();
+        assert_eq!(got, name.as_bytes());
+    }
+
+    #[test]
+    fn many_files_are_read_and_written_through_few_descriptors() {
+        let (few, pool) = pool(3, 3);
+        let names: Vec<String> = (0..40).map(|i| format!("{i}.frd")).collect();
+        let files: Vec<_> = names.iter().map(|n| filled(&pool, n)).collect();
+        for round in 0..3 {
+            for (file, name) in files.iter().zip(&names) {
+                reads(&**file, name);
+                file.write_all_at(&[round], 100).unwrap();
+                file.sync().unwrap();
+            }
+            assert!(few.open_files() <= 3 && pool.open_files() <= 3);
+        }
+        assert!(pool.opened_again() >= 100, "{}", pool.opened_again());
+        drop(files);
+        assert_eq!((few.open_files(), pool.open_files()), (0, 0));
+    }
+
+    #[test]
+    fn the_file_in_use_stays_open_and_idle_ones_go() {
+        let (_, pool) = pool(100, 4);
+        let hot = filled(&pool, "hot.frd");
+        let cold: Vec<_> = (0..20).map(|i| filled(&pool, &format!("{i}.frd"))).collect();
+        reads(&*hot, "hot.frd");
+        let before = pool.opened_again();
+        for file in &cold {
+            let _ = file.len().unwrap();
+            reads(&*hot, "hot.frd");
+        }
+        assert!(pool.opened_again() - before <= 25, "{}", pool.opened_again() - before);
+    }
+
+    #[test]
+    fn unsynced_changes_and_failed_syncs_keep_a_file_open() {
+        let (few, pool) = pool(100, 2);
+        let dirty = filled(&pool, "dirty.frd");
+        dirty.write_all_at(b"x", 9).unwrap();
+        let doomed = filled(&pool, "doomed.frd");
+        few.fail_syncs(true);
+        doomed.sync().unwrap_err();
+        few.fail_syncs(false);
+        let others: Vec<_> = (0..10).map(|i| filled(&pool, &format!("{i}.frd"))).collect();
+        assert!(few.is_open("dirty.frd") && few.is_open("doomed.frd"));
+        assert!(pool.open_files() <= 3);
+        dirty.sync().unwrap();
+        others.iter().for_each(|f| assert!(f.len().unwrap() > 0));
+        assert!(!few.is_open("dirty.frd") && few.is_open("doomed.frd"));
+    }
+
+    #[test]
+    fn a_change_under_way_during_a_sync_is_not_taken_for_synced() {
+        let (few, pool) = pool(100, 1);
+        let file = filled(&pool, "a.frd");
+        // As a write that began before a sync and ended after it.
+        few.before_next_sync({
+            let file = Arc::clone(&file);
+            Box::new(move || file.write_all_at(b"late", 0).unwrap())
+        });
+        file.sync().unwrap();
+        let _other = filled(&pool, "b.frd");
+        assert!(few.is_open("a.frd"));
+    }
+
+    #[test]
+    fn handles_follow_renames_and_removed_files_live_on() {
+        let (_, pool) = pool(100, 1);
+        let a = filled(&pool, "a.frd");
+        let b = filled(&pool, "b.frd");
+        pool.rename("a.frd", "c.frd").unwrap();
+        reads(&*a, "a.frd");
+        pool.remove("b.frd").unwrap();
+        let again = filled(&pool, "b.frd");
+        reads(&*a, "a.frd");
+        reads(&*b, "b.frd");
+        again.write_all_at(b"n", 0).unwrap();
+        again.sync().unwrap();
+        reads(&*b, "b.frd");
+        drop(b);
+        reads(&*again, "n.frd");
+    }
+
+    #[test]
+    fn without_descriptors_idle_files_are_closed_and_then_it_is_an_error() {
+        let (few, pool) = pool(4, 100);
+        let files: Vec<_> = (0..4).map(|i| filled(&pool, &format!("{i}.frd"))).collect();
+        // Also for a file that is not pooled.
+        let log = pool.open("log.frl", OpenHow::CREATE).unwrap();
+        reads(&*files[0], "0.frd");
+        few.leave(0);
+        let refused = pool.open("log2.frl", OpenHow::CREATE).err().unwrap();
+        assert!(is_out_of_descriptors(&refused));
+        let refused = files[1].write_all_at(b"y", 50).unwrap_err();
+        assert!(is_out_of_descriptors(&refused));
+        few.leave(4);
+        files.iter().zip(0..).for_each(|(f, i)| reads(&**f, &format!("{i}.frd")));
+        drop(log);
+    }
+
+    #[test]
+    fn a_file_with_unsynced_changes_is_synced_and_closed_when_nothing_else_helps() {
+        let (few, pool) = pool(2, 100);
+        let a = filled(&pool, "a.frd");
+        let b = filled(&pool, "b.frd");
+        a.write_all_at(b"1", 50).unwrap();
+        b.write_all_at(b"2", 50).unwrap();
+        let log = pool.open("log.frl", OpenHow::CREATE).unwrap();
+        drop(log);
+        a.write_all_at(b"3", 50).unwrap();
+        b.write_all_at(b"4", 50).unwrap();
+        few.fail_syncs(true);
+        let refused = pool.open("log.frl", OpenHow::WRITE).err().unwrap();
+        assert!(is_out_of_descriptors(&refused));
+        few.fail_syncs(false);
+        // One of them was to be synced and could not: its owner must hear of that.
+        assert!(a.sync().is_err() || b.sync().is_err());
+    }
+
+    #[test]
+    fn what_an_earlier_process_left_unsynced_is_synced_by_the_first_sync() {
+        let files = MemVfs::stepped();
+        files.set_contents("a.frd", b"left".to_vec());
+        let few = FewFiles::new(files, 100);
+        let pool = FilePool::new(Arc::new(few.clone()), 1, |name| name.ends_with(".frd"));
+        let a = pool.open("a.frd", OpenHow::WRITE).unwrap();
+        let b = filled(&pool, "b.frd");
+        assert!(few.is_open("a.frd"));
+        few.fail_syncs(true);
+        a.sync().unwrap_err();
+        few.fail_syncs(false);
+        drop((a, b));
+        let a = pool.open("a.frd", OpenHow::WRITE).unwrap();
+        a.sync().unwrap();
+        let _b = pool.open("b.frd", OpenHow::WRITE).unwrap();
+        assert!(!few.is_open("a.frd"));
+        // Nothing to sync, and nothing is opened for it.
+        few.leave(0);
+        a.sync().unwrap();
+    }
+
+    #[test]
+    fn giving_space_back_does_not_keep_a_file_open() {
+        let (few, pool) = pool(100, 1);
+        let a = filled(&pool, "a.frd");
+        a.write_all_at(&[7; 9_000], 0).unwrap();
+        a.sync().unwrap();
+        a.punch_hole(0, 4_096).unwrap();
+        a.set_len(8_192).unwrap();
+        let b = filled(&pool, "b.frd");
+        assert!(!few.is_open("a.frd"));
+        assert_eq!(a.len().unwrap(), 8_192);
+        a.set_len(9_000).unwrap();
+        reads(&*b, "b.frd");
+        assert!(few.is_open("a.frd"), "a longer file is a change");
+    }
+
+    #[test]
+    fn what_nobody_syncs_does_not_use_up_all_descriptors() {
+        let (few, pool) = pool(100, 4);
+        let names: Vec<String> = (0..40).map(|i| format!("{i}.frd")).collect();
+        let files: Vec<_> = names.iter().map(|n| filled(&pool, n)).collect();
+        for (file, name) in files.iter().zip(&names) {
+            file.write_all_at(name.as_bytes(), 0).unwrap();
+            assert!(few.open_files() <= 8, "{}", few.open_files());
+        }
+        files.iter().zip(&names).for_each(|(f, n)| reads(&**f, n));
+        // A failure is not lost.
+        files.iter().for_each(|f| f.write_all_at(b"x", 99).unwrap());
+        few.fail_syncs(true);
+        let _more: Vec<_> = (0..4)
+            .filter_map(|i| pool.open(&format!("new{i}.frd"), OpenHow::CREATE).ok())
+            .collect();
+        few.fail_syncs(false);
+        assert!(files.iter().any(|f| f.sync().is_err()));
+    }
+
+    #[test]
+    fn a_closed_file_is_not_removed_without_a_descriptor_for_its_readers() {
+        let (few, pool) = pool(100, 1);
+        let a = filled(&pool, "a.frd");
+        let b = filled(&pool, "b.frd");
+        b.write_all_at(b"unsynced", 50).unwrap();
+        few.fail_syncs(true);
+        few.leave(0);
+        assert!(is_out_of_descriptors(&pool.remove("a.frd").unwrap_err()));
+        assert!(pool.exists("a.frd").unwrap());
+        few.leave(9);
+        pool.remove("a.frd").unwrap();
+        let _others: Vec<_> =
+            (0..5).map(|i| pool.open(&format!("{i}.frd"), OpenHow::CREATE)).collect();
+        reads(&*a, "a.frd");
+    }
+
+    #[test]
+    fn a_file_that_another_one_replaces_lives_on_for_its_readers() {
+        let (_, pool) = pool(100, 1);
+        let old = filled(&pool, "a.frd");
+        let new = filled(&pool, "a.frd.new.frd");
+        pool.rename("a.frd.new.frd", "a.frd").unwrap();
+        let _other = filled(&pool, "b.frd");
+        reads(&*old, "a.frd");
+        reads(&*new, "a.frd.new.frd");
+        drop(old);
+        let _another = filled(&pool, "c.frd");
+        reads(&*new, "a.frd.new.frd");
+    }
+
+    #[test]
+    fn threads_share_few_descriptors() {
+        let (few, pool) = pool(12, 2);
+        let names: Vec<String> = (0..16).map(|i| format!("{i}.frd")).collect();
+        let files: Vec<_> = names.iter().map(|n| filled(&pool, n)).collect();
+        std::thread::scope(|threads| {
+            for t in 0..4usize {
+                let (files, names) = (&files, &names);
+                threads.spawn(move || {
+                    for i in 0..2_000usize {
+                        let at = (i * 7 + t * 5) % names.len();
+                        reads(&*files[at], &names[at]);
+                        if i % 13 == 0 {
+                            files[at].write_all_at(&[1], 64 + t as u64).unwrap();
+                            files[at].sync().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(few.most_open() <= 12, "{}", few.most_open());
+    }
+}
