@@ -304,7 +304,7 @@ impl Wal {
         let _room = match self.reserve(0, Claim::Freeing) {
             Ok(room) => room,
             // Without the promise, damage is only noticed less surely.
-            Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(()),
+            Err(e) if e.kind().is_shortage() => return Ok(()),
             Err(e) => {
                 self.latch(e.duplicate());
                 return Err(e);

@@ -94,6 +94,9 @@ pub struct Spares {
     segment_bytes: u64,
     /// How many files to keep for reuse.
     keep: usize,
+    /// A spare that is open: to begin a segment with it takes no descriptor, of which there may be none
+    /// when a commit is half-way.
+    held: Option<(String, Arc<dyn VfsFile>)>,
 }
 
 impl Spares {
@@ -117,7 +120,7 @@ impl Spares {
                 false => vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?,
             }
         }
-        Ok(Spares { names, segment_bytes, keep })
+        Ok(Spares { names, segment_bytes, keep, held: None })
     }
 
     /// Makes sure that `wanted` spares are there, their space allocated: rotations are short then, and
@@ -138,7 +141,28 @@ impl Spares {
             }
             self.names.push(name);
         }
+        self.hold(vfs);
         Ok(())
+    }
+
+    /// Opens a spare, if none is open and it can be.
+    fn hold(&mut self, vfs: &dyn Vfs) {
+        if self.held.as_ref().is_some_and(|(name, _)| self.names.contains(name)) {
+            return;
+        }
+        let last = self.names.last();
+        let file = last.and_then(|name| Some((name.clone(), vfs.open(name, OpenHow::WRITE).ok()?)));
+        self.held = file;
+    }
+
+    /// Removes a spare that is not listed any more. Its space comes back when nobody has it open.
+    fn remove(
+        held: &mut Option<(String, Arc<dyn VfsFile>)>,
+        vfs: &dyn Vfs,
+        name: &str,
+    ) -> Result<()> {
+        held.take_if(|(open, _)| open.as_str() == name);
+        vfs.remove(name).map_err(|e| Error::io("remove", name, e))
     }
 
     pub fn count(&self) -> usize {
@@ -148,7 +172,7 @@ impl Spares {
     /// Removes all spares: they have not the space of a segment.
     pub fn clear(&mut self, vfs: &dyn Vfs) -> Result<()> {
         for name in self.names.drain(..) {
-            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            Spares::remove(&mut self.held, vfs, &name)?;
         }
         Ok(())
     }
@@ -157,7 +181,7 @@ impl Spares {
     /// transaction had them made and used less, or was refused.
     pub fn shed(&mut self, vfs: &dyn Vfs, needed: usize) -> Result<()> {
         for name in self.names.drain(needed.max(self.keep).min(self.names.len())..) {
-            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            Spares::remove(&mut self.held, vfs, &name)?;
         }
         Ok(())
     }
@@ -188,12 +212,24 @@ impl Spares {
             let what = "the log has used up its segment numbers; dump and restore the database";
             return Err(Error::new(ErrorKind::TooBig, what));
         }
-        let (spare, made) = match self.names.pop() {
-            Some(spare) => (spare, true),
-            None => (spare_name(header.number), false),
+        let held = self.held.take().filter(|(name, _)| self.names.contains(name));
+        let (spare, made, opened) = match held {
+            Some((spare, file)) => {
+                self.names.retain(|name| *name != spare);
+                let opened = allocated(file, &spare, bytes);
+                (spare, true, opened)
+            }
+            None => {
+                let (spare, made) = match self.names.pop() {
+                    Some(spare) => (spare, true),
+                    None => (spare_name(header.number), false),
+                };
+                let opened = open_allocated(vfs, &spare, bytes);
+                (spare, made, opened)
+            }
         };
-        let file = match open_allocated(vfs, &spare, bytes) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => {
+        let file = match opened {
+            Err(e) if e.kind().is_shortage() => {
                 match made {
                     true => self.names.insert(0, spare),
                     false => drop(vfs.remove(&spare)),
@@ -211,6 +247,7 @@ impl Spares {
             return Err(failed);
         }
         sync_dir(vfs)?;
+        self.hold(vfs);
         Ok(file)
     }
 
@@ -218,6 +255,7 @@ impl Spares {
     pub fn take_over(&mut self, vfs: &dyn Vfs, number: u32) -> Result<()> {
         let (name, spare) = (log_name(number), spare_name(number));
         vfs.rename(&name, &spare).map_err(|e| Error::io("rename", &name, e))?;
+        self.held.take_if(|(open, _)| *open == spare);
         sync_dir(vfs)?;
         self.names.push(spare);
         Ok(())
@@ -262,6 +300,11 @@ fn open_allocated(vfs: &dyn Vfs, name: &str, bytes: u64) -> Result<Arc<dyn VfsFi
         done => done,
     };
     let file = file.map_err(|e| Error::io("open", name, e))?;
+    allocated(file, name, bytes)
+}
+
+/// Makes the open file `name` one of `bytes` with disk space for them.
+fn allocated(file: Arc<dyn VfsFile>, name: &str, bytes: u64) -> Result<Arc<dyn VfsFile>> {
     let sized = file.allocate(bytes).and_then(|()| {
         if file.len()? > bytes {
             file.set_len(bytes)?;
