@@ -30,6 +30,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::engine::Log;
 use crate::images::Images;
+use crate::large::{LargeCommit, LARGE};
 use crate::names::Names;
 use crate::options::{Durability, Options};
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
@@ -76,6 +77,8 @@ pub struct CoreCounters {
     /// Trees of transactions that were written out before the commit.
     pub spills: AtomicU64,
     pub spilled_commits: AtomicU64,
+    /// How often free memory was returned to the system.
+    pub memory_returns: AtomicU64,
 }
 
 impl Core {
@@ -158,12 +161,29 @@ impl Core {
             return Ok(None);
         }
         self.may_write()?;
+        let large = writes.bytes() > LARGE;
+        if large {
+            // Held back before there is a second copy of the changes.
+            self.work.pace(self, writes.bytes() as u64 / 2)?;
+        }
+        let _memory = large.then(|| self.enter_large(writes.bytes()));
         let payload = encode_entries(writes)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.work.no_space(e))?;
-        self.work.pace(self, bytes)?;
+        if !large {
+            self.work.pace(self, bytes)?;
+        }
         self.commit_payload(payload, writes, tables)
+    }
+
+    /// Waits for memory for the record of a large write set: with its packed form it takes about as much as
+    /// the set.
+    pub(crate) fn enter_large(&self, write_set: usize) -> LargeCommit<'_> {
+        let memory = self.work.large.enter(&self.shared.budget, write_set);
+        self.work.fit_cache(self);
+        self.work.note_memory(self);
+        memory
     }
 
     /// As [`Core::commit`] for a few rows of the system table: not held back by memory or a full disk, as
@@ -309,12 +329,15 @@ pub(crate) fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
 
 /// The tree sections of a transaction record: newest version of each key, in key order.
 pub(crate) fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
-    let mut payload = Vec::with_capacity(writes.bytes() / 2 + 64);
+    let mut payload = Vec::new();
     let trees: Vec<_> = writes.trees().collect();
     frond_base::put_varint(&mut payload, trees.len() as u64);
     for tree in trees {
         // The count is known only after the walk: versions of one key are counted once.
-        let entries = writes.iter_newest(tree).count();
+        let size = |e: EntryRef<'_>| e.key.len() + e.value.len() + record::ENTRY_OVERHEAD;
+        let (entries, bytes) =
+            writes.iter_newest(tree).fold((0, 0), |(n, bytes), e| (n + 1, bytes + size(e)));
+        payload.reserve_exact(bytes + record::SECTION_OVERHEAD);
         record::put_tree_section(&mut payload, tree, entries);
         for EntryRef { key, kind, value, .. } in writes.iter_newest(tree) {
             debug_assert!(kind == EntryKind::Put || value.is_empty());

@@ -29,6 +29,7 @@ mod identity;
 mod image;
 mod images;
 mod jobs;
+mod large;
 mod loading;
 mod maintain;
 mod names;

@@ -120,6 +120,11 @@ pub fn put_tree_section(out: &mut Vec<u8>, tree: TreeId, entries: usize) {
     put_varint(out, entries as u64);
 }
 
+/// What a tree's section takes besides its entries, its table's counters included; at most.
+pub const SECTION_OVERHEAD: usize = 128;
+/// What an entry takes besides its key and its value, at most.
+pub const ENTRY_OVERHEAD: usize = 6;
+
 /// Appends one entry of the current tree section.
 #[inline]
 pub fn put_entry(out: &mut Vec<u8>, key: &[u8], kind: EntryKind, value: &[u8]) {

@@ -35,6 +35,7 @@ use frond_wal::{Appended, Claim};
 
 use crate::canary;
 use crate::core::{encode_entries, record_bytes, Core, Whole};
+use crate::large::LARGE;
 use crate::options::TRANSACTION_MEMORY_MAX;
 use crate::record::{self, AttachedRuns, KIND_TRANSACTION_OF_RUNS};
 use crate::table::Table;
@@ -128,6 +129,8 @@ impl Core {
         }
         let attached: Vec<AttachedRuns> =
             spilled.filled().map(|p| AttachedRuns { tree: p.id(), lists: p.lists() }).collect();
+        let large = writes.bytes() > LARGE;
+        let _memory = large.then(|| self.enter_large(writes.bytes()));
         let mut payload = Vec::new();
         record::put_runs(&mut payload, &attached);
         payload.extend_from_slice(&encode_entries(writes)?);

@@ -53,6 +53,7 @@ impl Engine {
             ("disk_full", u64::from(work.disk_full)),
             ("spills", core.counters.spills.load(Relaxed)),
             ("spilled_commits", core.counters.spilled_commits.load(Relaxed)),
+            ("memory_returns", core.counters.memory_returns.load(Relaxed)),
             ("freezes", core.counters.freezes.load(Relaxed)),
             ("jobs", core.counters.jobs.load(Relaxed)),
             ("job_failures", core.counters.job_failures.load(Relaxed)),

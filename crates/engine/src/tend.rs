@@ -71,6 +71,7 @@ impl Core {
             }
         }
         self.remove_doomed_files();
+        self.work.return_memory(self);
     }
 
     /// Once in a while: tables at which only readers have made work; and on a full disk, what can be given

@@ -456,6 +456,9 @@ impl Transaction {
             core.commit_spilled(&self.writes, &mut self.spilled, &self.tables)?
         };
         self.locker.release_all();
+        // Its memory is not needed while others are waited for.
+        self.writes = WriteSet::new();
+        self.charged = None;
         if let Some(end) = end {
             self.core.acknowledge(end)?;
         }

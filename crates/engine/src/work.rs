@@ -17,6 +17,7 @@ use frond_tree::Tree;
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
+use crate::large::{LargeCommits, Returned};
 use crate::options::Options;
 use crate::pacing::Pacer;
 use crate::table::Table;
@@ -64,6 +65,8 @@ pub struct Work {
     pub(crate) doomed: Mutex<Vec<String>>,
     /// Tables whose files have space that a rolled-back transaction took.
     pub(crate) lent: Mutex<Vec<Arc<Table>>>,
+    pub(crate) large: LargeCommits,
+    returned: Mutex<Returned>,
     pub(crate) last_sync: Mutex<Duration>,
     pub(crate) last_look: Mutex<Duration>,
     /// When what was last told, by tree (none: a checkpoint).
@@ -116,6 +119,8 @@ impl Work {
             is_full: AtomicBool::new(false),
             doomed: Mutex::new(Vec::new()),
             lent: Mutex::new(Vec::new()),
+            large: LargeCommits::default(),
+            returned: Mutex::default(),
             last_sync: Mutex::new(Duration::ZERO),
             last_look: Mutex::new(Duration::ZERO),
             said: Mutex::new(HashMap::new()),
@@ -383,6 +388,22 @@ impl Work {
         measured.charged = now;
         self.fit_cache(core);
         self.room.notify_all();
+    }
+
+    /// Write memory may be at a peak.
+    pub(crate) fn note_memory(&self, core: &Core) {
+        self.returned.lock().note(core.shared.budget.used_by(Part::WriteBuffers));
+    }
+
+    /// Has free memory returned to the system when there has been more of it for a while.
+    pub(crate) fn return_memory(&self, core: &Core) {
+        let budget = &core.shared.budget;
+        let in_use = budget.used_by(Part::WriteBuffers);
+        let vfs = &core.shared.vfs;
+        if self.returned.lock().look(in_use, budget.limit(), vfs.now()) {
+            vfs.return_free_memory();
+            core.counters.memory_returns.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Gives the page cache what the other parts of the budget leave.

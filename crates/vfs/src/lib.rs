@@ -181,6 +181,8 @@ pub trait Vfs: Send + Sync {
     /// The calling thread does background work: the scheduler should let others go first. A wish; does
     /// nothing where there is no such thing.
     fn yield_to_others(&self) {}
+    /// Memory that the process has freed goes back to the system, if the allocator still holds it. A wish.
+    fn return_free_memory(&self) {}
     /// How many files this process may have open, for everything it does; `None`: no limit is known.
     fn descriptors(&self) -> Option<u64> {
         None

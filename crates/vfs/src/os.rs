@@ -375,6 +375,14 @@ impl Vfs for OsVfs {
         yield_to_others();
     }
 
+    fn return_free_memory(&self) {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: no memory is passed; it may be called at any time, from any thread.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+
     fn descriptors(&self) -> Option<u64> {
         let mut limit = MaybeUninit::<libc::rlimit>::uninit();
         // SAFETY: `limit` is large enough for the structure that getrlimit fills.

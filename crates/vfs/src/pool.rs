@@ -472,6 +472,10 @@ impl Vfs for FilePool {
         self.shared.vfs.yield_to_others();
     }
 
+    fn return_free_memory(&self) {
+        self.shared.vfs.return_free_memory();
+    }
+
     fn descriptors(&self) -> Option<u64> {
         self.shared.vfs.descriptors()
     }

@@ -7,6 +7,7 @@ mod descriptors;
 mod durability;
 mod full_disk;
 mod isolation;
+mod memory;
 mod panics;
 mod spill;
 mod stale;

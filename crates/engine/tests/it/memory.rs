@@ -1,0 +1,49 @@
+//! What the engine holds of memory, and that it gives it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_engine::{Engine, Options};
+
+use crate::support::*;
+
+fn counter(engine: &Engine, name: &str) -> u64 {
+    let status = engine.status();
+    status.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("no counter {name}")).1
+}
+
+#[test]
+fn free_memory_is_returned_after_a_large_transaction_and_then_left_alone() {
+    let vfs = memory();
+    let options = Options {
+        cache_bytes: 64 << 20,
+        transaction_bytes: 32 << 20,
+        log_segment_bytes: 4 << 20,
+        log_capacity_bytes: 64 << 20,
+        ..small()
+    };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    let table = engine.create_table(plain("t")).unwrap();
+    let rounds = |n: u32| {
+        for _ in 0..n {
+            vfs.advance(Duration::from_millis(100));
+            engine.background_step();
+        }
+    };
+    let mut txn = begin(&engine);
+    for i in 0..12_000u32 {
+        txn.put(&table, &i.to_be_bytes(), &[i as u8; 800], false).unwrap();
+    }
+    assert!(counter(&engine, "write_memory_bytes") > 8 << 20);
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    assert!(counter(&engine, "write_memory_bytes") < 1 << 20);
+    assert_eq!(counter(&engine, "memory_returns"), 0);
+    rounds(100);
+    assert_eq!(counter(&engine, "memory_returns"), 1);
+    for i in 0..100u32 {
+        put(&engine, &table, &i.to_be_bytes(), b"small");
+        rounds(5);
+    }
+    assert_eq!(counter(&engine, "memory_returns"), 1);
+}
