@@ -154,7 +154,7 @@ impl Core {
         }
         match self.checkpoint_table(&system) {
             // Without it a loss is only noticed less surely.
-            Err(e) if e.kind() == ErrorKind::NoSpace => Ok(()),
+            Err(e) if e.kind().is_shortage() => Ok(()),
             done => done,
         }
     }

@@ -45,6 +45,11 @@ impl Images {
         *known = lsn.max(*known);
     }
 
+    /// Whether an image newer than that of `lsn` is listed (I4).
+    pub fn wants_newer(&self, table: TableId, lsn: Lsn) -> bool {
+        self.newest.lock().get(&table).is_some_and(|newest| lsn < *newest)
+    }
+
     /// The table was dropped, durably.
     pub fn forget(&self, table: TableId) {
         self.newest.lock().remove(&table);

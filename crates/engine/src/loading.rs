@@ -118,6 +118,11 @@ impl Loading {
             file.finish_recovery(log_from)?;
         }
         if let Found::Image(lsn) = self.image {
+            // Good only as long as the log leads on from it: an image is to be written before that goes.
+            let is_older = self.store.existing_file().is_some_and(|f| f.fallback().is_some());
+            if is_older || core.images.wants_newer(def.id, lsn) {
+                self.store.touched(lsn);
+            }
             core.images.note(def.id, lsn);
         }
         let mut trees: Vec<Tree> = Vec::new();

@@ -130,6 +130,10 @@ impl Core {
         let attached: Vec<AttachedRuns> =
             spilled.filled().map(|p| AttachedRuns { tree: p.id(), lists: p.lists() }).collect();
         let large = writes.bytes() > LARGE;
+        if large {
+            // Not behind the door, where the others would wait for it.
+            self.work.pace(self, writes.bytes() as u64 / 2)?;
+        }
         let _memory = large.then(|| self.enter_large(writes.bytes()));
         let mut payload = Vec::new();
         record::put_runs(&mut payload, &attached);
@@ -137,7 +141,9 @@ impl Core {
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.work.no_space(e))?;
-        self.work.pace(self, bytes)?;
+        if !large {
+            self.work.pace(self, bytes)?;
+        }
         let entries = writes.entries() as u64 + spilled.entries();
         let end = self.append_and_attach(payload, writes, spilled, tables)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

@@ -82,6 +82,10 @@ struct Router<'a> {
 impl Push {
     /// Takes the oldest frozen item.
     pub fn freeze(tree: &Arc<TreeInner>, snapshots: Vec<Seq>) -> Option<Push> {
+        // Before anything is locked: committers ask a tree what it owes.
+        if let Some(Content::Buffer(buffer)) = tree.view.load().frozen.last().map(|f| &f.content) {
+            buffer.settle();
+        }
         tree.taking(|view, state| {
             let item = view.frozen.last().cloned()?;
             if state.freezing {

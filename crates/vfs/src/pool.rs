@@ -23,7 +23,7 @@
 //!   through it, idle files are closed and it is tried once more. If all of them have unsynced changes, one
 //!   is synced for it.
 //!
-//! Locks: `ring`, then a file's `slot`; whoever holds a slot alone does not ask for the ring.
+//! Locks: `ring`, then a file's `slot`, then `syncing`; whoever holds a later one alone does not ask for an earlier one.
 //!
 //! Tested by the unit tests below, by `engine/tests/it/descriptors.rs`, and by every simulator run.
 
@@ -81,6 +81,9 @@ struct Slot {
     synced: AtomicU64,
     /// A sync failed.
     failed: AtomicBool,
+    /// Held for a sync: the system tells a failure to one of two that sync at once, and the other one must
+    /// not go on.
+    syncing: Mutex<()>,
 }
 
 struct State {
@@ -101,6 +104,7 @@ impl Slot {
 
     /// Syncs the file as its owner would.
     fn sync(&self, file: &dyn VfsFile) -> io::Result<()> {
+        let _one = self.syncing.lock();
         if self.failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier sync of this file failed"));
         }
@@ -154,11 +158,7 @@ impl Shared {
     }
 
     /// `open`, and once more without idle files when the system has no descriptor left (FP6).
-    fn insist(
-        &self,
-        ring: &mut Ring,
-        open: impl Fn() -> io::Result<Arc<dyn VfsFile>>,
-    ) -> io::Result<Arc<dyn VfsFile>> {
+    fn insist<T>(&self, ring: &mut Ring, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match open() {
             Err(e) if is_out_of_descriptors(&e) => {
                 let closed = match close_some(ring, CLOSE_AT_ONCE, false) {
@@ -393,6 +393,7 @@ impl Vfs for FilePool {
             changes: AtomicU64::new(u64::from(how.write || how.create_new)),
             synced: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            syncing: Mutex::new(()),
         });
         ring.open.push_back(Arc::clone(&slot));
         ring.named.insert(name.to_owned(), Arc::clone(&slot));
@@ -440,8 +441,9 @@ impl Vfs for FilePool {
         Ok(())
     }
 
+    /// Takes a descriptor (FP6).
     fn list(&self) -> io::Result<Vec<String>> {
-        self.shared.vfs.list()
+        self.shared.insist(&mut self.ring(), || self.shared.vfs.list())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -567,6 +569,29 @@ mod tests {
         file.sync().unwrap();
         let _other = filled(&pool, "b.frd");
         assert!(few.is_open("a.frd"));
+    }
+
+    /// The system tells a failure to one of two that sync at once.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // A thread of the test, not of the machine.
+    fn a_sync_beside_one_that_fails_does_not_succeed() {
+        let (few, pool) = pool(100, 1);
+        let file = filled(&pool, "a.frd");
+        file.write_all_at(b"x", 0).unwrap();
+        let (send, beside) = std::sync::mpsc::channel();
+        few.fail_syncs(true);
+        few.before_next_sync({
+            let (file, few) = (Arc::clone(&file), few.clone());
+            Box::new(move || {
+                few.fail_syncs(false);
+                let other = std::thread::spawn(move || file.sync());
+                // Time enough for it to end, if it does.
+                (0..1_000).for_each(|_| std::thread::yield_now());
+                send.send(other).unwrap();
+            })
+        });
+        file.sync().unwrap_err();
+        beside.recv().unwrap().join().unwrap().unwrap_err();
     }
 
     #[test]

@@ -172,6 +172,8 @@ impl Wal {
             restart: false,
         };
         io.file = self.spares.lock().begin(&*self.vfs, &header)?;
+        // With the descriptor of the segment before: the next rotation may come before anything is prepared.
+        self.spares.lock().hold(&*self.vfs);
         io.segment = part.segment;
         self.room.file_moved(part.segment);
         io.counts.rotations += 1;

@@ -146,7 +146,7 @@ impl Spares {
     }
 
     /// Opens a spare, if none is open and it can be.
-    fn hold(&mut self, vfs: &dyn Vfs) {
+    pub fn hold(&mut self, vfs: &dyn Vfs) {
         if self.held.as_ref().is_some_and(|(name, _)| self.names.contains(name)) {
             return;
         }
@@ -247,7 +247,6 @@ impl Spares {
             return Err(failed);
         }
         sync_dir(vfs)?;
-        self.hold(vfs);
         Ok(file)
     }
 

@@ -63,8 +63,8 @@ pub fn distinct(tree: &Tree, total: u64, parts: usize, prefix: PrefixLen<'_>) ->
     }));
     let mut found = Sample { parts, prefix, total, stretches: Vec::new(), whole: false };
     match found.take(&mut cursor, tree) {
-        // What was seen so far has to do.
-        Err(e) if e.kind() == ErrorKind::Interrupted => {}
+        // What was seen so far has to do; nothing is no answer.
+        Err(e) if e.kind() == ErrorKind::Interrupted && !found.stretches.is_empty() => {}
         done => done?,
     }
     found.estimate(tree)

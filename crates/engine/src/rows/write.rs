@@ -222,7 +222,7 @@ impl Rows {
 
     /// Locks a value of `index` exclusively, whether a row has it or not. For a caller that checks uniqueness
     /// itself, by reading an index that is not unique for the engine: with the lock, what it does not find
-    /// nobody else adds before the transaction ends.
+    /// nobody else adds before the transaction ends. A value with a NULL in it equals no other: nothing is locked.
     pub fn lock_value(
         &self,
         txn: &mut Transaction,
@@ -230,8 +230,9 @@ impl Rows {
         (tuple, parts): (&[u8], usize),
     ) -> Result<()> {
         let mut key = Vec::new();
-        self.codec.tuple_key(index, tuple, parts, &mut key)?;
-        txn.lock(&self.table, self.tree_no(index), &key, RowMode::X, OnLocked::Wait)?;
+        if !self.codec.tuple_key(index, tuple, parts, &mut key)?.has_null {
+            txn.lock(&self.table, self.tree_no(index), &key, RowMode::X, OnLocked::Wait)?;
+        }
         Ok(())
     }
 
