@@ -160,7 +160,7 @@ private:
     void compute_parts(uint index);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
-    uint parts_checked(uint index, int how) const;
+    uint parts_checked(uint index, key_part_map map, int how) const;
     int lock_checked(uint index, const uchar *key, uint parts);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);

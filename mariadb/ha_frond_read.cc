@@ -194,11 +194,13 @@ uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const 
 // same: they are locked as a value, as of two transactions that find none one must wait. 0: no such look-up.
 //   UNIQUE over a BLOB    an index on a hash, which the engine does not take for unique; the whole key
 //   WITHOUT OVERLAPS      the first row that ends behind a new one's begin; all parts but end and begin
-uint ha_frond::parts_checked(uint index, int how) const {
+uint ha_frond::parts_checked(uint index, key_part_map map, int how) const {
     const KEY &key = table->key_info[index];
     if (key.algorithm == HA_KEY_ALG_LONG_HASH && how == FROND_KEY_EXACT)
         return 1;
-    return key.without_overlaps && how == FROND_AFTER_KEY ? key.user_defined_key_parts - 2 : 0;
+    const uint parts = key.user_defined_key_parts;
+    const bool checks = key.without_overlaps && how == FROND_AFTER_KEY && map == make_prev_keypart_map(parts - 1);
+    return checks ? parts - 2 : 0;
 }
 
 int ha_frond::lock_checked(uint index, const uchar *key, uint parts) {
@@ -217,7 +219,7 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
         return error;
     if (unlikely(table->s->long_unique_table || table->s->period.unique_keys) &&
         lock_ != FROND_LOCK_NONE && !bulk_)
-        if (const uint checked = parts_checked(index, how))
+        if (const uint checked = parts_checked(index, map, how))
             if (const int error = lock_checked(index, key, checked))
                 return error;
     size_t length;
