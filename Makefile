@@ -34,6 +34,14 @@ bench-sysbench: ## reads with everything cached, Frond beside InnoDB
 	@scripts/setup.sh bench
 	@scripts/sysbench.sh
 
+.PHONY: bench-digest
+bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes
+	@scripts/digest-bench.sh
+
+.PHONY: bench-capture
+bench-capture: ## packets per second of frond digest, from a capture to its report
+	@cargo test --release -p frond-cli --test capture -- --ignored --nocapture speed
+
 .PHONY: test
 test: ## every test, in stages; S="20 30" runs those stages only
 	@scripts/test.sh $(S)
@@ -41,6 +49,10 @@ test: ## every test, in stages; S="20 30" runs those stages only
 .PHONY: stages
 stages: ## the stages of `make test`
 	@scripts/test.sh --list
+
+.PHONY: man
+man: ## man pages and shell completions, in target/share as a package installs them
+	@scripts/man.sh
 
 .PHONY: plugin
 plugin: ## build target/mariadb/ha_frond.so and prove that it fits the installed server

@@ -5,7 +5,8 @@
 #   scripts/setup.sh base     compiler and small tools: enough for every `cargo` command
 #   scripts/setup.sh server   base + MariaDB, its test suite and its headers: plugin, mtr, demo
 #   scripts/setup.sh bench    server + the engines and tools that benchmarks compare with
-#   scripts/setup.sh all      everything (the default), with the linters
+#   scripts/setup.sh digest   base + what frond digest is compared with
+#   scripts/setup.sh all      everything (the default), with the linters and pt-query-digest
 #   scripts/setup.sh check    installs nothing; status 1 and a list if something is missing
 #
 # Why MariaDB is pinned: a storage engine is loaded only by the server version whose headers it was
@@ -35,6 +36,9 @@ BENCH_MARIADB_PACKAGES=(mariadb-plugin-rocksdb mariadb-backup)
 DRIVER_PACKAGES=(python3 python3-pymysql)
 BENCH_PACKAGES=(sysbench)
 LINT_PACKAGES=(shellcheck)
+# What `frond digest` is compared with, what measures both, what captures its tests' traffic, and what
+# opens its HTML reports (81 MB to download, and its libraries).
+PEER_PACKAGES=(percona-toolkit time tcpdump chromium)
 
 SUDO=()
 LEVEL=${1:-all}
@@ -328,9 +332,14 @@ setup_bench() {
     install_missing "${DRIVER_PACKAGES[@]}" "${BENCH_PACKAGES[@]}"
 }
 
+setup_digest() {
+    setup_base
+    install_missing "${PEER_PACKAGES[@]}"
+}
+
 setup_all() {
     setup_bench
-    install_missing "${LINT_PACKAGES[@]}"
+    install_missing "${LINT_PACKAGES[@]}" "${PEER_PACKAGES[@]}"
 }
 
 check() {
@@ -338,7 +347,7 @@ check() {
     check_cargo
     mapfile -t missing < <(missing_packages "${BASE_PACKAGES[@]}" "${SERVER_PACKAGES[@]}" \
         "${DRIVER_PACKAGES[@]}" "${BENCH_MARIADB_PACKAGES[@]}" "${BENCH_PACKAGES[@]}" \
-        "${LINT_PACKAGES[@]}")
+        "${LINT_PACKAGES[@]}" "${PEER_PACKAGES[@]}")
     if [[ ${#missing[@]} -gt 0 ]]; then
         die "not installed: ${missing[*]}" "run: scripts/setup.sh"
     fi
@@ -351,12 +360,12 @@ check() {
 main() {
     mkdir -p "$APT_DIR"
     case $LEVEL in
-        base | server | bench | all) "setup_$LEVEL" ;;
+        base | server | bench | digest | all) "setup_$LEVEL" ;;
         check) check ;;
-        *) die "unknown level: $LEVEL" "use base, server, bench, all or check" ;;
+        *) die "unknown level: $LEVEL" "use base, server, bench, digest, all or check" ;;
     esac
-    if [[ $LEVEL == base ]]; then
-        say "base: ready"
+    if [[ $LEVEL == base || $LEVEL == digest ]]; then
+        say "$LEVEL: ready"
     else
         say "$LEVEL: ready, MariaDB $(package_version mariadb-server)"
     fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Formatting, clippy with warnings as errors, and shellcheck: each is one test.
+# Formatting, clippy with warnings as errors, the fuzz targets, and shellcheck: each is one test.
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -29,6 +29,8 @@ check_shell() {
 
 check "cargo fmt" cargo fmt --all --check
 check "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+# They need a nightly compiler to fuzz, but not to be right.
+check "fuzz targets" cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --bins
 check "shellcheck" check_shell
 
 printf '%d passed, %d failed\n' "$passed" "$failed"

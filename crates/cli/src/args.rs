@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::out::{parse_bytes, parse_count};
 
@@ -10,8 +10,9 @@ use crate::out::{parse_bytes, parse_count};
 #[command(
     name = "frond",
     version,
-    about = "Checks, measures and reads Frond databases without a server",
-    long_about = "Checks, measures and reads Frond databases without a server.\n\n\
+    about = "Checks, measures and reads Frond databases without a server; explains slow servers",
+    long_about = "Checks, measures and reads Frond databases without a server, and explains from \
+        its logs and traffic what makes a MariaDB or MySQL server slow (frond digest).\n\n\
         DIR is the directory of the database: the one that holds frond.id. A MariaDB server keeps \
         it as #frond inside its data directory (usually /var/lib/mysql/#frond; quote the # for the \
         shell). The server must be stopped; nothing is changed.",
@@ -33,9 +34,38 @@ pub enum Command {
     Stat(StatArgs),
     Dump(DumpArgs),
     Log(LogArgs),
+    Digest(Box<crate::digest::DigestArgs>),
     /// Measure the engine on this machine
     #[command(subcommand)]
     Bench(BenchCommand),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
+}
+
+/// Print the man page of a command, or write all of them
+///
+/// The pages are made from the same definitions as --help. Without COMMAND: the page frond(1).
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond man digest | man -l -\n  \
+    frond man --all /usr/local/share/man/man1")]
+pub struct ManArgs {
+    /// The command, with its own command if it has some: digest, bench iibench
+    pub command: Vec<String>,
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "command", value_hint = ValueHint::DirPath)]
+    pub all: Option<PathBuf>,
+}
+
+/// Print the script that completes commands and options in a shell
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond completions bash > /etc/bash_completion.d/frond\n  \
+    frond completions zsh > /usr/local/share/zsh/site-functions/_frond\n  \
+    frond completions fish > ~/.config/fish/completions/frond.fish")]
+pub struct CompletionsArgs {
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 /// Verify everything that a database has stored

@@ -5,6 +5,8 @@
 //! open.rs    directory -> engine, errors that help   out.rs     tables, JSON, units
 //! check/     verification of everything stored       stat.rs    figures
 //! dump.rs    typed rows as text                      log.rs     the records of the log
+//! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_querylog`
+//! manual.rs  man pages and shell completions
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone
 //! ```
 //!
@@ -25,8 +27,10 @@
 pub mod args;
 pub mod bench;
 pub mod check;
+pub mod digest;
 pub mod dump;
 pub mod log;
+pub mod manual;
 pub mod open;
 pub mod out;
 pub mod stat;

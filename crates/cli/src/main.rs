@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
-use frond_cli::{bench, check, dump, log, open, stat};
+use frond_cli::{bench, check, digest, dump, log, manual, open, stat};
 
 /// What a command came to.
 enum End {
@@ -58,6 +58,12 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         Command::Log(args) => {
             let vfs = open::directory(&args.dir)?;
             log::run(vfs, args.summary, args.json, out).map(End::from)
+        }
+        Command::Digest(args) => digest::run(&args, out).map(End::from),
+        Command::Man(args) => manual::man(&args, out).map(|()| End::Fine),
+        Command::Completions(args) => {
+            manual::completions(&args, out);
+            Ok(End::Fine)
         }
         Command::Bench(command) => match command {
             BenchCommand::Iibench(args) => bench::iibench::run(&args, out).map(End::from),

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use frond_vfs::{OsVfs, Vfs};
 use tempfile::TempDir;
 
+use crate::programs::bounded;
 use crate::sample;
 
 fn frond(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_frond")).args(args).output().unwrap()
+    bounded(env!("CARGO_BIN_EXE_frond")).args(args).output().unwrap()
 }
 
 fn out(o: &Output) -> String {

@@ -2,8 +2,19 @@
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // Damage is done behind the vfs.
 
+#[path = "../../../querylog/tests/ptqd/client.rs"]
+#[allow(dead_code)] // It is shared.
+mod client;
 mod commands;
 mod consistency;
 mod damage;
 mod forged;
+mod inputs;
+mod live;
+mod manual;
+mod mistakes;
+#[path = "../../../querylog/tests/programs/mod.rs"]
+mod programs;
+mod recipes;
 mod sample;
+mod secrets;

@@ -1,0 +1,278 @@
+//! Writes a slow log of any size: real statements with new literals, in thousands of classes.
+//!
+//! The seed is a log that MariaDB 10.11 wrote (`log_slow_verbosity=query_plan,engine`) while a small shop was used.
+//! Each event written is one of the seed's: every digit of its literals and of its measured values is drawn anew,
+//! and each table's name gets one of several suffixes, which makes another class of it. The suffixes are letters,
+//! because pt-query-digest takes digits in names for literals.
+//!
+//! Invariants:
+//! 1. The same seed, size and number of classes give the same bytes.
+//! 2. How often a class occurs follows Zipf's law; the log is never shorter than asked for and ends with an event.
+//! 3. `# Time:` and `SET timestamp` agree, and time goes forwards.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use frond_querylog::event::{Event, ForEach, Metric, Place};
+use frond_querylog::fingerprint::{tables, SqlMode, TableRef};
+use frond_querylog::slowlog::{Carry, Options, Parser, Piece};
+
+/// The log that is repeated.
+const SEED: &[u8] = include_bytes!("../seed.log");
+
+/// The first event's second (UTC), and how far the server's clock was ahead.
+const BEGIN: u64 = 1_795_329_490;
+const ZONE: u64 = 3600;
+
+/// Databases, users and client hosts.
+const DBS: u64 = 4;
+const USERS: u64 = 12;
+const HOSTS: u64 = 30;
+
+/// One event in so many takes a hundred times as long.
+const OUTLIERS: u64 = 50;
+
+/// A generator with a known sequence.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let x = self.0 ^ self.0 >> 33;
+        x.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ x >> 29
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        ((self.next() >> 32) * n) >> 32
+    }
+
+    /// In [0, 1).
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A stretch of an event's text.
+enum Part {
+    Same(Vec<u8>),
+    /// So many random digits, the first not 0.
+    Digits(usize),
+    /// The suffix of a table's name.
+    Suffix,
+}
+
+/// An event of the seed.
+struct Template {
+    /// The lines from `# Rows_affected` to the last one with a `#`.
+    head: Vec<Part>,
+    sql: Vec<Part>,
+    /// Microseconds.
+    time: u64,
+    rows: [u64; 2],
+}
+
+/// Writes at least `size` bytes in `classes` classes to `path`.
+pub fn write(path: &Path, size: u64, classes: u64) -> io::Result<()> {
+    let templates = templates();
+    let mut log = BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
+    // The lines of a starting server.
+    log.write_all(&SEED[..find(SEED, b"# Time")])?;
+    let mut random = Random(42);
+    let (mut written, mut second, mut stamped, mut db) = (0, BEGIN, 0, u64::MAX);
+    let mut text = Vec::new();
+    while written < size {
+        text.clear();
+        second += u64::from(random.below(40) == 0);
+        if second != stamped {
+            stamped = second;
+            write_stamp(&mut text, second)?;
+        }
+        // Zipf: the rank's logarithm is uniform.
+        let class = ((classes as f64 + 1.0).powf(random.unit()) as u64).clamp(1, classes) - 1;
+        let (template, suffix) = choose(&templates, class);
+        let database = class % DBS;
+        write_head(&mut text, template, database, &mut random)?;
+        if std::mem::replace(&mut db, database) != database {
+            writeln!(text, "use `shop{}`;", letters(database))?;
+        }
+        writeln!(text, "SET timestamp={second};")?;
+        write_parts(&mut text, &template.sql, &suffix, &mut random);
+        text.extend_from_slice(b";\n");
+        written += text.len() as u64;
+        log.write_all(&text)?;
+    }
+    log.flush()
+}
+
+/// The seed's events; those that name tables, and so can be made many classes, come first.
+fn templates() -> Vec<Template> {
+    let mut templates = Vec::new();
+    let mut sink = ForEach::new(|event: &Event<'_>| {
+        let head = head_of(event);
+        let mut named = Vec::new();
+        tables(event.sql, SqlMode::default(), &mut named);
+        let value = |metric| event.metrics.get(metric).unwrap_or(0);
+        templates.push(Template {
+            head: parts(head, &[]),
+            sql: parts(event.sql, &named),
+            time: event.query_time().unwrap_or(0) / 1000,
+            rows: [value(Metric::RowsSent), value(Metric::RowsExamined)],
+        });
+    });
+    let carry = Carry::default();
+    let piece = Piece { bytes: SEED, place: Place::default(), carry: &carry, last: true };
+    Parser::new(Options::default()).parse(piece, &mut sink);
+    templates.sort_by_key(|t| !t.sql.iter().any(|p| matches!(p, Part::Suffix)));
+    templates
+}
+
+/// The lines of the seed between the row counts and the statement.
+fn head_of(event: &Event<'_>) -> &'static [u8] {
+    let all = &SEED[event.place.offset as usize..];
+    let begin = find(all, b"# Rows_affected");
+    let end = find(all, b"SET timestamp");
+    let used = find(&all[..end], b"use `");
+    &all[begin.min(end)..used]
+}
+
+fn find(text: &[u8], word: &[u8]) -> usize {
+    text.windows(word.len()).position(|w| w == word).unwrap_or(text.len())
+}
+
+/// Cuts a text where something new is to be put.
+fn parts(text: &[u8], tables: &[TableRef<'_>]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut same = Vec::new();
+    let mut at = 0;
+    let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || *b >= 0x80;
+    while let Some(&b) = text.get(at) {
+        let name = text[at..].iter().take_while(|b| in_name(b)).count();
+        let digits = text[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let boring = text[at..at + digits].iter().all(|b| *b == b'0');
+        if name == 0 {
+            same.push(b);
+            at += 1;
+        } else if digits > 0 && !boring {
+            parts.push(Part::Same(std::mem::take(&mut same)));
+            parts.push(Part::Digits(digits));
+            at += digits;
+        } else if digits > 0 {
+            same.extend_from_slice(&text[at..at + digits]);
+            at += digits;
+        } else {
+            let word = &text[at..at + name];
+            same.extend_from_slice(word);
+            if tables.iter().any(|t| t.table == word) {
+                parts.push(Part::Same(std::mem::take(&mut same)));
+                parts.push(Part::Suffix);
+            }
+            at += name;
+        }
+    }
+    parts.push(Part::Same(same));
+    parts
+}
+
+/// The template of a class and what is behind its tables' names.
+fn choose(templates: &[Template], class: u64) -> (&Template, String) {
+    let all = templates.len() as u64;
+    if class < all {
+        return (&templates[class as usize], String::new());
+    }
+    let many = templates.iter().filter(|t| t.sql.iter().any(|p| matches!(p, Part::Suffix))).count();
+    let rest = class - all;
+    let template = &templates[(rest % many as u64) as usize];
+    (template, format!("_{}", letters(rest / many as u64 + 1)))
+}
+
+/// A number in letters.
+fn letters(mut number: u64) -> String {
+    let mut text = String::new();
+    while number > 0 {
+        text.insert(0, char::from(b'a' + (number % 20) as u8));
+        number /= 20;
+    }
+    text
+}
+
+fn write_stamp(text: &mut Vec<u8>, second: u64) -> io::Result<()> {
+    let local = second + ZONE;
+    let (year, month, day) = frond_querylog::text::civil_from_days((local / 86_400) as i64);
+    let (hour, minute) = (local / 3600 % 24, local / 60 % 60);
+    writeln!(
+        text,
+        "# Time: {:02}{month:02}{day:02} {hour:2}:{minute:02}:{:02}",
+        year % 100,
+        local % 60
+    )
+}
+
+fn write_head(
+    text: &mut Vec<u8>,
+    template: &Template,
+    database: u64,
+    random: &mut Random,
+) -> io::Result<()> {
+    let (user, host) = (random.below(USERS), random.below(HOSTS) + 1);
+    writeln!(text, "# User@Host: app{user}[app{user}] @ web{host} [10.0.0.{host}]")?;
+    let (thread, db) = (random.below(900) + 100, letters(database));
+    writeln!(text, "# Thread_id: {thread}  Schema: shop{db}  QC_hit: No")?;
+    let slow = if random.below(OUTLIERS) == 0 { 100.0 } else { 1.0 };
+    let time = (template.time as f64 * slow * (random.unit() * 3.0).exp()) as u64 + 1;
+    let rows = |n: u64, random: &mut Random| n + random.below(n + 1);
+    writeln!(
+        text,
+        "# Query_time: {}.{:06}  Lock_time: 0.{:06}  Rows_sent: {}  Rows_examined: {}",
+        time / 1_000_000,
+        time % 1_000_000,
+        random.below(150),
+        rows(template.rows[0], random),
+        rows(template.rows[1], random)
+    )?;
+    write_parts(text, &template.head, "", random);
+    Ok(())
+}
+
+fn write_parts(text: &mut Vec<u8>, parts: &[Part], suffix: &str, random: &mut Random) {
+    for part in parts {
+        match part {
+            Part::Same(same) => text.extend_from_slice(same),
+            Part::Suffix => text.extend_from_slice(suffix.as_bytes()),
+            Part::Digits(digits) => {
+                let first = text.len();
+                text.extend((0..*digits).map(|_| b'0' + random.below(10) as u8));
+                text[first] = text[first].max(b'1');
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_log_has_the_classes_that_were_asked_for() {
+        let path = std::env::temp_dir().join(format!("frond-generate-{}.log", std::process::id()));
+        write(&path, 8 << 20, 200).unwrap();
+        let log = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(log.len() >= 8 << 20 && log.ends_with(b";\n"));
+        let (mut classes, mut key, mut last) = (HashSet::new(), Vec::new(), 0);
+        let mut sink = ForEach::new(|event: &Event<'_>| {
+            frond_querylog::fingerprint::fingerprint(event.sql, Default::default(), &mut key);
+            classes.insert(key.clone());
+            let start = event.start.unwrap();
+            assert!(start >= last);
+            last = start;
+        });
+        let carry = Carry::default();
+        let piece = Piece { bytes: &log, place: Place::default(), carry: &carry, last: true };
+        let after = Parser::new(Options::default()).parse(piece, &mut sink);
+        assert_eq!(sink.skips, []);
+        assert_eq!(after.zone, Some(ZONE as i32));
+        assert_eq!(classes.len(), 200);
+    }
+}

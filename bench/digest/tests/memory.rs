@@ -1,0 +1,39 @@
+//! The memory of a whole run: 64 MB and 2 kB per class.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // A log is no file of a database.
+
+#[path = "../src/generate.rs"]
+mod generate;
+
+use std::sync::Arc;
+
+use frond_querylog::digest::{run, Settings};
+use frond_querylog::input::Origin;
+
+/// The most memory that this process had, since it was asked to forget.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// The other test of this binary has a log of 8 MB, which is in the bound.
+#[test]
+fn a_run_takes_64_megabytes_and_2_kilobytes_per_class() {
+    let path = std::env::temp_dir().join(format!("frond-memory-{}.log", std::process::id()));
+    generate::write(&path, 64 << 20, 40_000).unwrap();
+    for threads in [1, 2] {
+        let settings = Arc::new(Settings { threads, ..Settings::default() });
+        if std::fs::write("/proc/self/clear_refs", "5").is_err() || peak().is_none() {
+            eprintln!("skipped: this system does not tell the most memory a process had");
+            break;
+        }
+        let outcome = run(&[Origin::of(&path)], &settings, &mut |_| {}).ok().unwrap();
+        let (peak, classes) = (peak().unwrap(), outcome.table.classes.len() as u64);
+        println!("{threads} threads: {} kB for {classes} classes", peak / 1024);
+        assert!(classes > 15_000, "{classes}");
+        assert!(peak <= 64_000_000 + 2_000 * classes, "{peak} bytes for {classes} classes");
+        // The part that grows with the classes is itself small enough.
+        assert!(outcome.table.memory() as u64 <= 2_000 * classes);
+    }
+    std::fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,291 @@
+//! A connection to a server, and questions on it.
+//!
+//! Invariants:
+//! 1. A password is never printed: not in messages, not in `Debug`.
+//! 2. Rows are handed on as they come; a result is never whole in memory.
+//! 3. The session's time zone is UTC and its results are bytes as the server has them.
+//!
+//! No TLS: through the network, statements and the answers travel as they are. A socket, or an SSH tunnel, is the way
+//! to a server elsewhere.
+
+use std::io::{BufRead, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use frond_querylog::live::Row;
+use mysql::prelude::Queryable;
+use mysql::{Conn, DriverError, OptsBuilder, Value};
+
+use super::args::{ServerArgs, Source};
+use super::option_file::{self, Defaults};
+use crate::out::{Failure, Outcome};
+
+/// Where servers put their sockets.
+const SOCKETS: [&str; 4] = [
+    "/run/mysqld/mysqld.sock",
+    "/var/run/mysqld/mysqld.sock",
+    "/var/lib/mysql/mysql.sock",
+    "/tmp/mysql.sock",
+];
+
+const PORT: u16 = 3306;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that does not answer a question for so long is given up.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Way {
+    Socket(PathBuf),
+    Tcp(String, u16),
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Way::Socket(path) => write!(f, "{}", path.display()),
+            Way::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// A connected session.
+pub struct Server {
+    conn: Conn,
+    source: Source,
+    user: String,
+    /// The server's own number of this connection.
+    pub own: u64,
+    /// The server's name for the report: `10.11.6-MariaDB at /run/mysqld/mysqld.sock`.
+    pub name: String,
+    pub mariadb: bool,
+    /// A result was not read to its end: nothing can be asked any more.
+    abandoned: bool,
+}
+
+/// What the environment says.
+struct Environment {
+    home: Option<PathBuf>,
+    user: Option<String>,
+    password: Option<String>,
+}
+
+impl Environment {
+    fn here() -> Environment {
+        let var = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
+        Environment {
+            home: var("HOME").map(PathBuf::from),
+            user: var("USER").or_else(|| var("LOGNAME")),
+            password: std::env::var("MYSQL_PWD").ok(),
+        }
+    }
+}
+
+impl Server {
+    /// Connects as the options, the environment and the option files say; the former overrule the latter.
+    pub fn connect(args: &ServerArgs, port: Option<u16>, source: Source) -> Outcome<Server> {
+        let here = Environment::here();
+        let defaults = if args.no_defaults {
+            Defaults::default()
+        } else if let Some(file) = &args.defaults_file {
+            option_file::read_one(file).map_err(Failure::Request)?
+        } else {
+            option_file::read_usual(here.home.as_deref())
+        };
+        let way = way(args, port, &defaults)?;
+        let user = args.user.clone().or(defaults.user).or(here.user);
+        let user = user.unwrap_or_else(|| "root".into());
+        let password = match &args.password_file {
+            Some(file) => Some(first_line(file)?),
+            None => here.password.or(defaults.password),
+        };
+        let opts = OptsBuilder::new()
+            .user(Some(&user))
+            .pass(password)
+            .prefer_socket(false)
+            .stmt_cache_size(0)
+            .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
+            .read_timeout(Some(READ_TIMEOUT));
+        let opts = match &way {
+            Way::Socket(path) => opts.socket(Some(path.to_string_lossy())),
+            Way::Tcp(host, port) => opts.ip_or_hostname(Some(host)).tcp_port(*port),
+        };
+        let conn = Conn::new(opts).map_err(|e| cannot_connect(&e, &way, &user))?;
+        let mut server = Server {
+            conn,
+            source,
+            user,
+            own: 0,
+            name: String::new(),
+            mariadb: false,
+            abandoned: false,
+        };
+        server.own = u64::from(server.conn.connection_id());
+        server.run("SET time_zone = '+00:00', character_set_results = NULL")?;
+        let version = server.value("SELECT VERSION()")?.unwrap_or_default();
+        server.mariadb = version.contains("MariaDB");
+        server.name = format!("{version} at {way}");
+        // What is read here does not belong into what is read here.
+        let _ = server.run("SET SESSION slow_query_log = 0");
+        Ok(server)
+    }
+
+    /// A statement without a result.
+    pub fn run(&mut self, sql: &str) -> Outcome<()> {
+        self.conn.query_drop(sql).map_err(|e| self.failure(&e))
+    }
+
+    /// The first value of the first row; `None` if there is none or it is NULL.
+    pub fn value(&mut self, sql: &str) -> Outcome<Option<String>> {
+        let mut found = None;
+        self.rows(sql, &mut |row| {
+            let text = row.first().copied().flatten();
+            found = found.take().or_else(|| text.map(|t| String::from_utf8_lossy(t).into_owned()));
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// The rows of a question, one after the other, until `each` says false.
+    pub fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<()> {
+        let result = self.rows_or_error(sql, each);
+        result.map_err(|e| self.failure(&e))
+    }
+
+    /// The same with the client's error.
+    #[allow(clippy::while_let_on_iterator)] // A `for` would own what may have to be left unread.
+    fn rows_or_error(
+        &mut self,
+        sql: &str,
+        each: &mut dyn FnMut(&Row<'_>) -> bool,
+    ) -> Result<(), mysql::Error> {
+        assert!(!self.abandoned, "a connection is not used after a result was left unread");
+        let mut result = self.conn.query_iter(sql)?;
+        while let Some(row) = result.next() {
+            let values = row?.unwrap_raw();
+            let row: Vec<Option<&[u8]>> = values
+                .iter()
+                .map(|value| match value {
+                    Some(Value::Bytes(bytes)) => Some(bytes.as_slice()),
+                    _ => None,
+                })
+                .collect();
+            if !each(&row) {
+                // Dropping it would read the rest of what may be gigabytes; the connection ends with the program.
+                std::mem::forget(result);
+                self.abandoned = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of a table's columns, in capitals; none if the table is missing or may not be seen.
+    pub fn columns(&mut self, schema: &str, table: &str) -> Outcome<Vec<String>> {
+        let mut names = Vec::new();
+        let sql = format!(
+            "SELECT UPPER(COLUMN_NAME) FROM information_schema.COLUMNS \
+             WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}'"
+        );
+        self.rows(&sql, &mut |row| {
+            let name = row.first().copied().flatten().unwrap_or_default();
+            names.push(String::from_utf8_lossy(name).into_owned());
+            true
+        })?;
+        Ok(names)
+    }
+
+    /// What to tell of an error, and what to do about it.
+    fn failure(&self, error: &mysql::Error) -> Failure {
+        let mysql::Error::MySqlError(server) = error else {
+            return Failure::Request(format!("the connection to {} failed: {error}", self.name));
+        };
+        let advice = match server.code {
+            // No privilege on a table, a column, or of a kind.
+            1142 | 1143 | 1227 | 1044 => {
+                format!(": as an administrator, {}", grant(self.source, &self.user))
+            }
+            1146 | 1049 => ": the system tables are not all there: run mariadb-upgrade".into(),
+            _ => String::new(),
+        };
+        Failure::Request(format!("{}: {}{advice}", self.name, server.message))
+    }
+}
+
+/// What lets `user` ask.
+pub fn grant(source: Source, user: &str) -> String {
+    let what = match source {
+        Source::SlowLogTable => "SELECT ON mysql.slow_log",
+        Source::Digests => "SELECT ON performance_schema.*",
+        Source::Processlist => "PROCESS ON *.*",
+    };
+    format!("GRANT {what} TO '{user}'@...")
+}
+
+/// Advice where no server answers.
+const THERE: &str = "; is the server running, and there? See --socket and --host";
+
+fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
+    let advice = match error {
+        mysql::Error::MySqlError(e) if matches!(e.code, 1045 | 1698) => {
+            format!(
+                "{} (give the password in MYSQL_PWD, with --password-file or in an option file; the user is '{user}', or say --user)",
+                e.message
+            )
+        }
+        mysql::Error::MySqlError(e) => e.message.clone(),
+        mysql::Error::IoError(e) => format!("{e}{THERE}"),
+        // The client's own words for these are a Rust value.
+        mysql::Error::DriverError(DriverError::CouldNotConnect(Some((_, what, kind)))) => {
+            match kind {
+                ErrorKind::NotFound => format!("there is no such socket{THERE}"),
+                ErrorKind::ConnectionRefused => format!("nobody listens there{THERE}"),
+                ErrorKind::PermissionDenied => "this account may not use the socket".into(),
+                _ => format!("{what}{THERE}"),
+            }
+        }
+        mysql::Error::DriverError(DriverError::ConnectTimeout) => {
+            format!("no answer within {} seconds{THERE}", CONNECT_TIMEOUT.as_secs())
+        }
+        other => other.to_string(),
+    };
+    Failure::Request(format!("cannot connect to {way}: {advice}"))
+}
+
+fn way(args: &ServerArgs, port: Option<u16>, defaults: &Defaults) -> Outcome<Way> {
+    let host =
+        args.host.as_ref().or(if args.socket.is_some() { None } else { defaults.host.as_ref() });
+    let is_here = host.is_none_or(|host| host == "localhost");
+    if let (Some(host), false) = (host, is_here && port.is_none()) {
+        // As the servers' own clients: a port on this host means the network.
+        let host = if is_here { "127.0.0.1" } else { host.as_str() };
+        return Ok(Way::Tcp(host.into(), port.or(defaults.port).unwrap_or(PORT)));
+    }
+    if let Some(socket) = args.socket.as_ref().or(defaults.socket.as_ref()) {
+        return Ok(Way::Socket(socket.clone()));
+    }
+    if let Some(port) = port {
+        return Ok(Way::Tcp("127.0.0.1".into(), port));
+    }
+    let found = SOCKETS.iter().find(|path| Path::new(path).exists());
+    found.map(|path| Way::Socket(path.into())).ok_or_else(|| {
+        Failure::Request(format!(
+            "no server's socket is at {}: name it with --socket, or a host with --host",
+            SOCKETS[0]
+        ))
+    })
+}
+
+/// A password from a file, or from standard input.
+#[allow(clippy::disallowed_methods)] // It is no file of a database.
+fn first_line(file: &Path) -> Outcome<String> {
+    let fail = |e: std::io::Error| Failure::Request(format!("{}: {e}", file.display()));
+    let mut line = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().lock().read_line(&mut line).map_err(fail)?;
+    } else {
+        let open = std::fs::File::open(file).map_err(fail)?;
+        std::io::BufReader::new(open).read_line(&mut line).map_err(fail)?;
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}

@@ -1,0 +1,69 @@
+//! Ctrl-C while a server is watched: the first ends the watching, and the report is written; the second ends the
+//! program.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// See the module's text.
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    until: Option<Instant>,
+}
+
+impl Stop {
+    /// From now on, and for at most `time`.
+    pub fn after(time: Option<Duration>) -> Stop {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: what the second one does is to see what the first one set. Without them signals end the
+            // program as ever.
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone());
+            let _ = signal_hook::flag::register(signal, asked.clone());
+        }
+        Stop { asked, until: time.map(|time| now() + time) }
+    }
+
+    pub fn is_due(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) || self.until.is_some_and(|until| now() >= until)
+    }
+
+    /// Sleeps until `then` or until it is time to stop; true if it is.
+    #[allow(clippy::disallowed_methods)] // A signal handler can wake no condition.
+    pub fn sleep_until(&self, then: Instant) -> bool {
+        const SLICE: Duration = Duration::from_millis(50);
+        loop {
+            if self.is_due() {
+                return true;
+            }
+            let then = self.until.map_or(then, |until| until.min(then));
+            let left = then.saturating_duration_since(now());
+            if left.is_zero() {
+                return self.is_due();
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+    }
+}
+
+/// A clock for waiting, not the engine's.
+#[allow(clippy::disallowed_methods)]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_bound_ends_a_longer_sleep() {
+        let stop = Stop::after(Some(Duration::from_millis(80)));
+        assert!(!stop.sleep_until(now() + Duration::from_millis(10)));
+        let began = now();
+        assert!(stop.sleep_until(now() + Duration::from_secs(60)));
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+}

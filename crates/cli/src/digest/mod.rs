@@ -1,0 +1,436 @@
+//! `frond digest`: options to the query log library and back. It needs no database and no engine.
+
+mod args;
+mod live;
+mod progress;
+mod when;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_querylog::digest::follow::{follow, Follow};
+use frond_querylog::digest::{self, GroupBy, Settings};
+use frond_querylog::filter::{parse_time, Context, Filter};
+use frond_querylog::fingerprint::Dialect;
+use frond_querylog::input::{Format, Origin};
+use frond_querylog::net;
+use frond_querylog::report::{self, rank, Report};
+use jiff::tz::TimeZone;
+
+use args::Compat;
+pub use args::DigestArgs;
+
+use crate::out::{Failure, Outcome};
+
+/// Reads the logs and writes the report; true if everything could be read.
+pub fn run(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
+    match &args.output {
+        None => run_to(args, out),
+        Some(path) => {
+            let file =
+                create(path).map_err(|e| Failure::Request(format!("{}: {e}", path.display())))?;
+            let mut file = io::BufWriter::new(file);
+            let fine = run_to(args, &mut file)?;
+            file.flush()?;
+            Ok(fine)
+        }
+    }
+}
+
+/// A report is no file of a database.
+#[allow(clippy::disallowed_methods)]
+fn create(path: &Path) -> io::Result<std::fs::File> {
+    std::fs::File::create(path)
+}
+
+fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
+    let (settings, mut options) = understand(args)?;
+    if args.tcpdump_filter {
+        let sampling = options.sampling.map_or_else(|| net::Sampling::parse("1/1"), Ok);
+        let filter = sampling.map_err(Failure::Request)?.tcpdump_filter(&args.port);
+        return Ok(writeln!(out, "{filter}").map(|()| true)?);
+    }
+    if let Some(source) = args.running.source() {
+        let settings = Arc::new(live::settings_for(source, args, options.order, settings)?);
+        options.dialect = settings.dialect;
+        let (mut outcome, fine) = live::read(args, source, &settings)?;
+        return write(args, &mut outcome, &options, out).map(|()| fine);
+    }
+    if let Some(files) = &args.diff {
+        let (before, first) = one_side(args, &files[..1], settings.clone(), &options)?;
+        let (after, second) = one_side(args, &files[1..], settings, &options)?;
+        return write_diff(args, &before, &after, out).map(|()| first && second);
+    }
+    let mut files = args.files.clone();
+    if files.is_empty() {
+        if io::stdin().is_terminal() {
+            return Err(Failure::Request(
+                "name a log (frond digest /var/log/mysql/slow.log), or - for standard input".into(),
+            ));
+        }
+        files.push(PathBuf::from("-"));
+    }
+    if let Some(at) = &args.diff_at {
+        let at = parse_time(at, when::now(), &TimeZone::UTC)
+            .map_err(|e| Failure::Request(format!("--diff-at: {e}")))?;
+        let early =
+            Settings { until: Some(settings.until.map_or(at, |u| u.min(at))), ..settings.clone() };
+        let late = Settings { since: Some(settings.since.map_or(at, |s| s.max(at))), ..settings };
+        let (before, first) = one_side(args, &files, early, &options)?;
+        let (after, second) = one_side(args, &files, late, &options)?;
+        return write_diff(args, &before, &after, out).map(|()| first && second);
+    }
+    let settings = Arc::new(settings);
+    if args.follow {
+        return run_follow(args, &files, &settings, &options, out);
+    }
+    let (mut outcome, fine) = read(args, &files, &settings)?;
+    write(args, &mut outcome, &options, out)?;
+    Ok(fine)
+}
+
+/// Reads logs; true if everything could be read.
+fn read(
+    args: &DigestArgs,
+    files: &[PathBuf],
+    settings: &Arc<Settings>,
+) -> Outcome<(digest::Outcome, bool)> {
+    let origins: Vec<Origin> = files.iter().map(|f| Origin::of(f)).collect();
+    let mut shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
+    let outcome = digest::run(&origins, settings, &mut |p| shown.update(p));
+    shown.clear();
+    let outcome = outcome.map_err(|problems| {
+        let texts: Vec<String> =
+            problems.iter().map(|p| format!("{}: {}", p.name, p.what)).collect();
+        Failure::Request(texts.join("\nfrond: "))
+    })?;
+    for problem in &outcome.problems {
+        eprintln!("frond: {}: {}", problem.name, problem.what);
+    }
+    // The other forms of a report have a place for it.
+    if args.csv || args.compat.is_some() {
+        if let Some(words) = passed_over(&outcome) {
+            eprintln!("frond: {words}");
+        }
+    }
+    let fine = outcome.problems.is_empty() && outcome.skips.count() == 0;
+    Ok((outcome, fine))
+}
+
+/// What could not be read, in a line.
+fn passed_over(outcome: &digest::Outcome) -> Option<String> {
+    let first = outcome.skips.first.first()?;
+    let file = outcome.files.get(first.place.file as usize).map_or("input", |f| f.name.as_str());
+    Some(format!(
+        "not everything could be read (places: {}); the first: {file} byte {}: {}",
+        outcome.skips.count(),
+        first.place.offset,
+        first.why.describe()
+    ))
+}
+
+/// One side of a comparison: logs, or a report that `--json` wrote. All classes are kept, or what is below the limit
+/// on one side only would look new.
+fn one_side(
+    args: &DigestArgs,
+    files: &[PathBuf],
+    settings: Settings,
+    options: &report::Options,
+) -> Outcome<(Report, bool)> {
+    if let [path] = files {
+        if let Some(mut report) = stored_report(path)? {
+            if args.redact {
+                report::redact::apply(&mut report, args.sample_bytes);
+            }
+            return Ok((report, true));
+        }
+    }
+    let (mut outcome, fine) = read(args, files, &Arc::new(settings))?;
+    let all = rank::Limit { share: 1.0, most: usize::MAX };
+    let options = report::Options { limit: all, ..options.clone() };
+    Ok((report::build(&mut outcome, &options), fine))
+}
+
+/// A report in JSON; `None` if the file is something else.
+#[allow(clippy::disallowed_methods)] // A report is no file of a database.
+fn stored_report(path: &Path) -> Outcome<Option<Report>> {
+    let Ok(mut file) = std::fs::File::open(path) else { return Ok(None) };
+    let mut first = [0];
+    if !matches!(io::Read::read(&mut file, &mut first), Ok(1)) || first != *b"{" {
+        return Ok(None);
+    }
+    let text =
+        std::fs::read(path).map_err(|e| Failure::Request(format!("{}: {e}", path.display())))?;
+    serde_json::from_slice(&text).map(Some).map_err(|e| {
+        Failure::Request(format!("{}: not a report of frond digest --json: {e}", path.display()))
+    })
+}
+
+fn write_diff(
+    args: &DigestArgs,
+    before: &Report,
+    after: &Report,
+    out: &mut dyn Write,
+) -> Outcome<()> {
+    let diff = report::diff::compare(before, after).map_err(Failure::Request)?;
+    if args.html {
+        report::html::write(after, Some(&diff), out)?;
+    } else if args.json {
+        serde_json::to_writer_pretty(&mut *out, &diff).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else if args.csv || args.ndjson {
+        return Err(Failure::Request("a comparison is written as text, --json or --html".into()));
+    } else {
+        report::diff::write_text(&diff, out)?;
+    }
+    Ok(())
+}
+
+/// A report for each interval, until somebody stops it.
+fn run_follow(
+    args: &DigestArgs,
+    files: &[PathBuf],
+    settings: &Arc<Settings>,
+    options: &report::Options,
+    out: &mut dyn Write,
+) -> Outcome<bool> {
+    let [path] = files else {
+        return Err(Failure::Request("--follow takes one log".into()));
+    };
+    let how = Follow {
+        path: path.clone(),
+        interval: Duration::from_secs(args.interval),
+        from_begin: args.from_begin,
+    };
+    let mut left = args.reports;
+    let mut result = Ok(());
+    follow(&how, settings, &mut |mut outcome| {
+        let options = report::Options {
+            generated: options.generated.map(|_| when::now()),
+            ..options.clone()
+        };
+        result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
+        left = left.map(|n| n.saturating_sub(1));
+        result.is_ok() && left != Some(0)
+    })
+    .map_err(Failure::Request)?;
+    result.map(|()| true)
+}
+
+/// Writes the report in the form that was asked for.
+fn write(
+    args: &DigestArgs,
+    outcome: &mut digest::Outcome,
+    options: &report::Options,
+    out: &mut dyn Write,
+) -> Outcome<()> {
+    if args.compat == Some(Compat::Ptqd32) {
+        let without_times =
+            |f: &digest::FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw));
+        let by_count = !options.order_given && outcome.files.iter().all(without_times);
+        let order = if by_count { "count".parse().unwrap_or_default() } else { options.order };
+        let options = report::ptqd::Options {
+            order,
+            limit: options.limit,
+            outliers: options.outliers,
+            redact: options.redact,
+        };
+        return Ok(report::ptqd::write(outcome, &options, out)?);
+    }
+    let report = report::build(outcome, options);
+    if args.json {
+        report::json::write(&report, true, out)?;
+    } else if args.ndjson {
+        report::json::write_lines(&report, out)?;
+    } else if args.csv {
+        report::csv::write(&report, out)?;
+    } else if args.html {
+        report::html::write(&report, None, out)?;
+    } else {
+        report::text::write(&report, width(), out)?;
+    }
+    Ok(())
+}
+
+/// From what was typed to what the library wants.
+fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
+    let request = |what: String| Failure::Request(what);
+    let now = when::now();
+    let time = |text: &Option<String>, option: &str| -> Outcome<Option<i64>> {
+        match text {
+            None => Ok(None),
+            Some(text) => parse_time(text, now, &TimeZone::UTC)
+                .map(Some)
+                .map_err(|what| request(format!("--{option}: {what}"))),
+        }
+    };
+    let (since, until) = (time(&args.since, "since")?, time(&args.until, "until")?);
+    let compat = args.compat.is_some();
+    let dialect = match args.dialect {
+        Some(dialect) => dialect.into(),
+        None if compat => Dialect::Ptqd32,
+        None => Dialect::Frond,
+    };
+    let group_by: GroupBy = args.group_by.parse().map_err(request)?;
+    let sampling = match &args.sample_connections {
+        None => None,
+        Some(text) => Some(net::Sampling::parse(text).map_err(request)?),
+    };
+    let traffic = net::Options {
+        ports: args.port.clone(),
+        sampling,
+        to_last_byte: args.to_last_byte,
+        text_zone: args.zone.unwrap_or(0),
+        compat_names: compat,
+        ..net::Options::default()
+    };
+    let filter = match &args.filter {
+        None => None,
+        Some(text) => {
+            let context = Context { now, zone: TimeZone::UTC, dialect };
+            Some(Filter::parse(text, &context).map_err(|e| request(format!("--filter: {e}")))?)
+        }
+    };
+    let settings = Settings {
+        filter,
+        patterns: args.patterns,
+        format: args.format.map(Into::into),
+        dialect,
+        group_by: group_by.clone(),
+        since,
+        until,
+        rate: args.rate,
+        threads: args.threads.unwrap_or_else(threads),
+        max_classes: args.max_classes,
+        stamped: args.server.map(Into::into).unwrap_or_default(),
+        zone: args.zone,
+        traffic,
+        compat,
+        ..Settings::default()
+    };
+    let order = match &args.order_by {
+        None => rank::Order::default(),
+        Some(text) => text.parse().map_err(request)?,
+    };
+    let options = report::Options {
+        order,
+        order_given: args.order_by.is_some(),
+        limit: args.limit.parse().map_err(request)?,
+        outliers: (!args.no_outliers).then(rank::Outliers::default),
+        redact: args.redact,
+        sample_bytes: args.sample_bytes,
+        dialect,
+        group_by,
+        filter: args.filter.clone(),
+        since,
+        until,
+        interactive_users: args.interactive_user.clone(),
+        batch_users: args.batch_user.clone(),
+        generated: (!args.reproducible).then_some(now),
+        sampling,
+        ports: args.port.clone(),
+    };
+    Ok((settings, options))
+}
+
+/// Columns of the terminal; a file or a pipe has as many as the narrowest terminal.
+fn width() -> usize {
+    let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    terminal.map_or(report::text::WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// One thread for each processor this process may use.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // A log is no file of a database.
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    const LOG: &str = "# User@Host: a[a] @ h []\n# Thread_id: 1  Schema: shop  QC_hit: No\n# Query_time: 1.5  Lock_time: 0\nSET timestamp=1767290971;\nselect * from t where id=7;\n";
+
+    /// What a command line gives: whether all could be read, and the text; or what it complains about.
+    fn digest(options: &[&str], log: &str) -> Result<(bool, String), String> {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            digest: DigestArgs,
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slow.log");
+        std::fs::write(&path, log).unwrap();
+        let line = ["digest", "--quiet", path.to_str().unwrap()];
+        let args = Line::parse_from(line.iter().chain(options)).digest;
+        let mut out = Vec::new();
+        match run(&args, &mut out) {
+            Ok(fine) => Ok((fine, String::from_utf8(out).unwrap())),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_log_gives_its_classes() {
+        let (fine, text) = digest(&[], LOG).unwrap();
+        assert!(
+            fine && text.contains("Profile by total exec time") && text.contains("id=7"),
+            "{text}"
+        );
+        let (_, text) = digest(&["--redact"], LOG).unwrap();
+        assert!(!text.contains("id=7"), "{text}");
+        let (_, text) = digest(&["--compat", "ptqd-3.2"], LOG).unwrap();
+        assert!(text.contains("# Overall: 1 total, 1 unique"), "{text}");
+        let (_, json) = digest(&["--json", "--reproducible"], LOG).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(report["classes"][0]["metrics"][0]["sum"], 1.5);
+        for form in ["--csv", "--ndjson", "--html"] {
+            assert!(digest(&[form], LOG).unwrap().1.contains("select * from t"), "{form}");
+        }
+    }
+
+    #[test]
+    fn two_periods_are_compared() {
+        let (fine, text) = digest(&["--diff-at", "2026-01-02"], LOG).unwrap();
+        let text = text.replace("\n#   ", " ");
+        assert!(
+            fine && text.contains("UTC, 1 statements") && text.contains(", 0 statements"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn events_are_chosen() {
+        for (options, chosen) in [
+            (["--filter", "query_time > 2s"], false),
+            (["--filter", "db == 'shop'"], true),
+            (["--since", "2026-01-02"], false),
+            (["--until", "2026-01-02"], true),
+        ] {
+            let (_, text) = digest(&options, LOG).unwrap();
+            assert_eq!(text.contains("Profile by"), chosen, "{options:?} {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_lost_makes_the_status_1_and_mistakes_2() {
+        assert!(!digest(&[], &LOG[..LOG.len() - 9]).unwrap().0);
+        assert!(digest(&[], "\u{7f}ELF").unwrap_err().contains("program"));
+        assert!(digest(&["--filter", "query_tme > 2"], LOG).unwrap_err().contains("column"));
+        for wrong in
+            [["--order-by", "nonsense"], ["--limit", "x"], ["--since", "x"], ["--group-by", ""]]
+        {
+            assert!(digest(&wrong, LOG).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn following_gives_a_report_per_interval() {
+        let (_, text) =
+            digest(&["-F", "--from-begin", "--interval", "2", "--reports", "1"], LOG).unwrap();
+        assert!(text.contains("# Overall: 1 total, 1 unique"), "{text}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What the caller wants.
+
+use crate::event::Micros;
+use crate::fingerprint::Dialect;
+use crate::input::Format;
+use crate::slowlog::{self, Stamped};
+
+/// What makes two statements one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    #[default]
+    Fingerprint,
+    Db,
+    User,
+    Host,
+    /// The tables of the statement, together.
+    Tables,
+    /// The statement's verb.
+    Kind,
+    /// Verb and tables.
+    Distill,
+    /// An attribute that is not well known, by its name.
+    Attribute(String),
+}
+
+impl std::str::FromStr for GroupBy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GroupBy, String> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "fingerprint" | "class" => GroupBy::Fingerprint,
+            "db" | "database" | "schema" => GroupBy::Db,
+            "user" => GroupBy::User,
+            "host" => GroupBy::Host,
+            "table" | "tables" => GroupBy::Tables,
+            "kind" | "verb" => GroupBy::Kind,
+            "distill" => GroupBy::Distill,
+            "" => return Err("an empty name to group by".into()),
+            _ => GroupBy::Attribute(text.to_owned()),
+        })
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `None`: look at the file.
+    pub format: Option<Format>,
+    pub dialect: Dialect,
+    pub group_by: GroupBy,
+    /// Only events that began at or after this; those without a time are left out.
+    pub since: Option<Micros>,
+    /// Only events that began before this.
+    pub until: Option<Micros>,
+    /// How many statements each event stands for, where the log does not tell (`log_slow_rate_limit` of MariaDB).
+    pub rate: Option<u32>,
+    pub threads: usize,
+    pub max_classes: usize,
+    /// Bytes of a sample that are kept.
+    pub sample_limit: usize,
+    pub stamped: Stamped,
+    /// Seconds east of UTC of times without a zone; `None`: as the log tells, else UTC.
+    pub zone: Option<i32>,
+    /// Only events that this wants.
+    pub filter: Option<crate::filter::Filter>,
+    /// Look for transactions and repeated statements, which costs the use of several threads.
+    pub patterns: bool,
+    /// How captured traffic is decoded.
+    pub traffic: crate::net::Options,
+    /// What pt-query-digest does not see as statements is not one: `Execute` of a general log.
+    pub compat: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            format: None,
+            dialect: Dialect::default(),
+            group_by: GroupBy::default(),
+            since: None,
+            until: None,
+            rate: None,
+            threads: 1,
+            max_classes: 100_000,
+            sample_limit: crate::stats::class::SAMPLE_LIMIT,
+            stamped: Stamped::default(),
+            zone: None,
+            filter: None,
+            patterns: false,
+            traffic: crate::net::Options::default(),
+            compat: false,
+        }
+    }
+}
+
+impl Settings {
+    pub fn slow_log(&self) -> slowlog::Options {
+        slowlog::Options { stamped: self.stamped, zone: self.zone }
+    }
+}

@@ -1,0 +1,162 @@
+//! Whole runs over small files.
+
+use super::*;
+use crate::metric::Metric;
+use std::io::Write;
+
+fn log(events: std::ops::Range<u64>) -> Vec<u8> {
+    events
+        .flat_map(|i| {
+            format!(
+                "# User@Host: u{}[u] @ h []\n# Thread_id: {}  Schema: shop  QC_hit: No\n# Query_time: 0.{:06}  Lock_time: 0.000040  Rows_sent: {}  Rows_examined: 10\nSET timestamp={};\nselect * from t{} where id={i};\n",
+                i % 3, i % 7, i * 37 % 1_000_000, i % 5, 1_700_000_000 + i, i % 50
+            )
+            .into_bytes()
+        })
+        .collect()
+}
+
+fn origins(files: &[Vec<u8>]) -> (tempfile::TempDir, Vec<Origin>) {
+    let dir = tempfile::tempdir().unwrap();
+    let origins = files
+        .iter()
+        .enumerate()
+        .map(|(i, bytes)| {
+            let path = dir.path().join(format!("slow.log.{i}"));
+            std::fs::write(&path, bytes).unwrap();
+            Origin::of(&path)
+        })
+        .collect();
+    (dir, origins)
+}
+
+fn digest(origins: &[Origin], threads: usize) -> Outcome {
+    let settings = Settings { threads, ..Settings::default() };
+    run(origins, &Arc::new(settings), &mut |_| {}).unwrap_or_else(|p| panic!("{p:?}"))
+}
+
+/// (key, count, sum, min, max, p95, series) of every class, sorted.
+fn shown(outcome: &Outcome) -> Vec<String> {
+    let mut all: Vec<String> = outcome
+        .table
+        .classes
+        .iter()
+        .map(|c| {
+            let time = c.summary(Metric::QueryTime).unwrap();
+            format!(
+                "{} {} {} {} {} {} {:?} {}",
+                String::from_utf8_lossy(&c.key),
+                c.count,
+                time.sum,
+                time.min,
+                time.max,
+                time.quantile(0.95),
+                c.series.at_width(1),
+                c.sample.place.offset
+            )
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn threads_and_packing_change_nothing() {
+    let bytes = log(0..20_000);
+    assert!(bytes.len() > 3 * pump::PIECE);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&bytes).unwrap();
+    let zstd = zstd::encode_all(&bytes[..], 1).unwrap();
+    let (_dir, origins) = origins(&[bytes, gzip.finish().unwrap(), zstd]);
+    let one = digest(&origins[..1], 1);
+    assert_eq!(one.events, 20_000);
+    assert_eq!(one.table.classes.iter().map(|c| c.count).sum::<u64>(), 20_000);
+    assert_eq!(one.skips.count(), 0);
+    for (origin, threads) in [(0, 2), (0, 5), (1, 2), (2, 1)] {
+        assert_eq!(shown(&digest(&origins[origin..=origin], threads)), shown(&one));
+    }
+}
+
+#[test]
+fn an_unreadable_input_does_not_stop_the_others() {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&log(0..20_000)).unwrap();
+    let mut torn = gzip.finish().unwrap();
+    torn.truncate(torn.len() / 2);
+    let (dir, mut origins) = origins(&[log(0..10), b"\xfebin".to_vec(), torn]);
+    origins.push(Origin::of(&dir.path().join("missing")));
+    let outcome = digest(&origins, 2);
+    assert!(outcome.events > 5_000 && outcome.events < 20_010, "{}", outcome.events);
+    let problems: Vec<&str> = outcome.problems.iter().map(|p| p.what.as_str()).collect();
+    assert_eq!(problems.len(), 3);
+    assert!(problems.iter().any(|p| p.contains("binary log")));
+    assert!(problems.iter().any(|p| p.contains("no such file")));
+    assert!(problems.iter().any(|p| p.starts_with("stopped at byte")), "{problems:?}");
+    assert!(run(&origins[3..], &Arc::new(Settings::default()), &mut |_| {}).is_err());
+}
+
+#[test]
+fn since_and_until_choose_by_start() {
+    let (_dir, origins) = origins(&[log(0..100)]);
+    let settings = Settings {
+        since: Some(1_700_000_010_000_000),
+        until: Some(1_700_000_030_000_000),
+        ..Settings::default()
+    };
+    let outcome =
+        run(&origins, &Arc::new(settings), &mut |_| {}).unwrap_or_else(|p| panic!("{p:?}"));
+    assert_eq!((outcome.events, outcome.left_out), (100, 80));
+}
+
+#[test]
+fn empty_inputs_give_an_empty_result() {
+    let (_dir, origins) = origins(&[Vec::new()]);
+    let outcome = digest(&origins, 2);
+    assert_eq!((outcome.events, outcome.problems.len()), (0, 0));
+}
+
+#[test]
+fn general_and_raw_logs_do_not_depend_on_threads() {
+    let mut general = String::from("/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log. started with:\nTcp port: 3306  Unix socket: /x\nTime\t\t    Id Command\tArgument\n");
+    let mut raw = String::new();
+    for i in 0..40_000 {
+        let id = i % 11;
+        general += &match i / 11 {
+            0 => format!("260101 10:00:00\t{id:>5} Connect\tu{id}@h{id} on db{}\n", id % 3),
+            _ if i % 1000 == 7 => format!("\t\t{id:>5} Init DB\tdb{}\n", i % 4),
+            _ => format!("\t\t{id:>5} Query\tselect {i},\n   'Query' from t{}\n", i % 30),
+        };
+        raw += &format!("select {i} from t{}\n", i % 30);
+    }
+    assert!(general.len() > pump::PIECE && raw.len() > pump::PIECE / 2);
+    let (_dir, origins) = origins(&[general.into_bytes(), raw.into_bytes()]);
+    let settings = |threads, format| Settings { threads, format, ..Settings::default() };
+    for (origin, format) in [(0, None), (1, Some(Format::Raw))] {
+        let counted = |threads| {
+            let settings = Arc::new(settings(threads, format));
+            let outcome = run(&origins[origin..=origin], &settings, &mut |_| {})
+                .unwrap_or_else(|p| panic!("{p:?}"));
+            let dbs = |c: &crate::stats::Class| -> Vec<(String, u32)> {
+                let name = |id| String::from_utf8_lossy(outcome.table.names.name(id)).into_owned();
+                let mut dbs: Vec<_> =
+                    c.dbs.sorted().iter().map(|s| (name(s.id), s.count)).collect();
+                dbs.sort();
+                dbs
+            };
+            let mut classes: Vec<String> = outcome
+                .table
+                .classes
+                .iter()
+                .map(|c| {
+                    format!("{:?} {} {:?} {:?}", c.key, c.count, c.sample.place.offset, dbs(c))
+                })
+                .collect();
+            classes.sort();
+            (outcome.events, outcome.skips.count(), classes)
+        };
+        let one = counted(1);
+        assert_eq!((one.0, one.1), (40_000, 0));
+        assert!(one.2.len() >= 30);
+        assert_eq!(counted(3), one);
+    }
+}

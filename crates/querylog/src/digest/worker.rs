@@ -1,0 +1,286 @@
+//! One thread's work: chooses events, finds their class, counts.
+
+use std::sync::Arc;
+
+use super::order::Order;
+use super::settings::{GroupBy, Settings};
+use super::skips::Skips;
+use super::{FileInfo, Outcome};
+use crate::event::{Event, Kind, Sink, Skip, Unmeasured};
+use crate::filter::Scratch;
+use crate::fingerprint;
+use crate::metric::Metric;
+use crate::net::Estimator;
+use crate::slowlog;
+use crate::stats::batch::Who;
+use crate::stats::names::Recent;
+use crate::stats::patterns::Patterns;
+use crate::stats::{Batch, Shared};
+
+/// A `Sink` that counts.
+pub struct Worker {
+    settings: Arc<Settings>,
+    slow: Arc<slowlog::Parser>,
+    counts: Counts,
+    batch: Batch,
+    recent: Recent,
+    key: Vec<u8>,
+    scratch: Scratch,
+}
+
+/// What a worker counted; additive. The classes are in what it shares with the others of its team.
+pub struct Counts {
+    shared: Arc<Shared>,
+    pub skips: Skips,
+    pub events: u64,
+    pub left_out: u64,
+    pub patterns: Option<Patterns>,
+    pub order: Order,
+    /// Only if connections are sampled.
+    pub sampled: Option<Estimator>,
+}
+
+impl Counts {
+    /// As a result of its own; the last of a team has what all counted.
+    pub fn outcome(self, files: Vec<FileInfo>, zone: Option<i32>) -> Outcome {
+        let notes = self.order.notes(&files);
+        Outcome {
+            table: self.shared.take(),
+            files,
+            problems: Vec::new(),
+            skips: self.skips,
+            losses: None,
+            traffic: None,
+            events: self.events,
+            left_out: self.left_out,
+            zone,
+            patterns: self.patterns,
+            sampled: self.sampled,
+            notes,
+        }
+    }
+
+    pub fn merge(&mut self, other: Counts) {
+        self.skips.merge(other.skips);
+        self.events += other.events;
+        self.left_out += other.left_out;
+        self.order.merge(other.order);
+    }
+}
+
+impl Worker {
+    pub fn new(settings: Arc<Settings>) -> Worker {
+        let shared = Shared::new(1, settings.max_classes, settings.sample_limit);
+        Worker::of_team(settings, Arc::new(shared))
+    }
+
+    /// One that adds to the same classes as others.
+    pub fn of_team(settings: Arc<Settings>, shared: Arc<Shared>) -> Worker {
+        Worker {
+            slow: Arc::new(slowlog::Parser::new(settings.slow_log())),
+            counts: Counts {
+                shared,
+                skips: Skips::default(),
+                events: 0,
+                left_out: 0,
+                patterns: settings.patterns.then(Patterns::default),
+                order: Order::default(),
+                sampled: settings
+                    .traffic
+                    .sampling
+                    .map(|sampling| Estimator::new(sampling, settings.max_classes)),
+            },
+            settings,
+            batch: Batch::default(),
+            recent: Recent::default(),
+            key: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Parses a piece, whose events are marked or not; gives what the next inherits.
+    pub fn slow_log(
+        &mut self,
+        piece: slowlog::Piece<'_>,
+        marks: &[slowlog::split::Mark],
+    ) -> slowlog::Carry {
+        self.counts.order.begin(piece.place);
+        let slow = self.slow.clone();
+        slow.parse_marked(piece, marks, self)
+    }
+
+    /// The same for a buffer's begin, as far as it is certain; gives the bytes used, too.
+    pub fn certain_slow_log(&mut self, piece: slowlog::Piece<'_>) -> (usize, slowlog::Carry) {
+        self.counts.order.begin(piece.place);
+        let slow = self.slow.clone();
+        slow.parse_certain(piece, self)
+    }
+
+    pub fn finish(mut self) -> Counts {
+        self.counts.shared.absorb(&mut self.batch);
+        if let Some(patterns) = &mut self.counts.patterns {
+            patterns.finish();
+        }
+        self.counts
+    }
+
+    /// True if the event is wanted.
+    #[inline]
+    fn wanted(&mut self, event: &Event<'_>) -> bool {
+        let settings = &self.settings;
+        if settings.since.is_some() || settings.until.is_some() {
+            let Some(start) = event.start else { return false };
+            if settings.since.is_some_and(|since| start < since)
+                || settings.until.is_some_and(|until| start >= until)
+            {
+                return false;
+            }
+        }
+        settings.filter.as_ref().is_none_or(|filter| filter.matches(event, None, &mut self.scratch))
+    }
+
+    /// Puts what the event's class has in common into `key`.
+    fn find_key(&mut self, event: &Event<'_>) {
+        let key = &mut self.key;
+        match &self.settings.group_by {
+            GroupBy::Fingerprint => {
+                fingerprint::fingerprint(event.sql, self.settings.dialect, key);
+                let compat = self.settings.compat;
+                match event.kind {
+                    // Already made what pt-query-digest makes of them (`event_as_ptqd`).
+                    Kind::Execute | Kind::Prepare
+                        if compat && event.unmeasured == Some(Unmeasured::NotLogged) => {}
+                    Kind::Execute if compat => prefix(key, b"execute "),
+                    // To prepare a statement is not to execute it.
+                    Kind::Prepare => prefix(key, b"prepare "),
+                    _ => {}
+                }
+            }
+            GroupBy::Distill => fingerprint::distill(event.sql, key),
+            other => {
+                key.clear();
+                match other {
+                    GroupBy::Db => key.extend_from_slice(event.db),
+                    GroupBy::User => key.extend_from_slice(event.user),
+                    GroupBy::Host => key.extend_from_slice(event.host),
+                    GroupBy::Attribute(name) => {
+                        key.extend_from_slice(event.attribute(name.as_bytes()).unwrap_or_default());
+                    }
+                    GroupBy::Tables => {
+                        let mut tables = Vec::new();
+                        fingerprint::tables(
+                            event.sql,
+                            fingerprint::SqlMode::default(),
+                            &mut tables,
+                        );
+                        for table in tables {
+                            if !key.is_empty() {
+                                key.push(b' ');
+                            }
+                            if !table.db.is_empty() {
+                                key.extend_from_slice(table.db);
+                                key.push(b'.');
+                            }
+                            key.extend_from_slice(table.table);
+                        }
+                    }
+                    GroupBy::Kind => {
+                        let word = event.sql.trim_ascii_start();
+                        let end = word
+                            .iter()
+                            .position(|b| !b.is_ascii_alphabetic())
+                            .unwrap_or(word.len());
+                        key.extend(word[..end].iter().map(u8::to_ascii_uppercase));
+                    }
+                    GroupBy::Fingerprint | GroupBy::Distill => {}
+                }
+                if key.is_empty() {
+                    key.extend_from_slice(b"(unknown)");
+                }
+            }
+        }
+    }
+}
+
+/// `administrator command: Close` of `administrator command: Close stmt`.
+fn first_word_of_command(sql: &[u8]) -> &[u8] {
+    const COMMAND: &[u8] = b"administrator command: ";
+    match sql.strip_prefix(COMMAND).and_then(|name| memchr::memchr(b' ', name)) {
+        Some(end) => &sql[..COMMAND.len() + end],
+        None => sql,
+    }
+}
+
+fn prefix(key: &mut Vec<u8>, word: &[u8]) {
+    key.splice(..0, word.iter().copied());
+}
+
+impl Sink for Worker {
+    #[inline]
+    fn event(&mut self, event: &Event<'_>) {
+        self.counts.events += 1;
+        self.counts.order.see(event);
+        if !self.wanted(event) {
+            self.counts.left_out += 1;
+            return;
+        }
+        if self.settings.compat {
+            return self.event_as_ptqd(event);
+        }
+        self.count(event);
+    }
+
+    fn skip(&mut self, skip: Skip) {
+        self.counts.skips.add(skip);
+    }
+}
+
+impl Worker {
+    /// What pt-query-digest makes of an event. Of captured traffic: nothing without an answer, and `PREPARE ` or
+    /// `EXECUTE ` is part of the text. Of a general log: only `Query` is a statement, and of a command's name it takes
+    /// the first word.
+    fn event_as_ptqd(&mut self, event: &Event<'_>) {
+        let prepared = matches!(event.kind, Kind::Prepare | Kind::Execute);
+        let captured = event.connection > 0;
+        if captured && event.query_time().is_none() {
+            self.counts.left_out += 1;
+        } else if captured && prepared {
+            let mut longer = event.clone();
+            longer.metrics.set(Metric::QuerySize, event.sql.len() as u64 + 8);
+            self.count(&longer);
+        } else if event.unmeasured == Some(Unmeasured::NotLogged) {
+            let sql: &[u8] = match event.kind {
+                Kind::Prepare => b"administrator command: Prepare",
+                Kind::Execute => b"administrator command: Execute",
+                Kind::Admin => first_word_of_command(event.sql),
+                _ => event.sql,
+            };
+            let mut other = Event { sql, ..event.clone() };
+            other.metrics.set(Metric::QuerySize, sql.len() as u64);
+            self.count(&other);
+        } else {
+            self.count(event);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, event: &Event<'_>) {
+        self.find_key(event);
+        let weight = if event.rate > 1 { event.rate } else { self.settings.rate.unwrap_or(1) };
+        let hash = fingerprint::class_hash(&self.key);
+        if let Some(patterns) = &mut self.counts.patterns {
+            patterns.add(hash, event);
+        }
+        let shared = &self.counts.shared;
+        let mut id = |name| self.recent.id(name, |name| shared.name(name));
+        let who = Who { db: id(event.db), user: id(event.user), host: id(event.host) };
+        let class = (hash, &self.key[..]);
+        let best = || shared.best(hash, &self.key);
+        if self.batch.add(class, event, who, weight, shared.sample_limit(), best) {
+            shared.absorb(&mut self.batch);
+        }
+        if let (Some(sampled), true) = (&mut self.counts.sampled, event.connection > 0) {
+            sampled.add(hash, event.connection, event.query_time());
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What is wrong with an expression, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// An error in an expression. `Display` shows the line with a caret under the place, for a
+/// terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    text: String,
+    /// Bytes of `text`.
+    place: Range<usize>,
+    what: String,
+}
+
+impl FilterError {
+    pub(super) fn new(text: &str, place: Range<usize>, what: impl Into<String>) -> Self {
+        FilterError { text: text.to_string(), place, what: what.into() }
+    }
+
+    /// What is wrong, without the place.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// The column of the place's first character, from 1, within its line.
+    pub fn column(&self) -> usize {
+        let (line, start) = self.line();
+        line[..start].chars().count() + 1
+    }
+
+    /// The line the place is in, and where in it the place begins.
+    fn line(&self) -> (&str, usize) {
+        let at = self.place.start.min(self.text.len());
+        let from = self.text[..at].rfind('\n').map_or(0, |n| n + 1);
+        let to = self.text[at..].find('\n').map_or(self.text.len(), |n| at + n);
+        (&self.text[from..to], at - from)
+    }
+}
+
+/// How much of a line is shown on either side of the place.
+const SHOWN: usize = 60;
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, start) = self.line();
+        let before: Vec<char> = line[..start].chars().collect();
+        let after: String = line[start..].chars().take(SHOWN).collect();
+        let skipped = before.len().saturating_sub(SHOWN);
+        let dots = if skipped > 0 { "..." } else { "" };
+        // A tab or another control character would move the caret.
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let shown: String =
+            before[skipped..].iter().copied().chain(after.chars()).map(plain).collect();
+        let inside = self.text.get(self.place.clone()).unwrap_or_default();
+        let carets = inside.chars().take_while(|c| *c != '\n').count().clamp(1, SHOWN);
+        writeln!(f, "{} (column {})", self.what, self.column())?;
+        writeln!(f, "  {dots}{shown}")?;
+        let indent = dots.len() + before.len() - skipped;
+        write!(f, "  {:indent$}{}", "", "^".repeat(carets))
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// The candidate most like `name`, if one is alike at all.
+pub(super) fn nearest<'c>(
+    name: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
+    let name = name.to_ascii_lowercase();
+    if name.len() > 64 {
+        return None;
+    }
+    candidates
+        .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many insertions, removals, replacements and swaps of neighbours lead from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let width = b.len() + 1;
+    let mut rows = vec![0; (a.len() + 1) * width];
+    for i in 0..=a.len() {
+        for j in 0..width {
+            rows[i * width + j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let other = usize::from(a[i - 1] != b[j - 1]);
+                let mut best = (rows[(i - 1) * width + j] + 1)
+                    .min(rows[i * width + j - 1] + 1)
+                    .min(rows[(i - 1) * width + j - 1] + other);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[(i - 2) * width + j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len() * width + b.len()]
+}

@@ -1,0 +1,180 @@
+//! What a sample of the connections says of each class: totals with their error.
+//!
+//! As for all queries together (`sample`), it is connections that are drawn, so the error comes from
+//! how much connections differ in what they ask of a class. To keep what each connection asked of
+//! each class would need memory without bound. Instead connections are put into groups at random,
+//! and the sums T_1 ... T_G of the groups are kept:
+//!
+//! ```text
+//!     estimate = (T_1 + ... + T_G) / p
+//!     variance = (1 - p) / p^2 * G / (G - 1) * sum of (T_g - mean T)^2
+//! ```
+//!
+//! The last factors have the expectation t_1^2 + ... + t_n^2 over the connections of the sample, as
+//! each pair of different ones is as often in one group as it must be for their products to cancel.
+//! So the error is that of `sample`, itself known to about one part in sqrt(2 G).
+//!
+//! Invariants
+//!  1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as are asked for; classes
+//!     past that have no estimate of their own.
+//!  2. Which group a connection is in does not depend on what it asks.
+
+use super::sample::{Estimate, Sampling};
+use std::collections::HashMap;
+
+/// Groups of connections per class, and for everything together.
+const GROUPS: usize = 32;
+const GROUPS_OVERALL: usize = 512;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    queries: u64,
+    nanoseconds: u64,
+}
+
+/// Adds up what sampled connections ask. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    sampling: Sampling,
+    most_classes: usize,
+    overall: Box<[Group; GROUPS_OVERALL]>,
+    classes: HashMap<u64, Box<[Group; GROUPS]>>,
+}
+
+/// Totals over all connections of what was asked of a class: how often, and for how many seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Totals {
+    pub queries: Estimate,
+    pub seconds: Estimate,
+    /// Fewer than eight groups of connections asked: the error itself is hardly known, and the truth
+    /// may be further away than it says.
+    pub few_connections: bool,
+}
+
+impl Estimator {
+    pub fn new(sampling: Sampling, most_classes: usize) -> Self {
+        Estimator {
+            sampling,
+            most_classes,
+            overall: Box::new([Group::default(); GROUPS_OVERALL]),
+            classes: HashMap::new(),
+        }
+    }
+
+    /// One query of the class with this hash, on a connection (`Event::connection`); its time in
+    /// nanoseconds, if it was measured.
+    #[inline]
+    pub fn add(&mut self, class: u64, connection: u64, time: Option<u64>) {
+        let place = (connection.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+        let add = |group: &mut Group| {
+            group.queries += 1;
+            group.nanoseconds = group.nanoseconds.saturating_add(time.unwrap_or(0));
+        };
+        add(&mut self.overall[place % GROUPS_OVERALL]);
+        if let Some(groups) = self.classes.get_mut(&class) {
+            add(&mut groups[place % GROUPS]);
+        } else if self.classes.len() < self.most_classes {
+            let mut groups = Box::new([Group::default(); GROUPS]);
+            add(&mut groups[place % GROUPS]);
+            self.classes.insert(class, groups);
+        }
+    }
+
+    pub fn sampling(&self) -> Sampling {
+        self.sampling
+    }
+
+    /// Everything that was added.
+    pub fn overall(&self) -> Totals {
+        self.totals(&self.overall[..])
+    }
+
+    /// `None`: nothing of this class was added, or there was no room for it.
+    pub fn class(&self, class: u64) -> Option<Totals> {
+        self.classes.get(&class).map(|groups| self.totals(&groups[..]))
+    }
+
+    fn totals(&self, groups: &[Group]) -> Totals {
+        let n = f64::from(self.sampling.one_in());
+        let make = |of: &dyn Fn(&Group) -> f64| {
+            let sum: f64 = groups.iter().map(of).sum();
+            let mean = sum / groups.len() as f64;
+            let squares: f64 = groups.iter().map(|g| (of(g) - mean).powi(2)).sum();
+            let squares = squares * groups.len() as f64 / (groups.len() - 1) as f64;
+            Estimate { total: sum * n, error: ((1.0 - 1.0 / n) * n * n * squares).sqrt() }
+        };
+        Totals {
+            queries: make(&|g| g.queries as f64),
+            seconds: make(&|g| g.nanoseconds as f64 / 1e9),
+            few_connections: groups.iter().filter(|g| g.queries > 0).count() < 8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn random(seed: u64) -> impl FnMut() -> u64 {
+        let mut seed = seed;
+        move || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed >> 33
+        }
+    }
+
+    /// Connections that ask one class seldom and another by fits; the intervals hold the truth about
+    /// as often as two errors should.
+    #[test]
+    fn the_error_of_a_class_covers_the_truth_as_often_as_it_says() {
+        let mut random = random(3);
+        let sampling = Sampling::parse("1/8").unwrap();
+        let asked: Vec<[u64; 2]> = (0..1500)
+            .map(|_| [1 + random() % 4, if random().is_multiple_of(3) { random() % 30 } else { 0 }])
+            .collect();
+        let truth = [0, 1].map(|c| asked.iter().map(|a| a[c]).sum::<u64>() as f64);
+        const ROUNDS: u64 = 400;
+        let mut covered = [0; 3];
+        for round in 0..ROUNDS {
+            let mut estimator = Estimator::new(sampling, 10);
+            for (number, asked) in asked.iter().enumerate() {
+                if random() % 8 == 5 {
+                    for (class, count) in asked.iter().enumerate() {
+                        for _ in 0..*count {
+                            let connection = round * 10_000 + number as u64;
+                            estimator.add(class as u64, connection, Some(2_000_000));
+                        }
+                    }
+                }
+            }
+            for class in 0..2 {
+                let totals = estimator.class(class as u64).unwrap();
+                let off = (totals.queries.total - truth[class]).abs();
+                covered[class] += u64::from(off <= 2.0 * totals.queries.error);
+                let per_query = totals.seconds.error / totals.queries.error;
+                assert!((per_query - 0.002).abs() < 1e-9 && !totals.few_connections);
+            }
+            let totals = estimator.overall();
+            let off = (totals.queries.total - truth[0] - truth[1]).abs();
+            covered[2] += u64::from(off <= 2.0 * totals.queries.error);
+        }
+        for count in covered {
+            assert!((366..=394).contains(&count), "{covered:?} of {ROUNDS} within two errors");
+        }
+    }
+
+    #[test]
+    fn few_connections_are_told_and_classes_are_bounded() {
+        let mut estimator = Estimator::new(Sampling::parse("1/8").unwrap(), 2);
+        for query in 0..1000 {
+            estimator.add(query % 3, 77, None);
+        }
+        let totals = estimator.class(0).unwrap();
+        assert!(totals.few_connections && totals.seconds.total == 0.0);
+        // One connection of all that there are: it may be the only one, or one of many.
+        assert_eq!(totals.queries.total, 8.0 * 334.0);
+        assert!(totals.queries.error > 7.0 * 334.0);
+        assert_eq!(estimator.class(2), None);
+        assert_eq!(estimator.overall().queries.total, 8000.0);
+    }
+}

@@ -1,0 +1,291 @@
+//! The client's side of a connection: bytes to commands, commands to pending requests.
+
+use super::{kept, Phase, Session, MOST_PENDING, MOST_PENDING_BYTES};
+use crate::event::{Kind, Unmeasured};
+use crate::net::bytes::{le24, le32};
+use crate::net::mysql::answer::LONGEST;
+use crate::net::mysql::cursor::Cursor;
+use crate::net::mysql::framing::Header;
+use crate::net::mysql::request::{End, Request};
+use crate::net::mysql::words::{capability, Command};
+use crate::net::mysql::{handshake, recognise};
+use crate::net::stream::{Piece, Side, ORIGIN};
+use crate::net::{Options, Output};
+
+impl Session {
+    pub(super) fn client_data(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) {
+        let readable = self.phase != Phase::Silent
+            && (self.requests.synced || self.find_request(bytes, piece, output));
+        if readable {
+            self.unpack(Side::Client, bytes, piece, output);
+        }
+    }
+
+    /// Looks whether a segment begins with a command where the client's place is not known.
+    #[cold]
+    fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
+        let plain = self.requests.unpacker.is_none();
+        if recognise::is_tls(bytes) {
+            self.tls_records += 1;
+            if self.tls_records == 3 {
+                self.fall_silent(output);
+                output.counts.encrypted += 1;
+            }
+            return false;
+        }
+        if plain && recognise::is_command(bytes) {
+            self.requests.restart();
+            self.requests.synced = true;
+        } else if plain && piece.at == ORIGIN && self.is_login(bytes) {
+            // The greeting is lost, the login is not.
+            self.phase = Phase::Login;
+            self.requests.restart();
+            self.requests.synced = true;
+        } else if self.capabilities.is_none() || !plain {
+            // Compression is agreed at the beginning of a connection, which may not be known.
+            let Some(method) = recognise::compressed_command(bytes) else { return false };
+            self.requests.restart();
+            self.requests.synced = true;
+            if plain {
+                self.compress(method);
+                self.answers.synced = false;
+            }
+        }
+        self.requests.synced
+    }
+
+    fn is_login(&self, bytes: &[u8]) -> bool {
+        let length = le24(bytes, 0).map_or(0, |l| l as usize);
+        bytes.get(3) == Some(&1)
+            && bytes.len() == length + 4
+            && handshake::login(&bytes[4..])
+                .is_some_and(|l| l.capabilities & capability::PROTOCOL_41 != 0)
+    }
+
+    /// One packet; `end` is what is known of the place behind it.
+    #[inline]
+    pub(super) fn client_packet(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        end: Piece,
+        output: &mut Output<'_>,
+    ) {
+        match self.phase {
+            Phase::Commands => {}
+            Phase::Greeting | Phase::Login => return self.login(header, payload, end, output),
+            Phase::Authentication => return self.reply(header, end),
+            Phase::Silent => return,
+        }
+        if let Some((first, mut gathered, size)) = self.command.take() {
+            // The rest of a command longer than a packet can be.
+            let room = (output.options.longest_statement + 1).saturating_sub(gathered.len());
+            gathered.extend_from_slice(&payload[..payload.len().min(room)]);
+            let size = size + u64::from(header.length) + 4;
+            if header.sequence != first.sequence.wrapping_add(1) && !self.compressed {
+                output.counts.unmeasured += 1;
+                self.lose_requests(output);
+            } else if header.length == LONGEST {
+                let next = Header { sequence: header.sequence, ..first };
+                self.command = Some((next, gathered, size));
+            } else {
+                let last = Header { sequence: header.sequence, ..first };
+                self.request(last, &gathered, size, end, output);
+            }
+            return;
+        }
+        if header.sequence != 0 {
+            return self.reply(header, end);
+        }
+        let size = u64::from(header.length) + 4;
+        if header.length == LONGEST {
+            self.command = Some((header, payload.to_vec(), size));
+            return;
+        }
+        self.request(header, payload, size, end, output);
+    }
+
+    /// A packet that belongs to an exchange under way: the client's file, a step of a login.
+    fn reply(&mut self, header: Header, end: Piece) {
+        match self.pending.front_mut() {
+            Some(front) => {
+                front.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
+                front.size += u64::from(header.length) + 4;
+                front.end = end.at;
+            }
+            // The answer to a request that was lost asked for it.
+            None => self.requests.synced = false,
+        }
+    }
+
+    /// One whole command. `header.sequence` is that of its last packet.
+    fn request(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        size: u64,
+        end: Piece,
+        output: &mut Output<'_>,
+    ) {
+        let command = payload.first().and_then(|b| Command::from_byte(*b));
+        let Some(command) = command else {
+            // Not a command: the place is lost.
+            return self.lose_requests(output);
+        };
+        let body = &payload[1..];
+        if command == Command::LongData {
+            return self.statements.long_data(body);
+        }
+        let mut request = Request::new(command, header.begun, end, size);
+        request.sql = output.buffers.pop().unwrap_or_default();
+        request.cut = size > payload.len() as u64 + 4;
+        request.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
+        self.describe(&mut request, body, output.options);
+        // Behind others it keeps its turn.
+        if !command.is_answered() && self.pending.is_empty() {
+            self.emit(&request, End::Unanswered, output);
+            output.reuse(request.sql);
+            return;
+        }
+        self.queue(request, output);
+    }
+
+    /// Sets what the request asks for: its kind and text.
+    fn describe(&mut self, request: &mut Request, body: &[u8], options: &Options) {
+        let limit = options.longest_statement;
+        let sql = &mut request.sql;
+        let attributes = self.capabilities.map(|c| c & capability::QUERY_ATTRIBUTES != 0);
+        match request.command {
+            Command::Query => {
+                request.kind = Kind::Query;
+                sql.extend_from_slice(without_attributes(body, attributes));
+            }
+            Command::Prepare => {
+                request.kind = Kind::Prepare;
+                sql.extend_from_slice(body);
+            }
+            Command::Execute | Command::BulkExecute => {
+                self.promise_last(body);
+                let known = if request.command == Command::Execute {
+                    self.statements.execution(body, attributes == Some(true), limit, sql)
+                } else {
+                    request.bulk_rows = self.statements.bulk_execution(body, limit, sql);
+                    request.bulk_rows.is_some()
+                };
+                request.kind = Kind::Execute;
+                if !known {
+                    request.kind = Kind::Query;
+                    let id = self.statements.resolve(le32(body, 0).unwrap_or(0));
+                    sql.extend_from_slice(format!("EXECUTE {id}").as_bytes());
+                }
+            }
+            Command::Close => {
+                let id = le32(body, 0).unwrap_or(0);
+                request.kind = Kind::Query;
+                sql.extend_from_slice(format!("DEALLOCATE PREPARE {id}").as_bytes());
+                self.statements.close(id);
+            }
+            Command::Reset if options.compat_names => {
+                let id = le32(body, 0).unwrap_or(0);
+                request.kind = Kind::Query;
+                sql.extend_from_slice(format!("RESET {id}").as_bytes());
+                self.statements.reset(id);
+            }
+            command => {
+                request.kind = match command {
+                    Command::Quit => Kind::Quit,
+                    Command::InitDb => Kind::InitDb,
+                    _ => Kind::Admin,
+                };
+                sql.extend_from_slice(b"administrator command: ");
+                let name =
+                    if options.compat_names { command.compat_name() } else { command.name() };
+                sql.extend_from_slice(name.as_bytes());
+                match command {
+                    Command::InitDb => request.db = kept(body),
+                    Command::Reset => self.statements.reset(le32(body, 0).unwrap_or(0)),
+                    Command::ChangeUser => {
+                        if let Some(login) = handshake::change_user(body, self.capabilities) {
+                            request.user = kept(login.user);
+                            request.db = kept(login.db);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// An execution of "the statement prepared last" may come before the answer that numbers it.
+    fn promise_last(&mut self, body: &[u8]) {
+        if le32(body, 0) != Some(u32::MAX) {
+            return;
+        }
+        let last = self.pending.iter().rev().find(|r| r.command == Command::Prepare);
+        if let Some(prepare) = last {
+            self.statements.promise(&prepare.sql);
+        }
+    }
+
+    fn queue(&mut self, mut request: Request, output: &mut Output<'_>) {
+        let alone = self.pending.iter().all(|r| !r.command.is_answered());
+        let acknowledged = request.begun.acknowledged;
+        match self.before {
+            Some(before) if acknowledged > before && alone => {
+                self.steps = self.steps.saturating_add(1);
+            }
+            None if alone => {}
+            _ => self.pipelines = true,
+        }
+        if request.command.is_answered() {
+            self.before = Some(acknowledged);
+        }
+        // The answer to a lost request, had the client waited for it, would be between.
+        let behind_loss = self.lost_after.is_some_and(|at| acknowledged <= at);
+        self.doubtful |= behind_loss;
+        let in_step = alone && self.answered.is_some_and(|(_, at)| at == acknowledged);
+        if self.doubtful && in_step && !behind_loss {
+            self.doubtful = false;
+        }
+        request.ambiguous = self.doubtful;
+        self.pending_bytes += request.sql.len() + std::mem::size_of::<Request>();
+        self.pending.push_back(request);
+        if self.pending.len() > MOST_PENDING || self.pending_bytes > MOST_PENDING_BYTES {
+            self.give_up(Unmeasured::PacketsLost, output);
+            self.answers.synced = false;
+        }
+    }
+}
+
+/// The statement of a query packet, behind the attributes that MySQL 8 clients may send with it.
+fn without_attributes(body: &[u8], agreed: Option<bool>) -> &[u8] {
+    let possible = agreed != Some(false) && body.first().is_some_and(|b| *b < 0x20);
+    if !possible {
+        return body;
+    }
+    // No attributes: their number (0) and the number of sets of them (1).
+    match body {
+        [0, 1, text @ ..] => text,
+        [count @ 1..=32, 1, ..] if agreed == Some(true) => {
+            after_attributes(body, usize::from(*count)).unwrap_or(body)
+        }
+        _ => body,
+    }
+}
+
+/// What follows `count` attributes that are all strings, as drivers send them.
+fn after_attributes(body: &[u8], count: usize) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(body.get(2..)?);
+    let nulls = cursor.bytes(count.div_ceil(8))?;
+    let _bound = cursor.u8()?;
+    for _ in 0..count {
+        cursor.u16()?;
+        cursor.string()?;
+    }
+    for index in 0..count {
+        if nulls[index / 8] >> (index % 8) & 1 == 0 {
+            cursor.string()?;
+        }
+    }
+    Some(cursor.rest())
+}

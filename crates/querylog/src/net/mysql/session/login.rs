@@ -1,0 +1,128 @@
+//! The begin of a connection: greeting, login, what both sides agree on.
+
+use super::{kept, Phase, Session};
+use crate::event::{Event, Kind, Metric, Place, Unmeasured};
+use crate::net::mysql::answer::{Answer, Verdict};
+use crate::net::mysql::framing::{Framing, Header};
+use crate::net::mysql::handshake::{self, Login};
+use crate::net::mysql::request::{micros, Request};
+use crate::net::mysql::unpack::{Method, Unpacker};
+use crate::net::mysql::words::{capability, Command};
+use crate::net::stream::Piece;
+use crate::net::Output;
+
+impl Session {
+    pub(super) fn greeting(&mut self, header: Header, payload: &[u8], output: &mut Output<'_>) {
+        if self.phase == Phase::Greeting {
+            if let Some(greeting) = handshake::greeting(payload) {
+                self.thread_id = Some(u64::from(greeting.thread_id));
+                self.capabilities = Some(greeting.capabilities);
+                self.opened = self.opened.or(Some(header.begun.time));
+                self.phase = Phase::Login;
+                return;
+            }
+        }
+        // An error instead (too many connections, host not allowed) is a failed connection.
+        let mut answer = Answer::to_login();
+        let verdict = answer.packet(header.length, payload, &mut self.dialect);
+        if verdict == Verdict::Done && answer.error.is_some() {
+            let mut event = Event { kind: Kind::Connect, ..Event::default() };
+            event.sql = b"administrator command: Connect";
+            event.error = answer.error.map(u32::from);
+            event.error_text = &answer.error_text;
+            let begun = self.opened.unwrap_or(header.begun.time);
+            event.start = Some(micros(begun));
+            event.end = Some(micros(header.begun.time));
+            event.stamp = event.end;
+            match u64::try_from(header.begun.time.saturating_sub(begun)) {
+                Ok(time) => event.metrics.set(Metric::QueryTime, time),
+                Err(_) => event.unmeasured = Some(Unmeasured::ClockJumped),
+            }
+            event.place = Place { file: output.file, offset: header.begun.offset };
+            self.identify(&mut event);
+            output.event(&mut event);
+        }
+        self.fall_silent(output);
+    }
+
+    pub(super) fn login(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        end: Piece,
+        output: &mut Output<'_>,
+    ) {
+        let login = if header.sequence == 0 { None } else { handshake::login(payload) };
+        let Some(login) = login else {
+            // Some other protocol, or commands already.
+            return self.fall_silent(output);
+        };
+        if login.tls {
+            self.fall_silent(output);
+            output.counts.encrypted += 1;
+            return;
+        }
+        let both = match self.capabilities {
+            Some(server) => server & login.capabilities,
+            None => login.capabilities,
+        };
+        self.agree(both, login.extended, self.capabilities.is_none(), &login);
+        let mut begun = header.begun;
+        if let Some(opened) = self.opened {
+            begun.time = opened;
+        }
+        let size = u64::from(header.length) + 4;
+        let mut request = Request::new(Command::ChangeUser, begun, end, size);
+        request.kind = Kind::Connect;
+        request.sql = b"administrator command: Connect".to_vec();
+        request.db = kept(login.db);
+        request.user = kept(login.user);
+        request.sent = begun.time;
+        request.expect = Some(header.sequence.wrapping_add(1));
+        self.user = request.user.clone();
+        self.db = request.db.clone();
+        self.phase = Phase::Authentication;
+        self.pending.push_back(request);
+    }
+
+    /// What both sides can do.
+    fn agree(&mut self, both: u32, extended: u32, greeting_lost: bool, login: &Login<'_>) {
+        self.capabilities = Some(both);
+        let mariadb = both & capability::MYSQL == 0;
+        // Without the greeting only what the client asks for is known; servers may not have it.
+        if !greeting_lost {
+            self.dialect.deprecate_eof = Some(both & capability::DEPRECATE_EOF != 0);
+        }
+        self.dialect.cached_metadata =
+            mariadb && extended & capability::MARIADB_CACHE_METADATA != 0;
+        self.dialect.optional_metadata = !mariadb && both & capability::OPTIONAL_METADATA != 0;
+        self.attributes = login.attributes.iter().map(|(n, v)| (kept(n), kept(v))).collect();
+    }
+
+    /// The login succeeded: from here on commands, perhaps compressed.
+    pub(super) fn logged_in(&mut self) {
+        self.phase = Phase::Commands;
+        let both = self.capabilities.unwrap_or(0);
+        if both & capability::COMPRESS != 0 {
+            self.compress(Method::Zlib);
+        } else if both & capability::COMPRESS_ZSTD != 0 && both & capability::MYSQL != 0 {
+            self.compress(Method::Zstd);
+        }
+    }
+
+    /// The bytes that follow are compressed packets.
+    pub(super) fn compress(&mut self, method: Method) {
+        self.compressed = true;
+        self.requests.unpacker = Some(Unpacker::new(method));
+        self.answers.unpacker = Some(Unpacker::new(method));
+    }
+
+    pub(super) fn fall_silent(&mut self, output: &mut Output<'_>) {
+        self.give_up(Unmeasured::PacketsLost, output);
+        self.phase = Phase::Silent;
+        self.command = None;
+        self.requests = Framing::default();
+        self.answers = Framing::default();
+        self.statements.clear();
+    }
+}

@@ -1,0 +1,120 @@
+//! What missing bytes do to a connection (invariants 1 and 2 of `session`).
+
+use super::{Phase, Session, STEPS};
+use crate::event::Unmeasured;
+use crate::net::mysql::request::{End, Request};
+use crate::net::stream::Side;
+use crate::net::Output;
+
+impl Session {
+    /// `length` bytes are missing at `at`; 0: nobody knows how many.
+    pub(super) fn gap(&mut self, side: Side, at: u64, length: u64, output: &mut Output<'_>) {
+        output.counts.gaps += 1;
+        output.counts.bytes_missing += length;
+        if !self.had_gap {
+            self.had_gap = true;
+            output.counts.connections_with_gaps += 1;
+        }
+        match (self.phase, side) {
+            (Phase::Silent, _) => {}
+            (_, Side::Client) => {
+                // Of what is missing, this much belonged to a request whose begin was seen.
+                let known = self.requests.left();
+                output.counts.request_bytes_missing += length.saturating_sub(known);
+                self.lose_requests(output);
+            }
+            (_, Side::Server) => {
+                if matches!(self.phase, Phase::Greeting | Phase::Login) {
+                    self.phase = Phase::Commands;
+                    self.requests.synced = false;
+                }
+                // With nothing seen between, a gap on either side is one of both.
+                if self.lost_after == Some(self.server_end) && !self.waits() {
+                    self.lost_after = Some(at + length);
+                }
+                self.server_end = at + length;
+                let end = if length == 0 { u64::MAX } else { at + length };
+                let untouched = |r: &Request| r.first.is_none() && r.begun.acknowledged >= end;
+                while self.pending.front().is_some_and(|r| !untouched(r)) {
+                    self.lose_front(output);
+                }
+                self.answers.synced = false;
+                self.answers.restart();
+                self.eof_may_follow = None;
+                self.leave_login();
+            }
+        }
+    }
+
+    /// The client was seen to wait for answers (invariant 3).
+    fn waits(&self) -> bool {
+        self.steps >= STEPS && !self.pipelines
+    }
+
+    /// The client's bytes from here on cannot be read until a command is found again.
+    #[cold]
+    pub(super) fn lose_requests(&mut self, output: &mut Output<'_>) {
+        let partial = self.command.take().is_some() || !self.requests.at_boundary();
+        let sends_file = self.pending.front().is_some_and(|r| r.local_file);
+        if partial && !sends_file {
+            output.counts.unmeasured += 1;
+        }
+        if let Some(front) = self.pending.front_mut() {
+            if front.local_file || self.phase == Phase::Authentication {
+                front.expect = None;
+            }
+        }
+        if matches!(self.phase, Phase::Greeting | Phase::Login) {
+            self.phase = Phase::Commands;
+            self.answers.synced = false;
+        }
+        if self.pipelines || self.pending.len() > 1 {
+            self.doubtful = true;
+        }
+        self.before = None;
+        self.lost_after = Some(if self.waits() { self.server_seen } else { self.server_end });
+        self.statements.doubt();
+        self.requests.synced = false;
+        self.requests.restart();
+    }
+
+    /// The server's bytes cannot be read until the next request tells where its answer begins.
+    #[cold]
+    pub(super) fn lose_answers(&mut self, output: &mut Output<'_>) {
+        self.give_up(Unmeasured::PacketsLost, output);
+        self.answers.synced = false;
+        self.answers.restart();
+        self.eof_may_follow = None;
+        self.leave_login();
+    }
+
+    pub(super) fn leave_login(&mut self) {
+        if self.phase == Phase::Authentication && self.pending.is_empty() {
+            // Whether it succeeded is not known; a refused client sends nothing more. Nor is
+            // known where compression begins.
+            self.logged_in();
+            self.requests.synced = false;
+        }
+    }
+
+    /// Gives out all pending requests as far as they were seen.
+    pub(super) fn give_up(&mut self, why: Unmeasured, output: &mut Output<'_>) {
+        while let Some(front) = self.pending.front() {
+            let end = match front.first {
+                _ if !front.command.is_answered() => End::Unanswered,
+                Some(_) => End::Interrupted,
+                None => End::Lost(why),
+            };
+            self.finish(end, output);
+        }
+    }
+
+    pub(super) fn lose_front(&mut self, output: &mut Output<'_>) {
+        let end = match self.pending.front() {
+            Some(front) if !front.command.is_answered() => End::Unanswered,
+            Some(front) if front.first.is_some() => End::Interrupted,
+            _ => End::Lost(Unmeasured::PacketsLost),
+        };
+        self.finish(end, output);
+    }
+}

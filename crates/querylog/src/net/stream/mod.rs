@@ -1,0 +1,305 @@
+//! TCP reassembly of one connection: segments in, both directions' bytes out, in an order that can
+//! have happened, and gaps where bytes are missing.
+//!
+//! Positions are 64-bit offsets that never wrap; the first sequence number seen of a direction is
+//! at [`ORIGIN`]. Acknowledgements become positions in the other direction.
+//!
+//! Invariants
+//!  1. Each byte of a direction is given out at most once and in order: what was retransmitted or
+//!     overlaps is dropped, the first copy counts.
+//!  2. Bytes are given out only after everything that their segment acknowledges was given out or
+//!     declared missing. So a request comes after the answer before it, and an answer after its
+//!     request, even if the capture has them the other way round or lost one of them.
+//!  3. Nothing is declared missing while it may still come: bytes that the receiver has
+//!     acknowledged were delivered, so the capture lost them unless it is a few packets out of
+//!     order ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
+//!     retransmitted ([`way::RETRANSMISSION`]). What then fills a hole long after what follows it
+//!     is missing all the same: its first copy may have been lost by the capture alone.
+//!  4. What is held back is bounded by [`MOST_HELD`] per connection; past it, and at the end, holes
+//!     are declared missing at once. (The bound over all connections is the caller's.)
+//!  5. Numbers that cannot be this connection's begin another one between the same ports
+//!     ([`Receiver::another`]): what is known of this one is not said of that one.
+//!
+//! Not here: which direction is the client's, and when connections begin and end (`flows`).
+
+mod settle;
+#[cfg(test)]
+mod tests;
+mod way;
+
+use super::packet::{Segment, ACK, FIN, SYN};
+use way::{Held, Way, OVERHEAD, PATIENCE};
+
+pub(super) use way::ORIGIN;
+
+/// Bytes held back per connection, bookkeeping included. A window of this size is the most that may
+/// be outstanding behind a lost segment.
+const MOST_HELD: usize = 4 << 20;
+
+/// So many of those in a row, and the connection goes on from there.
+const STRAYS: u8 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Client = 0,
+    Server = 1,
+}
+
+impl Side {
+    pub(super) fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// What is known about bytes besides their value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// When their segment was captured: nanoseconds since the epoch, UTC.
+    pub time: i64,
+    /// Position of the first of them in their direction.
+    pub at: u64,
+    /// What their sender had received: a position in the other direction.
+    pub acknowledged: u64,
+    /// Offset in the file.
+    pub offset: u64,
+}
+
+/// Takes what a connection's streams give out.
+pub(super) trait Receiver {
+    fn data(&mut self, side: Side, bytes: &[u8], piece: Piece);
+
+    /// `length` bytes of the direction are missing at position `at`; 0: nobody knows how many.
+    fn gap(&mut self, side: Side, at: u64, length: u64);
+
+    /// What follows is probably another connection between the same ports, whose begin and the end
+    /// of this one were lost.
+    fn another(&mut self);
+}
+
+/// Both directions of one connection, index by [`Side`].
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    ways: [Way; 2],
+    segments: u64,
+    held_bytes: usize,
+    pub(super) retransmitted: u64,
+}
+
+impl Streams {
+    /// Bytes of memory for what is held back.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Both sides have said that nothing more comes, and all of it was given out.
+    pub(super) fn ended(&self) -> bool {
+        self.ways.iter().all(Way::ended)
+    }
+
+    /// True if a SYN with this number begins another connection between the same ports than the
+    /// one that is known.
+    pub(super) fn is_reuse(&self, side: Side, sequence: u32) -> bool {
+        let way = &self.ways[side as usize];
+        // A retransmitted SYN has the number before that of the first byte; a client's comes
+        // before it sends anything else.
+        let retransmitted = way.position(sequence.wrapping_add(1)) == ORIGIN
+            && (side == Side::Server || way.next == ORIGIN);
+        way.known && !retransmitted
+    }
+
+    /// True if a reset with this number can be of this connection rather than a stray.
+    pub(super) fn is_near(&self, side: Side, sequence: u32) -> bool {
+        !self.is_known(side) || !self.ways[side as usize].is_strange(sequence)
+    }
+
+    /// True if any number of this direction was seen.
+    pub(super) fn is_known(&self, side: Side) -> bool {
+        self.ways[side as usize].known
+    }
+
+    /// How far a number is from the one that is expected.
+    pub(super) fn distance(&self, side: Side, sequence: u32) -> u32 {
+        self.ways[side as usize].distance(sequence).unsigned_abs()
+    }
+
+    /// One segment, SYN or not; resets are the caller's.
+    #[inline]
+    pub(super) fn segment(
+        &mut self,
+        side: Side,
+        segment: &Segment<'_>,
+        receiver: &mut impl Receiver,
+    ) {
+        self.segments += 1;
+        let syn = segment.flags & SYN != 0;
+        let has_ack = segment.flags & ACK != 0;
+        // A SYN takes one sequence number; data with it (fast open) begins after it.
+        let sequence = segment.sequence.wrapping_add(u32::from(syn));
+        let (own, other) = self.pair(side);
+        if !own.known {
+            own.begin(sequence);
+        }
+        if has_ack && !other.known {
+            other.begin(segment.acknowledged);
+        }
+        if own.is_strange(sequence)
+            || has_ack && other.is_strange(segment.acknowledged)
+            || has_ack && are_anothers(own.distance(sequence), other.distance(segment.acknowledged))
+        {
+            self.stray(side, sequence, segment, receiver);
+            return;
+        }
+        own.strays = 0;
+        let at = own.position(sequence);
+        let acknowledged = if has_ack { other.position(segment.acknowledged) } else { 0 };
+        let seen = (self.segments, segment.time);
+        let (own, other) = self.pair(side);
+        if acknowledged > other.acknowledged {
+            other.acknowledged = acknowledged;
+            if acknowledged > other.next && other.missing.is_none() {
+                other.missing = Some(seen);
+            }
+        }
+        let end = at + u64::from(segment.wire_length);
+        if segment.flags & FIN != 0 {
+            own.end = Some(end);
+        }
+        if segment.wire_length > 0 {
+            let piece = Piece { time: segment.time, at, acknowledged, offset: segment.offset };
+            if end <= own.next {
+                // A keep-alive is a retransmission of one byte at most.
+                self.retransmitted += u64::from(segment.wire_length > 1);
+            } else if at <= own.next
+                && acknowledged <= other.next
+                && own.held.is_empty()
+                && other.held.is_empty()
+            {
+                give_out(own, side, piece, segment.wire_length, segment.payload, receiver);
+            } else {
+                self.hold(side, piece, segment);
+            }
+        }
+        if self.is_stuck() {
+            self.settle(seen, false, receiver);
+        }
+        let own = &mut self.ways[side as usize];
+        if own.end == Some(own.next) {
+            // The FIN's own sequence number, which the other side acknowledges, too.
+            own.advance(own.next + 1);
+        }
+    }
+
+    /// No more segments come: everything held back is given out, holes are gaps.
+    #[cold]
+    pub(super) fn finish(&mut self, receiver: &mut impl Receiver) {
+        self.settle((u64::MAX, i64::MAX), true, receiver);
+    }
+
+    fn pair(&mut self, side: Side) -> (&mut Way, &mut Way) {
+        let [client, server] = &mut self.ways;
+        match side {
+            Side::Client => (client, server),
+            Side::Server => (server, client),
+        }
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.ways.iter().any(|w| w.missing.is_some() || !w.held.is_empty())
+    }
+
+    /// A segment far from what is expected: ignored, until so many of them say that the capture
+    /// missed much, or the connection's end and this is the next one between the same ports.
+    #[cold]
+    fn stray(
+        &mut self,
+        side: Side,
+        sequence: u32,
+        segment: &Segment<'_>,
+        receiver: &mut impl Receiver,
+    ) {
+        let (own, other) = self.pair(side);
+        own.strays += 1;
+        let (own_distance, other_distance) =
+            (own.distance(sequence), other.distance(segment.acknowledged));
+        let both = own.is_strange(sequence) && other.is_strange(segment.acknowledged)
+            || are_anothers(own_distance, other_distance);
+        // Data of which both numbers are strange needs no further proof.
+        if own.strays < STRAYS && !(both && segment.wire_length > 0) {
+            return;
+        }
+        self.finish(receiver);
+        for (way, number) in [(side, sequence), (side.other(), segment.acknowledged)] {
+            let way_state = &mut self.ways[way as usize];
+            let at = way_state.next;
+            way_state.sequence = number;
+            way_state.acknowledged = 0;
+            way_state.missing = None;
+            way_state.end = None;
+            way_state.strays = 0;
+            if !both {
+                receiver.gap(way, at, 0);
+            }
+        }
+        if both {
+            receiver.another();
+        }
+        self.segment(side, segment, receiver);
+    }
+
+    #[cold]
+    fn hold(&mut self, side: Side, piece: Piece, segment: &Segment<'_>) {
+        let arrived = self.segments;
+        let held = &mut self.ways[side as usize].held;
+        let index = held.partition_point(|h| h.piece.at <= piece.at);
+        let known = index.checked_sub(1).and_then(|i| held.get(i));
+        if known.is_some_and(|h| h.piece.at == piece.at && h.payload.len() >= segment.payload.len())
+        {
+            self.retransmitted += 1;
+            return;
+        }
+        // Sent again, long after what follows it: whether it was the capture that lost the first copy
+        // is not known, and then the time of this one is false. It is missing.
+        let again =
+            held.get(index).is_some_and(|h| h.piece.time.saturating_add(PATIENCE) < piece.time);
+        let payload: Box<[u8]> = if again { Box::default() } else { segment.payload.into() };
+        self.held_bytes += payload.len() + OVERHEAD;
+        held.insert(index, Held { piece, wire_length: segment.wire_length, arrived, payload });
+    }
+}
+
+/// True if both directions' numbers have jumped, and equally far: a kernel begins the numbers of
+/// connections between the same ports with a clock (RFC 6528), so the next one's are ahead by the
+/// time between them. A gap of so many bytes in both directions at once is not believed.
+fn are_anothers(own: i32, other: i32) -> bool {
+    const FAR: i32 = 1 << 20;
+    let (a, b) = (i64::from(own), i64::from(other));
+    (own.min(other) > FAR || own.max(other) < -FAR) && (a - b).abs() <= a.abs().max(b.abs()) / 16
+}
+
+/// Gives out the part of a segment that is new; what was sent but not captured is a gap.
+#[inline]
+fn give_out(
+    way: &mut Way,
+    side: Side,
+    mut piece: Piece,
+    wire_length: u32,
+    payload: &[u8],
+    receiver: &mut impl Receiver,
+) {
+    let end = piece.at + u64::from(wire_length);
+    let captured = piece.at + payload.len() as u64;
+    let begin = way.next;
+    let old = (begin - piece.at) as usize;
+    way.advance(end);
+    if let Some(new) = payload.get(old..).filter(|new| !new.is_empty()) {
+        piece.at += old as u64;
+        receiver.data(side, new, piece);
+    }
+    if captured < end {
+        let from = captured.max(begin);
+        receiver.gap(side, from, end - from);
+    }
+}

@@ -1,0 +1,120 @@
+//! What waits is given out when it can be, and what does not come is declared missing: invariants 2 to
+//! 4 of `stream`.
+
+use super::way::{Noticed, Way, OVERHEAD, PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
+use super::{give_out, Receiver, Side, Streams, MOST_HELD};
+
+impl Streams {
+    /// Gives out whatever can be, and declares holes missing whose time has come (invariant 3), or
+    /// all of them if `last`.
+    #[cold]
+    pub(super) fn settle(&mut self, now: Noticed, last: bool, receiver: &mut impl Receiver) {
+        let aged = |since: Option<Noticed>| {
+            since.is_some_and(|(count, time)| {
+                now.0.saturating_sub(count) >= PATIENCE_PACKETS
+                    || now.1.saturating_sub(time) >= PATIENCE
+            })
+        };
+        loop {
+            self.drain(now, receiver);
+            let force = last || self.held_bytes > MOST_HELD;
+            let mut progress = false;
+            for side in [Side::Client, Side::Server] {
+                let (own, other) = self.pair(side);
+                let lost = own.acknowledged > own.next && (force || aged(own.missing));
+                let goal = match own.held.front() {
+                    Some(front) if front.piece.at <= own.next => {
+                        // It waits for the other direction. If that waits for this one, too, the
+                        // acknowledgements cannot be true.
+                        let circle = other.held.front().is_some_and(|o| o.piece.at <= other.next);
+                        if circle && (force || aged(own.waiting)) {
+                            self.give_out_first(side, receiver);
+                            progress = true;
+                            break;
+                        }
+                        continue;
+                    }
+                    Some(front) => {
+                        let given_up = own.waiting.is_some_and(|(_, since)| {
+                            now.1.saturating_sub(since) >= RETRANSMISSION
+                        });
+                        if force || given_up {
+                            front.piece.at
+                        } else if lost {
+                            front.piece.at.min(own.acknowledged)
+                        } else {
+                            continue;
+                        }
+                    }
+                    None if lost => own.acknowledged,
+                    None => continue,
+                };
+                self.declare_missing(side, goal, receiver);
+                progress = true;
+                break;
+            }
+            if !progress {
+                return;
+            }
+        }
+    }
+
+    /// Declares bytes of a direction missing, at most up to `goal`: only as far as keeps what the
+    /// other side said in its place. An answer that is missing is missing after its request, even
+    /// if that waits behind a hole of its own; then that hole is declared missing instead.
+    fn declare_missing(&mut self, side: Side, goal: u64, receiver: &mut impl Receiver) {
+        let (own, other) = self.pair(side);
+        let own_front = own.held.front().map(|f| f.piece.acknowledged);
+        let other_front = other.held.front().map(|o| (o.piece.at, o.piece.acknowledged));
+        let (side, goal) = match other_front {
+            Some((_, acknowledged)) if acknowledged > own.next => (side, goal.min(acknowledged)),
+            Some((at, _)) if at > other.next && own_front.is_none_or(|a| a > other.next) => {
+                (side.other(), at.min(own_front.unwrap_or(at)))
+            }
+            _ => (side, goal),
+        };
+        let way = &mut self.ways[side as usize];
+        let (at, length) = (way.next, goal - way.next);
+        way.advance(goal);
+        // A lost FIN is a hole of one byte that nobody misses.
+        if way.end.is_none_or(|end| at < end) {
+            receiver.gap(side, at, length);
+        }
+    }
+
+    /// Gives out what is in order and acknowledges nothing that was not given out.
+    fn drain(&mut self, now: Noticed, receiver: &mut impl Receiver) {
+        loop {
+            let ready = |own: &Way, other: &Way| {
+                let front = own.held.front()?;
+                let in_order = front.piece.at <= own.next;
+                (in_order && front.piece.acknowledged <= other.next).then_some(front.arrived)
+            };
+            let [client, server] = &self.ways;
+            let side = match (ready(client, server), ready(server, client)) {
+                (Some(c), Some(s)) if s < c => Side::Server,
+                (Some(_), _) => Side::Client,
+                (None, Some(_)) => Side::Server,
+                (None, None) => break,
+            };
+            self.give_out_first(side, receiver);
+        }
+        for way in &mut self.ways {
+            match (way.held.is_empty(), way.waiting) {
+                (true, _) => way.waiting = None,
+                (false, None) => way.waiting = Some(now),
+                (false, Some(_)) => {}
+            }
+        }
+    }
+
+    fn give_out_first(&mut self, side: Side, receiver: &mut impl Receiver) {
+        let own = &mut self.ways[side as usize];
+        let Some(held) = own.held.pop_front() else { return };
+        own.waiting = None;
+        self.held_bytes -= held.payload.len() + OVERHEAD;
+        if held.piece.at + u64::from(held.wire_length) > own.next {
+            give_out(own, side, held.piece, held.wire_length, &held.payload, receiver);
+        }
+    }
+}

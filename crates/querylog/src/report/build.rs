@@ -1,0 +1,349 @@
+//! From counted classes to the document.
+
+mod class;
+mod found;
+
+use std::collections::HashMap;
+
+use super::model::{self, Report};
+use super::rank::{rank_among, Limit, Order, Outliers, Reason};
+use super::redact;
+use crate::digest::{GroupBy, Outcome};
+use crate::event::Micros;
+use crate::fingerprint::{self, Dialect};
+use crate::metric::{Metric, Unit};
+use crate::net::Sampling;
+use crate::stats::distribution::base_units;
+use crate::stats::names::{Names, Top};
+use crate::stats::series::Series;
+use crate::stats::{Class, Summary};
+use class::{flags, times};
+use found::{loss, notes, patterns};
+
+/// What the document is to hold.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub order: Order,
+    /// True if the order was asked for; otherwise a log without durations is ranked by count.
+    pub order_given: bool,
+    pub limit: Limit,
+    pub outliers: Option<Outliers>,
+    pub redact: bool,
+    /// Bytes of a sample; 0: as much as was kept.
+    pub sample_bytes: usize,
+    pub dialect: Dialect,
+    pub group_by: GroupBy,
+    pub filter: Option<String>,
+    pub since: Option<Micros>,
+    pub until: Option<Micros>,
+    /// User names whose statements people wait for, and those nobody waits for; with `*`.
+    pub interactive_users: Vec<String>,
+    pub batch_users: Vec<String>,
+    pub generated: Option<Micros>,
+    /// How captured traffic was sampled, and its servers' ports.
+    pub sampling: Option<Sampling>,
+    pub ports: Vec<u16>,
+}
+
+/// Intervals of the chart of everything.
+const CHART_POINTS: i64 = 240;
+
+/// Names per breakdown.
+const MAX_SHARES: usize = 20;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// Makes the document. The table in `outcome` is used up.
+pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
+    let overall = outcome.table.overall();
+    let mut order = options.order;
+    if !options.order_given && overall.present(Metric::QueryTime) == 0 {
+        order = Order { metric: Metric::QueryTime, aggregate: super::rank::Aggregate::Count };
+    }
+    let span = overall.first.zip(overall.last).map(|(first, last)| (last - first) as f64 / 1e6);
+    let width = span.map_or(1, |span| (span as i64 / CHART_POINTS).max(1));
+    let width = width.max(overall.series.width());
+    let builder = Builder {
+        options,
+        names: &outcome.table.names,
+        overall: &overall,
+        files: outcome.files.iter().map(|f| f.name.clone()).collect(),
+        width,
+        sampled: outcome.sampled.as_ref(),
+    };
+    let all = &outcome.table.classes;
+    let (shown, hidden) = builder.ranked(all, order);
+    let classes: Vec<model::Class> = shown
+        .iter()
+        .enumerate()
+        .map(|(i, (class, reason))| {
+            builder.class(&outcome.table.whole(*class), i as u64 + 1, *reason)
+        })
+        .collect();
+    let rest = builder.rest(hidden.iter().map(|i| &all[*i]), &outcome.table.rest);
+    let mut report = Report {
+        schema: model::SCHEMA,
+        generator: concat!("frond digest ", env!("CARGO_PKG_VERSION")).into(),
+        generated: options.generated,
+        inputs: outcome
+            .files
+            .iter()
+            .map(|f| model::Input {
+                name: f.name.clone(),
+                format: f.format.map_or("empty", |f| f.name()).into(),
+                bytes: f.bytes,
+            })
+            .collect(),
+        selection: model::Selection {
+            filter: options.filter.clone(),
+            since: options.since,
+            until: options.until,
+            group_by: group_name(&options.group_by),
+            dialect: options.dialect.name().into(),
+            order: order.describe(),
+            redacted: false,
+        },
+        overall: builder.overall(outcome, span),
+        classes,
+        rest,
+        loss: loss(outcome, options),
+        notes: outcome.notes.iter().cloned().chain(notes(&overall)).collect(),
+        patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
+    };
+    if options.redact {
+        redact::apply(&mut report, options.sample_bytes);
+    }
+    report
+}
+
+fn group_name(group: &GroupBy) -> String {
+    match group {
+        GroupBy::Fingerprint => "fingerprint",
+        GroupBy::Db => "db",
+        GroupBy::User => "user",
+        GroupBy::Host => "host",
+        GroupBy::Tables => "tables",
+        GroupBy::Kind => "kind",
+        GroupBy::Distill => "distill",
+        GroupBy::Attribute(name) => name,
+    }
+    .into()
+}
+
+struct Builder<'a> {
+    options: &'a Options,
+    names: &'a Names,
+    overall: &'a Class,
+    files: Vec<String>,
+    width: i64,
+    sampled: Option<&'a crate::net::Estimator>,
+}
+
+/// Who waits for the statements of a class, in the order in which the groups are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Interactive,
+    Unknown,
+    Batch,
+}
+
+impl Waiting {
+    fn name(self) -> &'static str {
+        match self {
+            Waiting::Interactive => "interactive",
+            Waiting::Unknown => "",
+            Waiting::Batch => "batch",
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// The classes that are shown, and the others. Each group of users has the whole limit for itself, or what nobody
+    /// waits for would push what people wait for out of the report.
+    fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>) {
+        let options = self.options;
+        let waiting: Vec<Waiting> = classes.iter().map(|c| self.waiting(&c.users)).collect();
+        let (mut shown, mut hidden) = (Vec::new(), Vec::new());
+        for group in [Waiting::Interactive, Waiting::Unknown, Waiting::Batch] {
+            let among = (0..classes.len()).filter(|i| waiting[*i] == group);
+            let (ranked, reasons) =
+                rank_among(classes, among, order, options.limit, options.outliers);
+            hidden.extend_from_slice(&ranked[reasons.len()..]);
+            shown.extend(ranked.into_iter().zip(reasons));
+        }
+        (shown, hidden)
+    }
+
+    fn overall(&self, outcome: &Outcome, span: Option<f64>) -> model::Overall {
+        let all = self.overall;
+        let (per_second, concurrency) = self.rates(all, span);
+        model::Overall {
+            events: all.count,
+            left_out: outcome.left_out,
+            statements: all.weight,
+            classes: outcome.table.classes.len() as u64 + outcome.table.folded,
+            folded: outcome.table.folded,
+            first: all.first,
+            last: all.last,
+            seconds: span,
+            per_second,
+            concurrency,
+            zone: outcome.zone,
+            metrics: self.metrics(all),
+            flags: flags(all),
+            errors: all.rare().errors,
+            unmeasured: all.rare().unmeasured,
+            times: times(all),
+            series: self.series(&all.series),
+            users: self.shares(&all.users),
+            hosts: self.shares(&all.hosts),
+            dbs: self.shares(&all.dbs),
+            tables: self.tables(&outcome.table.classes),
+        }
+    }
+
+    /// What each table has of everything, by the tables of each class's sample.
+    fn tables(&self, classes: &[Class]) -> Vec<model::Share> {
+        if self.options.group_by != GroupBy::Fingerprint {
+            return Vec::new();
+        }
+        let mut sums: HashMap<String, (u64, u64)> = HashMap::new();
+        for class in classes {
+            let mut masked = Vec::new();
+            let sql: &[u8] = if self.options.redact {
+                fingerprint::mask(&class.sample.sql, &mut masked);
+                &masked
+            } else {
+                &class.sample.sql
+            };
+            for table in class::tables(sql) {
+                let db = if table.db.is_empty() { text(class.sample.db()) } else { table.db };
+                let dot = if db.is_empty() { "" } else { "." };
+                let sum = sums.entry(format!("{db}{dot}{}", table.table)).or_default();
+                sum.0 += class.count;
+                sum.1 = sum.1.saturating_add(class.sum(Metric::QueryTime));
+            }
+        }
+        let mut shares: Vec<model::Share> = sums
+            .into_iter()
+            .map(|(name, (count, time))| model::Share { name, count, time: seconds(time) })
+            .collect();
+        shares.sort_by(|a, b| {
+            b.time
+                .total_cmp(&a.time)
+                .then_with(|| b.count.cmp(&a.count))
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        shares.truncate(MAX_SHARES);
+        shares
+    }
+
+    fn rates(&self, class: &Class, span: Option<f64>) -> (Option<f64>, Option<f64>) {
+        // Stamps of whole seconds: a rate over less than that would mean nothing.
+        let span = span.filter(|s| *s >= 1.0);
+        let per_second = span.map(|s| class.weight as f64 / s);
+        let time = class.summary(Metric::QueryTime).map(|t| seconds(t.sum));
+        // A sampled statement stands for as much time as it took, that many times.
+        let weight = class.weight as f64 / class.count.max(1) as f64;
+        (per_second, span.zip(time).map(|(s, t)| t * weight / s))
+    }
+
+    fn metrics(&self, class: &Class) -> Vec<model::Metric> {
+        Metric::ALL
+            .iter()
+            .filter_map(|m| class.summary(*m))
+            .map(|summary| metric(&summary, self.overall.sum(summary.metric)))
+            .collect()
+    }
+
+    fn series(&self, series: &Series) -> model::Series {
+        let points = series
+            .at_width(self.width)
+            .into_iter()
+            .map(|(at, interval)| model::Point {
+                at,
+                count: interval.count.into(),
+                time: seconds(interval.time),
+            })
+            .collect();
+        let width = (self.width.max(1) as u64).next_power_of_two() as i64;
+        model::Series { width: width.max(series.width()), points }
+    }
+
+    fn shares(&self, top: &Top) -> Vec<model::Share> {
+        let mut shares: Vec<model::Share> = top
+            .sorted()
+            .into_iter()
+            .map(|s| model::Share {
+                name: text(self.names.name(s.id)),
+                count: s.count.into(),
+                time: seconds(s.time),
+            })
+            .collect();
+        shares.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+        shares.truncate(MAX_SHARES);
+        // Nothing is known at all: say nothing.
+        if shares.len() == 1 && shares[0].name.is_empty() {
+            shares.clear();
+        }
+        shares
+    }
+
+    fn rest<'b>(
+        &self,
+        hidden: impl Iterator<Item = &'b Class>,
+        folded: &'b Class,
+    ) -> Option<model::Rest> {
+        let total = self.overall.sum(Metric::QueryTime);
+        let mut rest = model::Rest::default();
+        let mut time = 0_u64;
+        let has_folded = folded.count > 0;
+        for class in hidden.chain(has_folded.then_some(folded)) {
+            rest.classes += 1;
+            rest.events += class.count;
+            time = time.saturating_add(class.sum(Metric::QueryTime));
+        }
+        rest.time = seconds(time);
+        rest.share_of_time = if total == 0 { 0.0 } else { time as f64 / total as f64 };
+        (rest.classes > 0).then_some(rest)
+    }
+}
+
+fn metric(summary: &Summary, total: u64) -> model::Metric {
+    let unit = summary.metric.unit();
+    let base = base_units(unit);
+    let value = |v: u64| v as f64 / base;
+    let known = summary.known;
+    let quantile = |q| if known.shape { value(summary.quantile(q)) } else { f64::NAN };
+    model::Metric {
+        name: summary.metric.name().into(),
+        label: summary.metric.label().into(),
+        unit: match unit {
+            Unit::Time => "seconds",
+            Unit::Bytes => "bytes",
+            Unit::Count => "count",
+        }
+        .into(),
+        count: summary.count,
+        sum: value(summary.sum),
+        min: if known.min { value(summary.min) } else { f64::NAN },
+        max: if known.max { value(summary.max) } else { f64::NAN },
+        mean: summary.mean() / base,
+        p50: quantile(0.5),
+        p95: quantile(0.95),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        quantile_error: summary.quantile_error(),
+        stddev: if known.shape { summary.stddev / base } else { f64::NAN },
+        share: if total == 0 { 0.0 } else { summary.sum as f64 / total as f64 },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! One class of the document.
+
+use super::{seconds, text, Builder, Waiting};
+use crate::digest::GroupBy;
+use crate::event::Flag;
+use crate::fingerprint::{self, ClassId, SqlMode, StatementKind, TableRef};
+use crate::metric::Metric;
+use crate::report::model;
+use crate::report::rank::Reason;
+use crate::stats::names::Top;
+use crate::stats::{Class, Sample, Summary};
+
+impl Builder<'_> {
+    pub(super) fn class(&self, class: &Class, rank: u64, reason: Reason) -> model::Class {
+        let of_fingerprints = self.options.group_by == GroupBy::Fingerprint;
+        let span = class.first.zip(class.last).map(|(first, last)| (last - first) as f64 / 1e6);
+        let (per_second, concurrency) = self.rates(class, span);
+        let time = class.summary(Metric::QueryTime);
+        let total = self.overall.sum(Metric::QueryTime);
+        let sql: &[u8] = &class.sample.sql;
+        let mut item = Vec::new();
+        fingerprint::distill(sql, &mut item);
+        let kind = StatementKind::of(sql);
+        model::Class {
+            rank,
+            id: if of_fingerprints { ClassId::of(&class.key).to_string() } else { String::new() },
+            key: text(&class.key),
+            item: if of_fingerprints && !item.is_empty() { text(&item) } else { text(&class.key) },
+            kind: kind.name().into(),
+            tables: tables(sql),
+            user_class: self.waiting(&class.users).name().into(),
+            reason: if reason == Reason::Outlier { "outlier".into() } else { String::new() },
+            events: class.count,
+            statements: class.weight,
+            share_of_events: class.count as f64 / self.overall.count.max(1) as f64,
+            share_of_time: if total == 0 {
+                0.0
+            } else {
+                class.sum(Metric::QueryTime) as f64 / total as f64
+            },
+            per_second,
+            concurrency,
+            first: class.first,
+            last: class.last,
+            variance_to_mean: time
+                .as_ref()
+                .filter(|t| t.known.shape)
+                .map(Summary::variance_to_mean),
+            rows_examined_per_row: examined_per_row(class),
+            metrics: self.metrics(class),
+            flags: flags(class),
+            errors: class.rare().errors,
+            error: class.rare().error,
+            unmeasured: class.rare().unmeasured,
+            prepares: class.rare().prepares,
+            executes: class.rare().executes,
+            times: times(class),
+            series: self.series(&class.series),
+            users: self.shares(&class.users),
+            hosts: self.shares(&class.hosts),
+            dbs: self.shares(&class.dbs),
+            sample: (class.count > 0).then(|| self.sample(&class.sample)),
+            plans: plans(class),
+            sampled: self.sampled.and_then(|s| s.class(fingerprint::class_hash(&class.key))).map(
+                |totals| model::SampledClass {
+                    statements: totals.queries.total,
+                    statements_error: totals.queries.error,
+                    time: totals.seconds.total,
+                    time_error: totals.seconds.error,
+                    few_connections: totals.few_connections,
+                },
+            ),
+        }
+    }
+
+    /// Who waits for the class. People wait for it if one of them does.
+    pub(super) fn waiting(&self, users: &Top) -> Waiting {
+        let (people, jobs) = (&self.options.interactive_users, &self.options.batch_users);
+        if people.is_empty() && jobs.is_empty() {
+            return Waiting::Unknown;
+        }
+        let mut waiting = Waiting::Unknown;
+        for share in users.sorted() {
+            let name = text(self.names.name(share.id));
+            let is = |patterns: &[String]| patterns.iter().any(|p| matches(p, &name));
+            if is(people) {
+                return Waiting::Interactive;
+            }
+            if is(jobs) {
+                waiting = Waiting::Batch;
+            }
+        }
+        waiting
+    }
+
+    fn sample(&self, sample: &Sample) -> model::Sample {
+        let mut sql = Vec::new();
+        // What is masked is shortened behind that (`redact`).
+        if self.options.sample_bytes > 0 && !self.options.redact {
+            fingerprint::shorten(&sample.sql, self.options.sample_bytes, &mut sql);
+        } else {
+            sql.extend_from_slice(&sample.sql);
+        }
+        model::Sample {
+            sql: text(&sql),
+            length: sample.length,
+            time: sample.time.map(seconds),
+            start: sample.start,
+            end: sample.end,
+            db: text(sample.db()),
+            user: text(sample.user()),
+            host: text(sample.host()),
+            thread_id: sample.thread_id,
+            file: self.files.get(sample.place.file as usize).cloned().unwrap_or_default(),
+            offset: sample.place.offset,
+            plan: plan(sample.plan()),
+            warnings: lines(sample.warnings(), b"# "),
+            routine: text(sample.routine()),
+            error: sample.error().filter(|e| *e != 0),
+            error_text: text(sample.error_text()),
+        }
+    }
+}
+
+/// A user name against a pattern in which `*` stands for anything.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((begin, rest)) => {
+            let Some(left) = name.strip_prefix(begin) else { return false };
+            (0..=left.len())
+                .filter(|i| left.is_char_boundary(*i))
+                .any(|i| matches(rest, &left[i..]))
+        }
+    }
+}
+
+pub(super) fn flags(class: &Class) -> Vec<model::Flag> {
+    Flag::ALL
+        .iter()
+        .map(|flag| (flag, class.flag(*flag)))
+        .filter(|(_, (logged, _))| *logged > 0)
+        .map(|(flag, (count, yes))| model::Flag {
+            name: flag.name().into(),
+            label: flag.label().into(),
+            count,
+            yes,
+        })
+        .collect()
+}
+
+pub(super) fn times(class: &Class) -> model::Histogram {
+    let Some(summary) = class.summary(Metric::QueryTime) else {
+        return model::Histogram::default();
+    };
+    if !summary.known.shape {
+        return model::Histogram::default();
+    }
+    let buckets = summary
+        .histogram()
+        .into_iter()
+        .map(|(low, high, count)| model::Bucket { low: low / 1e9, high: high / 1e9, count })
+        .collect();
+    model::Histogram { decades: summary.decades(), buckets }
+}
+
+pub(super) fn tables(sql: &[u8]) -> Vec<model::Table> {
+    let mut found: Vec<TableRef<'_>> = Vec::new();
+    fingerprint::tables(sql, SqlMode::default(), &mut found);
+    found.iter().map(|t| model::Table { db: text(t.db), table: text(t.table) }).collect()
+}
+
+fn examined_per_row(class: &Class) -> Option<f64> {
+    if class.present(Metric::RowsExamined) == 0 {
+        return None;
+    }
+    let rows = class.sum(Metric::RowsSent).max(class.sum(Metric::RowsAffected));
+    (rows > 0).then(|| class.sum(Metric::RowsExamined) as f64 / rows as f64)
+}
+
+fn plans(class: &Class) -> Vec<model::PlanCount> {
+    let of_sample =
+        (!class.sample.plan().is_empty()).then(|| crate::stats::plan_hash(class.sample.plan()));
+    let mut plans: Vec<_> = class
+        .rare()
+        .plans
+        .iter()
+        .map(|(hash, count)| model::PlanCount {
+            id: format!("{hash:016x}"),
+            count: *count,
+            of_sample: Some(*hash) == of_sample,
+        })
+        .collect();
+    plans.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.id.cmp(&b.id)));
+    plans
+}
+
+/// Lines without a prefix.
+fn lines(bytes: &[u8], prefix: &[u8]) -> Vec<String> {
+    bytes
+        .split(|b| *b == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .map(|line| text(line.strip_prefix(prefix).unwrap_or(line)))
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// A logged plan as a table.
+fn plan(bytes: &[u8]) -> Option<model::Plan> {
+    let mut rows = lines(bytes, b"# explain: ")
+        .into_iter()
+        .map(|line| line.split('\t').map(str::to_owned).collect::<Vec<String>>());
+    let columns = rows.next()?;
+    Some(model::Plan { columns, rows: rows.collect() })
+}

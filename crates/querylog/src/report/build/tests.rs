@@ -1,0 +1,118 @@
+//! What the document says of a log whose truth is known.
+
+use super::class::matches;
+use super::*;
+use crate::digest::{run, Settings};
+use crate::input::Origin;
+use std::sync::Arc;
+
+fn report(log: &str, options: &Options) -> Report {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.log");
+    std::fs::write(&path, log).unwrap();
+    let mut outcome =
+        run(&[Origin::of(&path)], &Arc::new(Settings::default()), &mut |_| {}).ok().unwrap();
+    build(&mut outcome, options)
+}
+
+fn event(user: &str, time: &str, sql: &str) -> String {
+    format!("# User@Host: {user}[x] @ h []\n# Thread_id: 1  Schema: shop  QC_hit: No\n# Query_time: {time}  Lock_time: 0.5  Rows_sent: 2  Rows_examined: 10\n#\n# explain: id\ttable\n# explain: 1\tt\n#\nSET timestamp=1767290971;\n{sql};\n")
+}
+
+#[test]
+fn the_document_says_what_the_log_says() {
+    let log = [
+        event("web1", "1.5", "select * from t where id=1"),
+        event("nightly", "2.5", "select * from t where id=2"),
+        event("nightly", "9.0", "delete from old where a='secret'"),
+    ]
+    .concat();
+    let options = Options {
+        interactive_users: vec!["web*".into()],
+        batch_users: vec!["night*".into()],
+        redact: true,
+        ..Options::default()
+    };
+    let report = report(&log, &options);
+    assert_eq!((report.overall.events, report.overall.classes), (3, 2));
+    assert_eq!(report.classes.len(), 2);
+    // What people wait for comes first, although the other one takes more time.
+    let [select, delete] = &report.classes[..] else { panic!() };
+    assert_eq!((delete.rank, delete.events, delete.user_class.as_str()), (2, 1, "batch"));
+    assert_eq!((select.events, select.user_class.as_str()), (2, "interactive"));
+    let time = select.time().unwrap();
+    assert_eq!((time.sum, time.min, time.max), (4.0, 1.5, 2.5));
+    assert!((select.share_of_time - 4.0 / 13.0).abs() < 1e-9);
+    assert_eq!(select.rows_examined_per_row, Some(5.0));
+    assert_eq!(select.users.iter().map(|u| u.count).sum::<u64>(), 2);
+    let sample = select.sample.as_ref().unwrap();
+    assert_eq!(sample.time, Some(2.5));
+    assert_eq!(sample.plan.as_ref().unwrap().rows, [["1", "t"]]);
+    assert_eq!(select.plans.len(), 1);
+    assert!(report.loss.is_empty() && report.rest.is_none());
+    let json = serde_json::to_string(&report).unwrap();
+    let again: Report = serde_json::from_str(&json).unwrap();
+    assert!(
+        again.classes[0].sample == report.classes[0].sample
+            && again.overall.users == report.overall.users
+    );
+    assert!(!json.contains("secret"), "a literal survived");
+}
+
+#[test]
+fn what_is_not_shown_is_summed_up() {
+    let log: String = (0..30)
+        .map(|i| event("u", "1.0", &format!("select a{} from t", "x".repeat(i + 1))))
+        .collect();
+    let options = Options { limit: Limit { share: 1.0, most: 10 }, ..Options::default() };
+    let report = report(&log, &options);
+    assert_eq!(report.classes.len(), 10);
+    let rest = report.rest.unwrap();
+    assert_eq!((rest.classes, rest.events, rest.time), (20, 20, 20.0));
+    assert!(report.classes.windows(2).all(|w| w[0].share_of_time >= w[1].share_of_time));
+}
+
+#[test]
+fn patterns_of_user_names() {
+    assert!(
+        matches("web*", "web1")
+            && matches("*", "")
+            && matches("a*c*e", "abcde")
+            && matches("x", "x")
+    );
+    assert!(!matches("web", "web1") && !matches("a*c", "abd"));
+}
+
+#[test]
+fn batch_jobs_do_not_push_what_people_wait_for_out_of_the_report() {
+    let mut log = String::new();
+    for i in 0..30 {
+        log += &event("nightly", "100", &format!("select a{} from big", "x".repeat(i + 1)));
+    }
+    log += &event("web1", "0.5", "select * from small");
+    let mut options = Options { limit: Limit { share: 0.95, most: 20 }, ..Options::default() };
+    let shown = report(&log, &options);
+    assert!(shown.classes.iter().all(|c| !c.key.contains("small")), "hidden by the jobs");
+    options.batch_users = vec!["nightly".into()];
+    let shown = report(&log, &options);
+    assert!(shown.classes[0].key.contains("small") && shown.classes[0].rank == 1);
+    assert_eq!(shown.classes[0].user_class, "");
+    assert_eq!((shown.classes.len(), shown.classes[1].user_class.as_str()), (21, "batch"));
+    assert_eq!(shown.rest.unwrap().classes, 10);
+    options.interactive_users = vec!["web*".into()];
+    assert_eq!(report(&log, &options).classes[0].user_class, "interactive");
+}
+
+#[test]
+fn tables_are_summed_over_all_classes() {
+    let log = [
+        event("u", "1.0", "select * from a join b using (id)"),
+        event("u", "2.0", "delete from a"),
+        event("u", "4.0", "select 1"),
+    ]
+    .concat();
+    let options = Options { limit: Limit { share: 1.0, most: 1 }, ..Options::default() };
+    let tables = report(&log, &options).overall.tables;
+    let of = |name: &str| tables.iter().find(|t| t.name == name).map(|t| (t.count, t.time));
+    assert_eq!((of("shop.a"), of("shop.b")), (Some((2, 3.0)), Some((1, 1.0))));
+}

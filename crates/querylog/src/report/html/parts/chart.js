@@ -1,0 +1,175 @@
+// Charts as SVG. Widths are in user units; the picture scales with its card, so a narrow screen gets a narrower picture.
+const narrow = () => window.innerWidth < 700;
+
+// Ticks at 1, 2 or 5 times a power of ten, from zero to at least `most`.
+function niceTicks(most, wanted) {
+  if (!(most > 0)) return [0, 1];
+  const rough = most / wanted;
+  const power = Math.pow(10, Math.floor(Math.log10(rough)));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
+  const ticks = [];
+  for (let i = 0; i * step < most + step * 0.999; i += 1) ticks.push(i * step);
+  return ticks;
+}
+
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600,
+  2592000, 7776000, 31536000];
+
+function timeTicks(from, to, wanted) {
+  const step = STEPS.find((s) => (to - from) / s <= wanted) || Math.ceil((to - from) / wanted / 31536000) * 31536000;
+  const ticks = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
+  const label = (at, before) => {
+    const d = new Date(at * 1000);
+    const day = d.toISOString().slice(0, 10);
+    if (step >= 86400) return day;
+    const newDay = before === undefined || new Date(before * 1000).toISOString().slice(0, 10) !== day;
+    const hour = step < 60 ? clock(d) : clock(d).slice(0, 5);
+    return newDay && ticks.length > 1 && before !== undefined ? day.slice(5) + " " + hour : hour;
+  };
+  return ticks.map((at, i) => [at, label(at, ticks[i - 1])]);
+}
+
+// A series is {start, width, points: [step, count, time, ...]}: steps of `width` seconds from the point before.
+function spread(series) {
+  const dense = [];
+  if (!series || !series.points) return dense;
+  let at = 0;
+  for (let i = 0; i < series.points.length; i += 3) {
+    at += series.points[i];
+    dense[at] = [series.points[i + 1], series.points[i + 2]];
+  }
+  for (let i = 0; i < dense.length; i += 1) dense[i] = dense[i] || [0, 0];
+  return dense;
+}
+
+// Values per interval, put on the whole report's range so that charts of classes can be compared.
+function onRange(series) {
+  const dense = spread(series);
+  const from = D.overall.series.start, all = spread(D.overall.series).length * D.overall.series.width;
+  const steps = Math.max(1, Math.ceil(all / series.width));
+  const lead = Math.round((series.start - from) / series.width);
+  const values = Array.from({ length: Math.max(steps, lead + dense.length) }, () => [0, 0]);
+  dense.forEach((v, i) => { if (values[lead + i]) values[lead + i] = v; });
+  return { from, width: series.width, values };
+}
+
+function timeChart(series, pick, unit, what, second) {
+  const { from, width, values } = onRange(series);
+  const W = narrow() ? 380 : 580, H = 170, left = 54, right = 8, top = 10, bottom = 26;
+  const ys = values.map((v) => pick(v) / width);
+  const ticks = niceTicks(Math.max(...ys), 4);
+  const most = ticks[ticks.length - 1];
+  const to = from + values.length * width;
+  const x = (t) => left + (t - from) / (to - from) * (W - left - right);
+  const y = (v) => top + (1 - v / most) * (H - top - bottom);
+  const peak = ys.indexOf(Math.max(...ys));
+  const box = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img",
+    "aria-label": `${what} over time, highest ${unit(ys[peak])} at ${time((from + peak * width) * 1e6)} UTC` });
+  for (const tick of ticks) {
+    box.append(svg("line", { class: "grid", x1: left, x2: W - right, y1: y(tick), y2: y(tick) }));
+    box.append(svg("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, unit(tick)));
+  }
+  for (const [at, label] of timeTicks(from, to, narrow() ? 4 : 7)) {
+    box.append(svg("line", { class: "axis", x1: x(at), x2: x(at), y1: H - bottom, y2: H - bottom + 4 }));
+    const late = x(at) > W - 40;
+    box.append(svg("text", { x: late ? W - right : Math.max(x(at), left + 14), y: H - bottom + 17, "text-anchor": late ? "end" : "middle" }, label));
+  }
+  // Steps: an interval's value holds over the whole interval.
+  let outline = "";
+  ys.forEach((v, i) => {
+    outline += `${i ? "L" : "M"}${x(from + i * width).toFixed(1)} ${y(v).toFixed(1)}H${x(from + (i + 1) * width).toFixed(1)}`;
+  });
+  const b = second ? " b" : "";
+  box.append(svg("path", { class: "fill" + b, d: `${outline}V${H - bottom}H${left}Z` }));
+  box.append(svg("path", { class: "line" + b, d: outline }));
+  box.append(svg("line", { class: "axis", x1: left, x2: W - right, y1: H - bottom, y2: H - bottom }));
+  const cross = svg("line", { class: "cross", y1: top, y2: H - bottom, visibility: "hidden" });
+  box.append(cross);
+  const hint = el("p", { class: "hint" });
+  const rest = () => {
+    cross.setAttribute("visibility", "hidden");
+    hint.textContent = `Highest: ${unit(ys[peak])} at ${time((from + peak * width) * 1e6)} UTC; one step is ${duration(width)}`;
+  };
+  box.addEventListener("pointermove", (event) => {
+    const area = box.getBoundingClientRect();
+    const at = ((event.clientX - area.left) / area.width * W - left) / (W - left - right) * values.length;
+    const i = Math.floor(at);
+    if (i < 0 || i >= values.length) return rest();
+    const middle = x(from + (i + 0.5) * width);
+    cross.setAttribute("x1", middle); cross.setAttribute("x2", middle); cross.setAttribute("visibility", "visible");
+    hint.textContent = `${time((from + i * width) * 1e6)} UTC: ${unit(ys[i])} (${plural(values[i][0], "statement")}, ${duration(values[i][1])})`;
+  });
+  box.addEventListener("pointerleave", rest);
+  rest();
+  return el("div", {}, el("h3", {}, what), box, hint);
+}
+
+function charts(of, timed) {
+  if (!of.series || !(of.series.points || []).length) return null;
+  return el("div", { class: "two" },
+    timed && timeChart(of.series, (v) => v[1], count, "Load: statements running at the same time"),
+    timeChart(of.series, (v) => v[0], (v) => count(v) + "/s", "Statements per second", true));
+}
+
+function spark(series) {
+  if (!series || !(series.points || []).length) return null;
+  const { values } = onRange(series);
+  const timed = values.some((v) => v[1] > 0);
+  const steps = Math.max(2, Math.min(48, values.length)), sums = new Array(steps).fill(0);
+  values.forEach((v, i) => { sums[Math.floor(i * steps / values.length)] += timed ? v[1] : v[0]; });
+  const most = Math.max(...sums) || 1;
+  const d = sums.map((v, i) => `${i ? "L" : "M"}${(i / (steps - 1) * 96).toFixed(1)} ${(21 - v / most * 19).toFixed(1)}`).join("");
+  return svg("svg", { class: "spark", viewBox: "0 0 96 22", "aria-hidden": "true" },
+    svg("path", { class: "fill", d: d + "V22H0Z" }), svg("path", { class: "line", d }));
+}
+
+// Bins are five per decade: [bin, count, ...]; bin 0 begins at 1 s, bin -5 at 100 ms.
+function histogram(of) {
+  const bins = of.times || [];
+  if (!bins.length) return null;
+  // Whole decades, at least three of them.
+  let first = Math.floor(bins[0] / 5) * 5, last = Math.ceil((bins[bins.length - 2] + 1) / 5) * 5;
+  if (last - first < 15) first -= 5;
+  if (last - first < 15) last += 5;
+  const W = narrow() ? 420 : 1200, H = 200, left = 56, right = 10, top = 16, bottom = 26, n = last - first;
+  let total = 0, most = 0;
+  for (let i = 1; i < bins.length; i += 2) { total += bins[i]; most = Math.max(most, bins[i]); }
+  const ticks = niceTicks(most, 4).filter((t) => most > 4 || Number.isInteger(t));
+  const high = ticks[ticks.length - 1];
+  const x = (bin) => left + (bin - first) / n * (W - left - right);
+  const y = (v) => top + (1 - v / high) * (H - top - bottom);
+  const box = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": "Distribution of durations, logarithmic" });
+  for (const tick of ticks) {
+    box.append(svg("line", { class: "grid", x1: left, x2: W - right, y1: y(tick), y2: y(tick) }));
+    box.append(svg("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, count(tick)));
+  }
+  const hint = el("p", { class: "hint" });
+  const rest = () => { hint.textContent = `${plural(total, "statement")} with a time`; };
+  for (let i = 0; i < bins.length; i += 2) {
+    const low = Math.pow(10, bins[i] / 5), n = bins[i + 1];
+    const words = `${bins[i] === -30 ? "0" : duration(low)} to ${duration(low * Math.pow(10, 0.2))}: ${plural(n, "statement")} (${percent(n / total)})`;
+    const wide = x(bins[i] + 1) - x(bins[i]), gap = Math.min(3, wide * 0.15);
+    box.append(svg("rect", { class: "col", x: x(bins[i]) + gap / 2, width: Math.max(wide - gap, 1), y: Math.min(y(n), H - bottom - 1.5),
+      height: Math.max(H - bottom - y(n), 1.5), rx: 1.5, pointerenter: () => { hint.textContent = words; }, pointerleave: rest },
+      svg("title", {}, words)));
+  }
+  for (let bin = first; bin <= last; bin += 5) {
+    box.append(svg("line", { class: "axis", x1: x(bin), x2: x(bin), y1: H - bottom, y2: H - bottom + 4 }));
+    const anchor = bin === last ? "end" : "middle";
+    box.append(svg("text", { x: x(bin), y: H - bottom + 17, "text-anchor": anchor }, duration(Math.pow(10, bin / 5))));
+  }
+  const marks = [["p50", "p50"], ["p95", "p95"]];
+  for (const [what, label] of marks) {
+    const value = metric(of, "Query_time", what);
+    if (!(value > 0)) continue;
+    const at = x(Math.log10(value) * 5);
+    if (at < left || at > W - right) continue;
+    box.append(svg("line", { class: "mark", x1: at, x2: at, y1: top, y2: H - bottom }));
+    const right_side = what === "p95" && at < W - 60;
+    box.append(svg("text", { x: at + (right_side ? 4 : -4), y: top - 3, "text-anchor": right_side ? "start" : "end" }, label));
+  }
+  box.append(svg("line", { class: "axis", x1: left, x2: W - right, y1: H - bottom, y2: H - bottom }));
+  rest();
+  return el("div", {}, el("h3", {}, "How long statements took"), box, hint);
+}

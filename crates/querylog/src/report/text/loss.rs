@@ -1,0 +1,81 @@
+//! What could not be read or measured, and what a capture lost.
+
+use std::io::{self, Write};
+
+use super::paragraph;
+use crate::report::model::{Capture, Report};
+use crate::report::numbers::{count, duration, percentage};
+
+/// Places that are shown.
+const PLACES: usize = 5;
+
+/// Nothing if nothing was lost.
+pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
+    let loss = &report.loss;
+    if let Some(capture) = &loss.capture {
+        writeln!(out, "\n# Capture")?;
+        for line in lines(capture) {
+            paragraph("  ", &line, width, out)?;
+        }
+    }
+    if loss.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n# What could not be read")?;
+    for problem in &loss.problems {
+        writeln!(out, "#   {}: {}", problem.input, problem.what)?;
+    }
+    for skip in &loss.skips {
+        let times = if skip.count == 1 { "once".into() } else { format!("{} times", skip.count) };
+        writeln!(out, "#   {}: {times}, {}B", skip.why, count(skip.bytes as f64))?;
+    }
+    for place in loss.places.iter().take(PLACES) {
+        let bytes = count(place.bytes as f64);
+        writeln!(out, "#     {} byte {}: {}, {bytes}B", place.input, place.offset, place.why)?;
+    }
+    let all: u64 = loss.skips.iter().map(|s| s.count).sum();
+    if all > PLACES as u64 {
+        writeln!(out, "#     ... {} more places", all - PLACES as u64)?;
+    }
+    Ok(())
+}
+
+/// Sentences of a capture; also those of the HTML page.
+pub fn lines(capture: &Capture) -> Vec<String> {
+    let n = |value: u64| count(value as f64);
+    let mut lines = vec![format!(
+        "{} packets, {} connections; {} statements measured, {} not ({})",
+        n(capture.packets),
+        n(capture.connections),
+        n(capture.measured),
+        n(capture.unmeasured),
+        percentage(
+            capture.unmeasured as f64 / (capture.measured + capture.unmeasured).max(1) as f64
+        )
+    )];
+    if capture.gaps > 0 {
+        lines.push(format!(
+            "Lost: about {} packets ({}B in {} gaps of {} connections) and about {} statements of which nothing was seen. \
+             What a gap touches is counted but has no time.",
+            n(capture.packets_lost),
+            n(capture.bytes_missing),
+            n(capture.gaps),
+            n(capture.connections_with_gaps),
+            n(capture.statements_lost)
+        ));
+    }
+    if let Some(sampling) = &capture.sampling {
+        lines.push(format!(
+            "Sample: 1 of {} connections. All of them: {} +- {} statements, {} +- {} in statements (two standard errors). \
+             The filter for tcpdump that captures only these connections: {}",
+            sampling.one_in,
+            n(sampling.statements as u64),
+            n((2.0 * sampling.statements_error) as u64),
+            duration(sampling.time),
+            duration(2.0 * sampling.time_error),
+            sampling.filter
+        ));
+    }
+    lines.extend(capture.notes.iter().cloned());
+    lines
+}

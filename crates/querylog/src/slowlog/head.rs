@@ -1,0 +1,531 @@
+//! The `# Name: value` lines before a statement.
+//!
+//! One table maps every name a server writes to what it sets; the hash was chosen so that a lookup is one probe and
+//! one comparison. Names that are not in it go to `Event::extra` as they are.
+//!
+//! A server writes the same attributes in the same order again and again. `Names::line` expects after each label (a
+//! name with what is before and behind it) one of those that came after it before, and reads values in words. Whatever
+//! it does not expect, it leaves to `attributes`, which reads the whole line again, and learns from it.
+
+use super::Found;
+use crate::event::{Event, Flag, Metric};
+use crate::text::{decimal, short_decimal, stamp};
+
+/// What an attribute sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Metric(Metric),
+    Flag(Flag),
+    Schema,
+    ThreadId,
+    Errno,
+    RateLimit,
+    Routine,
+    Start,
+    End,
+}
+
+const SLOTS: usize = 512;
+
+/// The names, by hash.
+pub(super) struct Names {
+    /// Index into `entries`, by hash; `NOBODY` if free.
+    slots: Box<[u8; SLOTS]>,
+    entries: Vec<(&'static [u8], Known)>,
+    /// Each name with each lead.
+    labels: Vec<Label>,
+}
+
+/// What is before an attribute's name: at the begin of a line, or behind another attribute.
+const LEADS: [&[u8]; 3] = [b"# ", b"  ", b" "];
+
+/// A lead, a name, a colon and a blank.
+struct Label {
+    padded: Padded,
+    length: usize,
+    known: Known,
+}
+
+/// Up to 32 bytes as words, and which of their bits count.
+#[derive(Clone, Copy)]
+struct Padded {
+    words: [u64; 4],
+    masks: [u64; 4],
+}
+
+impl Padded {
+    fn of(label: &[u8]) -> Padded {
+        assert!(label.len() <= 32, "a label is at most 32 bytes");
+        let mut text = [0; 32];
+        let mut mask = [0; 32];
+        text[..label.len()].copy_from_slice(label);
+        mask[..label.len()].fill(0xff);
+        Padded { words: words(&text), masks: words(&mask) }
+    }
+
+    #[inline]
+    fn begins(&self, line: &[u8; 32]) -> bool {
+        let line = words(line);
+        let differ = |i: usize| (line[i] ^ self.words[i]) & self.masks[i];
+        (differ(0) | differ(1) | differ(2) | differ(3)) == 0
+    }
+}
+
+#[inline]
+fn words(bytes: &[u8; 32]) -> [u64; 4] {
+    let word = |i: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
+        u64::from_le_bytes(word)
+    };
+    [word(0), word(1), word(2), word(3)]
+}
+
+const NOBODY: u8 = u8::MAX;
+
+/// Which labels came after which lately.
+pub(super) struct Expected {
+    next: [[u8; 2]; 256],
+    last: u8,
+}
+
+impl Default for Expected {
+    fn default() -> Self {
+        Expected { next: [[NOBODY; 2]; 256], last: NOBODY }
+    }
+}
+
+impl Expected {
+    /// The label that `line` begins with, if it is one of those expected.
+    #[inline]
+    fn guess<'a>(&mut self, names: &'a Names, line: &[u8; 32]) -> Option<&'a Label> {
+        for guess in self.next[usize::from(self.last)] {
+            let label = names.labels.get(usize::from(guess))?;
+            if label.padded.begins(line) {
+                self.last = guess;
+                return Some(label);
+            }
+        }
+        None
+    }
+
+    /// A label was read.
+    fn learn(&mut self, label: u8) {
+        let next = &mut self.next[usize::from(self.last)];
+        if next[0] != label {
+            *next = [label, next[0]];
+        }
+        self.last = label;
+    }
+}
+
+#[inline]
+fn hash(name: &[u8]) -> usize {
+    let length = name.len();
+    // Bit 5 is the case of a letter.
+    let at = |i: usize| usize::from(name[i] | 0x20);
+    (length * 37 + at(0) * 7 + at(length - 1) * 13 + at(length / 2) * 29 + at(length / 3) * 59)
+        % SLOTS
+}
+
+impl Names {
+    pub(super) fn new() -> Names {
+        let mut names =
+            Names { slots: Box::new([NOBODY; SLOTS]), entries: Vec::new(), labels: Vec::new() };
+        for metric in Metric::ALL {
+            names.insert(metric.name(), Known::Metric(*metric));
+        }
+        for flag in Flag::ALL {
+            names.insert(flag.name(), Known::Flag(*flag));
+        }
+        for (name, known) in [
+            ("Schema", Known::Schema),
+            ("Thread_id", Known::ThreadId),
+            ("Id", Known::ThreadId),
+            ("Last_errno", Known::Errno),
+            ("Errno", Known::Errno),
+            ("Log_slow_rate_limit", Known::RateLimit),
+            ("Stored_routine", Known::Routine),
+            ("Start", Known::Start),
+            ("End", Known::End),
+        ] {
+            names.insert(name, known);
+        }
+        names
+    }
+
+    fn insert(&mut self, name: &'static str, known: Known) {
+        let mut slot = hash(name.as_bytes());
+        while self.slots[slot] != NOBODY {
+            slot = (slot + 1) % SLOTS;
+        }
+        self.slots[slot] = self.entries.len() as u8;
+        self.entries.push((name.as_bytes(), known));
+        for lead in LEADS {
+            let label = [lead, name.as_bytes(), b": "].concat();
+            self.labels.push(Label { padded: Padded::of(&label), length: label.len(), known });
+        }
+        assert!(self.labels.len() < usize::from(NOBODY), "a label's number is a byte");
+    }
+
+    /// Reads the line at `at` (its `#`) into `event` if it is as expected; gives where the next line begins.
+    #[inline]
+    pub(super) fn line<'a>(
+        &self,
+        expected: &mut Expected,
+        bytes: &'a [u8],
+        at: usize,
+        event: &mut Event<'a>,
+        found: &mut Found,
+    ) -> Option<usize> {
+        let mut at = at;
+        loop {
+            let label = expected.guess(self, bytes.get(at..)?.first_chunk()?)?;
+            at += label.length;
+            let value = &bytes[at..];
+            at += match label.known {
+                Known::Metric(metric) => {
+                    let (number, used) = short_decimal(value, metric.log_scale())?;
+                    event.metrics.set(metric, number);
+                    used
+                }
+                Known::Flag(flag) => {
+                    let yes = value.starts_with(b"Yes");
+                    if !yes && !value.starts_with(b"No") {
+                        return None;
+                    }
+                    // Labels have the case of MariaDB.
+                    found.mariadb |= flag == Flag::QcHit;
+                    event.flags.set(flag, yes);
+                    2 + usize::from(yes)
+                }
+                Known::Schema => {
+                    let end = memchr::memchr2(b' ', b'\n', value)?;
+                    event.db = value[..end].strip_suffix(b"\r").unwrap_or(&value[..end]);
+                    found.schema = true;
+                    // A name may contain single blanks.
+                    if value[end] == b' ' && value.get(end + 1) != Some(&b' ') {
+                        return None;
+                    }
+                    event.db.len()
+                }
+                Known::ThreadId => {
+                    let (id, used) = short_decimal(value, 1)?;
+                    event.thread_id = Some(id);
+                    used
+                }
+                Known::Errno => {
+                    let (number, used) = short_decimal(value, 1)?;
+                    event.error = u32::try_from(number).ok();
+                    used
+                }
+                Known::RateLimit | Known::Routine | Known::Start | Known::End => return None,
+            };
+            match bytes.get(at)? {
+                b' ' => {}
+                b'\n' => return Some(at + 1),
+                b'\r' if bytes.get(at + 1) == Some(&b'\n') => return Some(at + 2),
+                _ => return None,
+            }
+        }
+    }
+
+    /// The number of a name, whatever its case.
+    #[inline]
+    fn find(&self, name: &[u8]) -> u8 {
+        let mut slot = hash(name);
+        loop {
+            let entry = self.slots[slot];
+            if entry == NOBODY || self.entries[usize::from(entry)].0.eq_ignore_ascii_case(name) {
+                return entry;
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    #[cfg(test)]
+    fn get(&self, name: &[u8]) -> Option<Known> {
+        self.entries.get(usize::from(self.find(name))).map(|e| e.1)
+    }
+}
+
+/// Reads one line of attributes (without its `#` and line break) into `event`. `found` collects what decides the
+/// flavour of the server and the times.
+pub(super) fn attributes<'a>(
+    names: &Names,
+    expected: &mut Expected,
+    line: &'a [u8],
+    event: &mut Event<'a>,
+    found: &mut Found,
+) {
+    let mut at = 0;
+    let mut colon = None;
+    loop {
+        let before = at;
+        while line.get(at) == Some(&b' ') {
+            at += 1;
+        }
+        let lead = match (before, at - before) {
+            (0, 1) => Some(0),
+            (1.., 2) => Some(1),
+            (1.., 1) => Some(2),
+            _ => None,
+        };
+        let Some((name, entry)) = name(names, &line[at..]) else {
+            // Free text such as `No InnoDB statistics available for this query`.
+            let last_colon = *colon.get_or_insert_with(|| memchr::memrchr(b':', line));
+            match memchr::memchr(b' ', &line[at..]) {
+                Some(blank) if last_colon.is_some_and(|colon| colon >= at) => at += blank,
+                _ => return,
+            }
+            continue;
+        };
+        if let Some(lead) = lead.filter(|_| entry != NOBODY) {
+            expected.learn(entry * LEADS.len() as u8 + lead);
+        }
+        at += name.len() + 1;
+        let rest = &line[at..];
+        let blanks = rest.iter().take_while(|b| **b == b' ').count();
+        let value = &rest[blanks..];
+        let used = match names.entries.get(usize::from(entry)).map(|e| e.1) {
+            Some(Known::Metric(metric)) => number(metric, name, value, event, found),
+            Some(Known::Flag(flag)) => {
+                if flag == Flag::QcHit && name[3] == b'h' {
+                    found.mariadb = true;
+                }
+                event.flags.set(flag, value.first() == Some(&b'Y'));
+                word(value)
+            }
+            Some(Known::Schema) => {
+                let (db, used) = schema(value);
+                event.db = db;
+                found.schema = true;
+                used
+            }
+            Some(Known::ThreadId) => match decimal(value, 1) {
+                Some((id, used)) => {
+                    event.thread_id = Some(id);
+                    used
+                }
+                None => word(value),
+            },
+            Some(Known::Errno) => {
+                event.error = decimal(value, 1).and_then(|(n, _)| u32::try_from(n).ok());
+                word(value)
+            }
+            Some(Known::RateLimit) => {
+                let used = word(value);
+                event.rate =
+                    decimal(value, 1).map_or(1, |(n, _)| n.clamp(1, u64::from(u32::MAX)) as u32);
+                event.extra.push((name, &value[..used]));
+                used
+            }
+            Some(Known::Routine) => {
+                event.routine = value;
+                value.len()
+            }
+            Some(Known::Start) => {
+                found.start = stamp(value).map(|(s, _)| s);
+                word(value)
+            }
+            Some(Known::End) => {
+                found.end = stamp(value).map(|(s, _)| s);
+                word(value)
+            }
+            None => {
+                let used = if next_is_name(value) { 0 } else { word(value) };
+                event.extra.push((name, &value[..used]));
+                used
+            }
+        };
+        at += blanks + used;
+    }
+}
+
+/// The name at the begin of `line`, which a colon must follow, and its number (`NOBODY` if it is not well known).
+#[inline]
+fn name<'a>(names: &Names, line: &'a [u8]) -> Option<(&'a [u8], u8)> {
+    let length = line.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    if length == 0 || line.get(length) != Some(&b':') {
+        return None;
+    }
+    Some((&line[..length], names.find(&line[..length])))
+}
+
+/// A metric's value; gives the bytes used.
+#[inline]
+fn number<'a>(
+    metric: Metric,
+    name: &'a [u8],
+    value: &'a [u8],
+    event: &mut Event<'a>,
+    found: &mut Found,
+) -> usize {
+    match decimal(value, metric.log_scale()) {
+        Some((number, used)) if value.get(used).is_none_or(|b| *b == b' ') => {
+            event.metrics.set(metric, number);
+            used
+        }
+        _ if next_is_name(value) => 0,
+        Some((number, _)) if metric == Metric::QueryTime && number == u64::MAX => {
+            // `18446744073708.796870.000036`: a negative time, written as if it were unsigned.
+            found.clock_jumped = true;
+            word(value)
+        }
+        _ => {
+            let used = word(value);
+            if used > 0 {
+                found.bad_value = true;
+                event.extra.push((name, &value[..used]));
+            }
+            used
+        }
+    }
+}
+
+/// Bytes to the next blank.
+fn word(value: &[u8]) -> usize {
+    value.iter().position(|b| *b == b' ').unwrap_or(value.len())
+}
+
+/// True if the value is missing and the next attribute stands here.
+fn next_is_name(value: &[u8]) -> bool {
+    let name = value.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    name > 0 && value.get(name) == Some(&b':') && matches!(value.get(name + 1), None | Some(b' '))
+}
+
+/// Bytes in which the end of a database's name is looked for: names have 64 characters.
+const LONGEST_SCHEMA: usize = 512;
+
+/// The value of `Schema:`, which may be empty and may contain blanks; attributes are two blanks apart (one in some
+/// old versions).
+pub(super) fn schema(value: &[u8]) -> (&[u8], usize) {
+    if next_is_name(value) {
+        return (b"", 0);
+    }
+    let near = &value[..value.len().min(LONGEST_SCHEMA)];
+    let end = memchr::memmem::find(near, b"  ").unwrap_or(near.len());
+    let piece = &near[..end];
+    let used = if memchr::memmem::find(piece, b": ").is_some() || piece.ends_with(b":") {
+        word(value)
+    } else {
+        end
+    };
+    (value[..used].trim_ascii_end(), used)
+}
+
+/// `user[priv_user] @ host [ip]` with, from MySQL 5.6 on, `  Id: N` behind it.
+pub(crate) fn user_at_host<'a>(line: &'a [u8], event: &mut Event<'a>) {
+    let blank_around =
+        |at: &usize| *at > 0 && line[*at - 1] == b' ' && line.get(*at + 1) == Some(&b' ');
+    let between = memchr::memchr_iter(b'@', line).find(blank_around).map(|at| at - 1);
+    let Some(at) = between.or_else(|| memchr::memchr(b'@', line)) else { return };
+    let who = line[..at].trim_ascii();
+    event.user = match memchr::memrchr(b'[', who) {
+        // `[SQL_SLAVE]` has nothing before the bracket: the bracket is the name.
+        Some(0) | None => who,
+        Some(bracket) => &who[..bracket],
+    };
+    let rest = line[at + 1..].trim_ascii_start();
+    let rest = rest.strip_prefix(b"@").unwrap_or(rest).trim_ascii();
+    let (host, tail) = match memchr::memchr(b'[', rest) {
+        Some(open) => (rest[..open].trim_ascii(), &rest[open + 1..]),
+        None => (rest, &b""[..]),
+    };
+    let (ip, tail) = match memchr::memchr(b']', tail) {
+        Some(close) => (&tail[..close], &tail[close + 1..]),
+        None => (tail, &b""[..]),
+    };
+    event.ip = ip;
+    event.host = if host.is_empty() { ip } else { host };
+    let tail = tail.trim_ascii();
+    if let Some(id) = tail.strip_prefix(b"Id:") {
+        event.thread_id = decimal(id.trim_ascii_start(), 1).map(|(id, _)| id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &'static str) -> (Event<'static>, Found) {
+        let mut event = Event::default();
+        let mut found = Found::default();
+        attributes(
+            &Names::new(),
+            &mut Expected::default(),
+            line.as_bytes(),
+            &mut event,
+            &mut found,
+        );
+        (event, found)
+    }
+
+    #[test]
+    fn every_known_name_is_found() {
+        let names = Names::new();
+        for metric in Metric::ALL {
+            assert_eq!(names.get(metric.name().as_bytes()), Some(Known::Metric(*metric)));
+        }
+        assert_eq!(names.get(b"QC_Hit"), Some(Known::Flag(Flag::QcHit)));
+        assert_eq!(names.get(b"Nonsense"), None);
+    }
+
+    #[test]
+    fn an_empty_schema_does_not_take_the_next_name() {
+        let (event, found) = read(" Thread_id: 8  Schema:   QC_hit: No");
+        assert_eq!((event.thread_id, event.db), (Some(8), &b""[..]));
+        assert_eq!(event.flags.get(Flag::QcHit), Some(false));
+        assert!(found.mariadb && found.schema);
+        assert_eq!(read(" Thread_id: 342 Schema:  Last_errno: 1 Killed: 2").0.error, Some(1));
+        assert_eq!(read(" Thread_id: 1 Schema: db").0.db, b"db");
+        assert_eq!(read(" Schema: my shop  QC_Hit: Yes").0.db, b"my shop");
+        assert!(!read(" Schema: my shop  QC_Hit: Yes").1.mariadb);
+    }
+
+    #[test]
+    fn units_are_those_of_the_server() {
+        let (event, _) = read(" Pages_read_time: 12.3456  Engine_time: 480.1");
+        assert_eq!(event.metrics.get(Metric::PagesReadTime), Some(12_345_600));
+        assert_eq!(event.metrics.get(Metric::EngineTime), Some(480_100_000));
+        let (event, _) = read(" Query_time: 2  Lock_time: 0.000036");
+        assert_eq!(event.query_time(), Some(2_000_000_000));
+        assert_eq!(event.metrics.get(Metric::LockTime), Some(36_000));
+    }
+
+    #[test]
+    fn a_negative_time_is_recognised() {
+        let (event, found) = read(" Query_time: 18446744073708.796870.000036  Lock_time: 0.000036");
+        assert_eq!(event.query_time(), None);
+        assert!(found.clock_jumped && !found.bad_value);
+        assert_eq!(event.metrics.get(Metric::LockTime), Some(36_000));
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_kept_and_told() {
+        let (event, found) = read(" Rows_sent: many  Rows_examined: 3  InnoDB_trx_id: 1A88");
+        assert!(found.bad_value);
+        assert_eq!(event.metrics.get(Metric::RowsExamined), Some(3));
+        assert_eq!(event.attribute(b"InnoDB_trx_id"), Some(&b"1A88"[..]));
+    }
+
+    #[test]
+    fn users_and_hosts_of_every_shape() {
+        let mut event = Event::default();
+        for (line, user, host, ip, id) in [
+            ("root[root] @ localhost []", "root", "localhost", "", None),
+            ("[SQL_SLAVE] @  []", "[SQL_SLAVE]", "", "", None),
+            ("meow[meow] @  [1.2.3.8]", "meow", "1.2.3.8", "1.2.3.8", None),
+            ("foo[foo] @ [host]", "foo", "host", "host", None),
+            ("u[u] @ h [::1]  Id:     1", "u", "h", "::1", Some(1)),
+            ("truncated", "", "", "", None),
+        ] {
+            event.clear();
+            user_at_host(line.as_bytes(), &mut event);
+            assert_eq!(event.user, user.as_bytes(), "{line}");
+            assert_eq!(event.host, host.as_bytes(), "{line}");
+            assert_eq!(event.ip, ip.as_bytes(), "{line}");
+            assert_eq!(event.thread_id, id, "{line}");
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! The slow query log of MariaDB (10.x, every `log_slow_verbosity`), MySQL (5.x, 8.x with `log_slow_extra`) and
+//! Percona Server.
+//!
+//! Invariants:
+//! 1. A piece is parsed without looking at other pieces: what an event inherits from before its piece (`# Time`,
+//!    `use`, the log's zone) comes in a `Carry`, so that the result does not depend on the number of threads.
+//! 2. Nothing is allocated per event.
+//! 3. Every byte belongs to an event, to a server's start, or to a `Skip`.
+//!
+//! # Whose times
+//!
+//! MariaDB stamps an event (`# Time`, `SET timestamp`) with the statement's start, MySQL and Percona Server with its
+//! end. An event is MariaDB's if it has `QC_hit:`, which MariaDB always writes, and which Percona Server spells
+//! `QC_Hit:`; `Options::stamped` overrules that. `SET timestamp` is UTC and `# Time` (before MySQL 5.7) is the server's
+//! local time: the first event with both gives the zone (`Carry::zone`).
+//!
+//! Tested here, in `tests/slowlog.rs` on logs with known answers, and against pt-query-digest in `tests/ptqd.rs`.
+
+mod head;
+pub mod split;
+mod unclosed;
+mod warnings;
+
+use memchr::memmem;
+
+use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
+use crate::text::{decimal, stamp, Stamp};
+use split::{Between, End, Mark};
+
+use warnings::Listless;
+
+pub(crate) use head::user_at_host;
+
+/// What a server's stamps mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stamped {
+    /// Decided for each event (see the module's text).
+    #[default]
+    Detect,
+    Start,
+    End,
+}
+
+/// How a log is to be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    pub stamped: Stamped,
+    /// Seconds east of UTC of `# Time` lines without a zone; overrules what the log tells.
+    pub zone: Option<i32>,
+}
+
+/// What an event may inherit from what stands before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carry {
+    pub stamp: Option<Stamp>,
+    pub db: Vec<u8>,
+    /// Seconds east of UTC, as far as events told.
+    pub zone: Option<i32>,
+}
+
+/// A piece of a log: whole events.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    pub bytes: &'a [u8],
+    pub place: Place,
+    pub carry: &'a Carry,
+    /// The log ends with this piece.
+    pub last: bool,
+}
+
+/// What the lines of one event told besides the event.
+#[derive(Debug, Default)]
+struct Found {
+    mariadb: bool,
+    schema: bool,
+    clock_jumped: bool,
+    bad_value: bool,
+    own_stamp: bool,
+    timestamp: Option<Micros>,
+    start: Option<Stamp>,
+    end: Option<Stamp>,
+}
+
+/// Parses pieces of slow logs. One per thread.
+pub struct Parser {
+    options: Options,
+    names: head::Names,
+    boundary: memmem::Finder<'static>,
+}
+
+/// What events inherit while a piece is parsed.
+struct Inherited<'a> {
+    expected: head::Expected,
+    stamp: Option<Stamp>,
+    db: &'a [u8],
+    zone: Option<i32>,
+    listless: Listless,
+}
+
+impl Parser {
+    pub fn new(options: Options) -> Parser {
+        Parser { options, names: head::Names::new(), boundary: memmem::Finder::new(b"\n# ") }
+    }
+
+    /// Gives the events of a piece to `sink`. What the next piece inherits is returned; it equals what `carry_over`
+    /// finds.
+    pub fn parse<'a, S: Sink + ?Sized>(&self, piece: Piece<'a>, sink: &mut S) -> Carry {
+        self.parse_until(piece, false, &[], sink).1
+    }
+
+    /// The same for a piece of which `split::cut` has found the events already.
+    pub fn parse_marked<'a, S: Sink + ?Sized>(
+        &self,
+        piece: Piece<'a>,
+        marks: &[Mark],
+        sink: &mut S,
+    ) -> Carry {
+        self.parse_until(piece, false, marks, sink).1
+    }
+
+    /// Gives the events of a buffer's begin to `sink`, as far as they do not depend on what follows the buffer: the
+    /// same as cutting it (`split::cut`) and parsing what is before the cut. Gives the bytes used, too.
+    pub fn parse_certain<'a, S: Sink + ?Sized>(
+        &self,
+        piece: Piece<'a>,
+        sink: &mut S,
+    ) -> (usize, Carry) {
+        self.parse_until(piece, true, &[], sink)
+    }
+
+    fn parse_until<'a, S: Sink + ?Sized>(
+        &self,
+        piece: Piece<'a>,
+        certain: bool,
+        marks: &[Mark],
+        sink: &mut S,
+    ) -> (usize, Carry) {
+        let mut event = Event::default();
+        let mut inherited = self.inherited(piece.carry);
+        let mut marks = marks.iter().peekable();
+        let mut at = 0;
+        while at < piece.bytes.len() {
+            let mark = marks.next_if(|mark| mark.at as usize == at);
+            match self.one(piece, at, certain, mark, &mut event, &mut inherited, sink) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        let Inherited { stamp, db, zone, .. } = inherited;
+        (at, Carry { stamp, db: db.to_vec(), zone })
+    }
+
+    fn inherited<'a>(&self, carry: &'a Carry) -> Inherited<'a> {
+        Inherited {
+            expected: head::Expected::default(),
+            stamp: carry.stamp,
+            db: &carry.db,
+            zone: self.options.zone.or(carry.zone),
+            listless: Listless::default(),
+        }
+    }
+
+    /// Parses what begins at `at`; gives where the next begins. `None` if only what is `certain` is wanted and this is
+    /// not: then nothing has happened.
+    #[allow(clippy::too_many_arguments)]
+    fn one<'a, S: Sink + ?Sized>(
+        &self,
+        piece: Piece<'a>,
+        at: usize,
+        certain: bool,
+        mark: Option<&Mark>,
+        event: &mut Event<'a>,
+        inherited: &mut Inherited<'a>,
+        sink: &mut S,
+    ) -> Option<usize> {
+        let bytes = piece.bytes;
+        let place = Place { file: piece.place.file, offset: piece.place.offset + at as u64 };
+        if bytes[at] != b'#' {
+            let between = split::between(&self.boundary, bytes, at);
+            let Between::Other { next, rubbish, certain: sure } = between else { return Some(at) };
+            if certain && !sure {
+                return None;
+            }
+            if rubbish {
+                sink.skip(Skip { place, bytes: (next - at) as u64, why: SkipReason::NotAnEvent });
+            }
+            return Some(next);
+        }
+        event.clear();
+        event.place = place;
+        let mut found = Found::default();
+        let stamp_before = inherited.stamp;
+        let (body, sure) = self.head(bytes, at, event, &mut found, inherited);
+        let ending = mark
+            .and_then(|mark| mark.ending(body))
+            .unwrap_or_else(|| split::end_of_event(&self.boundary, &bytes[body..]));
+        if certain && !(sure && ending.certain) {
+            inherited.stamp = stamp_before;
+            return None;
+        }
+        let mut next = body + ending.at;
+        let text = self.preamble(&bytes[body..next], event, &mut found, inherited);
+        if found.schema && !event.db.is_empty() {
+            inherited.db = event.db;
+        } else if event.db.is_empty() && !found.schema {
+            event.db = inherited.db;
+        }
+        // The text ends with `;` and a line break, unless somebody wrote the log by hand.
+        let text = text.trim_ascii_end();
+        let cut = match ending.how {
+            End::Torn => true,
+            End::Whole => !ending.certain && is_preamble(text, &found),
+            End::Buffer => {
+                let ended = text.ends_with(b";") || piece.last && bytes.ends_with(b"\n");
+                !ended || is_preamble(text, &found)
+            }
+        } || text.is_empty();
+        let text = text.strip_suffix(b";").unwrap_or(text);
+        if cut && !ending.certain && bytes.get(next) == Some(&b'#') {
+            // The begin of a head at the log's end is no event of its own, behind one that is cut, too.
+            next = bytes.len();
+        }
+        let skip = |why| Skip { place, bytes: (next - at) as u64, why };
+        if cut || event.metrics.present() == 0 && !found.clock_jumped {
+            sink.skip(skip(SkipReason::Cut));
+            return Some(next);
+        }
+        if found.bad_value {
+            sink.skip(skip(SkipReason::BadValue));
+        }
+        event.kind = Kind::Query;
+        event.sql = text;
+        if let Some(rest) = text.strip_prefix(b"# administrator command: ") {
+            event.sql = &text[2..];
+            event.kind = match rest {
+                b"Quit" => Kind::Quit,
+                b"Init DB" => Kind::InitDb,
+                b"Connect" => Kind::Connect,
+                _ => Kind::Admin,
+            };
+        }
+        event.metrics.set(Metric::QuerySize, event.sql.len() as u64);
+        self.settle(event, &found, inherited);
+        sink.event(event);
+        Some(next)
+    }
+
+    /// Reads the lines that begin with `#`; gives where the statement begins, and whether that is certain.
+    fn head<'a>(
+        &self,
+        bytes: &'a [u8],
+        from: usize,
+        event: &mut Event<'a>,
+        found: &mut Found,
+        inherited: &mut Inherited<'a>,
+    ) -> (usize, bool) {
+        let mut at = from;
+        let mut certain = true;
+        while bytes.get(at) == Some(&b'#') {
+            if !matches!(bytes.get(at + 2), Some(b'U')) {
+                let line = self.names.line(&mut inherited.expected, bytes, at, event, found);
+                if let Some(next) = line {
+                    at = next;
+                    continue;
+                }
+            }
+            let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p);
+            let next = (end + 1).min(bytes.len());
+            let line = &bytes[at + 1..end];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            match line.get(1) {
+                Some(b'a') if line.starts_with(b" administrator command: ") => {
+                    return (at, certain)
+                }
+                Some(b'T') if line.starts_with(b" Time: ") => {
+                    if let Some((time, used)) = stamp(&line[7..]) {
+                        inherited.stamp = Some(time);
+                        found.own_stamp = true;
+                        // Old servers put the user into the same line.
+                        let rest = line[7 + used..].trim_ascii_start();
+                        if let Some(user) = rest.strip_prefix(b"# User@Host: ") {
+                            head::user_at_host(user, event);
+                        }
+                    } else {
+                        found.bad_value = true;
+                    }
+                }
+                Some(b'U') if line.starts_with(b" User@Host: ") => {
+                    head::user_at_host(&line[12..], event)
+                }
+                Some(b'U') if line.starts_with(b" User: ") => head::user_at_host(&line[7..], event),
+                Some(b'e') if line.starts_with(b" explain: ") => {
+                    let begin = at;
+                    at = run_of(bytes, at, b"# explain: ");
+                    event.plan = &bytes[begin..at];
+                    continue;
+                }
+                Some(b'W') if line == b" Warnings" => {
+                    let (behind, sure) = inherited.listless.end_of_list(bytes, next);
+                    certain &= sure;
+                    at = behind;
+                    event.warnings = &bytes[next..at];
+                    continue;
+                }
+                None => {}
+                _ => head::attributes(&self.names, &mut inherited.expected, line, event, found),
+            }
+            at = next;
+        }
+        (at, certain && at < bytes.len())
+    }
+
+    /// Takes `use` and `SET timestamp` off the front of the statement.
+    fn preamble<'a>(
+        &self,
+        text: &'a [u8],
+        event: &mut Event<'a>,
+        found: &mut Found,
+        inherited: &mut Inherited<'a>,
+    ) -> &'a [u8] {
+        let mut text = text;
+        if text.starts_with(b"use ") {
+            if let Some((name, rest)) = line_and_rest(text) {
+                let name = used_name(name);
+                inherited.db = name;
+                // The schema of the event is the better one where both are there: they are equal on every server.
+                if event.db.is_empty() {
+                    event.db = name;
+                }
+                text = rest;
+            }
+        }
+        if let Some((timestamp, rest)) = timestamp_alone(text) {
+            found.timestamp = Some(timestamp);
+            text = rest;
+        } else if text.starts_with(b"SET ") {
+            if let Some((list, rest)) = line_and_rest(text) {
+                if let Some(timestamp) = timestamp_of(&list[4..]) {
+                    found.timestamp = Some(timestamp);
+                    text = rest;
+                }
+            }
+        }
+        text
+    }
+
+    /// Derives times and what is inherited, when all lines have been read.
+    fn settle<'a>(&self, event: &mut Event<'a>, found: &Found, inherited: &mut Inherited<'a>) {
+        event.stamp = inherited.stamp.map(|s| s.local);
+        if self.options.zone.is_none() && found.own_stamp && inherited.zone.is_none() {
+            if let (Some(Stamp { local, zone: None }), Some(utc)) =
+                (inherited.stamp, found.timestamp)
+            {
+                inherited.zone = nearest_zone(local - utc);
+            }
+        }
+        if found.clock_jumped {
+            event.unmeasured = Some(Unmeasured::ClockJumped);
+        }
+        let zone = inherited.zone.unwrap_or(0);
+        if let (Some(start), Some(end)) = (found.start, found.end) {
+            event.start = Some(start.utc(zone));
+            event.end = Some(end.utc(zone));
+            return;
+        }
+        let duration = event.query_time().map(|ns| i64::try_from(ns / 1000).unwrap_or(i64::MAX));
+        let from_stamp = inherited.stamp.map(|s| s.utc(zone));
+        let starts = match self.options.stamped {
+            Stamped::Detect => found.mariadb,
+            Stamped::Start => true,
+            Stamped::End => false,
+        };
+        if starts {
+            event.start = found.timestamp.or(from_stamp);
+            event.end = event.start.zip(duration).map(|(s, d)| s.saturating_add(d));
+        } else {
+            // A stamp of the event itself with a fraction of a second is better than whole seconds.
+            let own = inherited.stamp.is_some_and(|s| found.own_stamp && s.zone.is_some());
+            event.end = if own { from_stamp } else { found.timestamp.or(from_stamp) };
+            event.start = event.end.zip(duration).map(|(e, d)| e.saturating_sub(d));
+        }
+    }
+}
+
+/// The zone a difference of local time and UTC shows: quarters of an hour, at most 14 hours.
+fn nearest_zone(difference: Micros) -> Option<i32> {
+    const QUARTER: i64 = 900 * 1_000_000;
+    let quarters = (difference + QUARTER / 2).div_euclid(QUARTER);
+    (-56..=56).contains(&quarters).then_some(quarters as i32 * 900)
+}
+
+/// Behind the lines from `at` on that begin with `prefix`.
+fn run_of(bytes: &[u8], at: usize, prefix: &[u8]) -> usize {
+    let mut at = at;
+    while bytes[at..].starts_with(prefix) {
+        at = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p + 1);
+    }
+    at
+}
+
+/// A first line `...;` and what follows it, if something does.
+fn line_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b'\n', text)?;
+    let line = text[..end].trim_ascii_end().strip_suffix(b";")?;
+    let rest = &text[end + 1..];
+    (!rest.trim_ascii().is_empty()).then_some((line, rest))
+}
+
+/// True if what stands last in a log is not the statement but what servers write before it.
+fn is_preamble(text: &[u8], found: &Found) -> bool {
+    if found.timestamp.is_some() {
+        return false;
+    }
+    text.strip_prefix(b"SET ")
+        .is_some_and(|list| timestamp_of(list.strip_suffix(b";").unwrap_or(list)).is_some())
+        // MariaDB writes `SET timestamp` before every statement.
+        || found.mariadb && text.starts_with(b"use ")
+}
+
+/// The database in the line `use name`.
+fn used_name(line: &[u8]) -> &[u8] {
+    let name = line[4..].trim_ascii();
+    name.strip_prefix(b"`").and_then(|n| n.strip_suffix(b"`")).unwrap_or(name)
+}
+
+/// The timestamp of the usual line `SET timestamp=N;`, and what follows it.
+#[inline]
+fn timestamp_alone(text: &[u8]) -> Option<(Micros, &[u8])> {
+    let list = text.strip_prefix(b"SET timestamp=")?;
+    let (value, used) = decimal(list, 1_000_000)?;
+    let rest = list[used..].strip_prefix(b";\n")?;
+    let more = rest.first().is_some_and(|b| !b.is_ascii_whitespace());
+    more.then_some((i64::try_from(value).ok()?, rest))
+}
+
+/// The timestamp in `last_insert_id=1,insert_id=2,timestamp=3`, if nothing else is set there.
+fn timestamp_of(list: &[u8]) -> Option<Micros> {
+    let mut found = None;
+    for item in list.split(|b| *b == b',') {
+        let equals = memchr::memchr(b'=', item)?;
+        match &item[..equals] {
+            b"timestamp" => {
+                let (value, used) = decimal(&item[equals + 1..], 1_000_000)?;
+                if used != item.len() - equals - 1 {
+                    return None;
+                }
+                found = Some(i64::try_from(value).ok()?);
+            }
+            b"insert_id" | b"last_insert_id" => {}
+            _ => return None,
+        }
+    }
+    found
+}
+
+impl Parser {
+    /// What the piece behind `bytes` inherits, without parsing all of it: cheap enough to be done by the one thread
+    /// that cuts a log into pieces. `marks` are those of `split::cut`.
+    pub fn carry_over(&self, bytes: &[u8], marks: &[Mark], before: &Carry) -> Carry {
+        let mut carry = before.clone();
+        let head_of = |mark: &Mark| &bytes[mark.at as usize..mark.body as usize];
+        let time = memmem::Finder::new(b"# Time: ");
+        // Quick for the many events without one.
+        let stamped = |mark: &&Mark| time.find(head_of(mark)).is_some();
+        let listless = &mut Listless::default();
+        let mut reread = |mark: &Mark| self.reread(bytes, mark, listless);
+        let stamp = marks.iter().rev().filter(stamped).find_map(|mark| reread(mark).0);
+        carry.stamp = stamp.or(carry.stamp);
+        let schema = memmem::Finder::new(b" Schema: ");
+        let named = |mark: &&Mark| {
+            bytes[mark.body as usize..].starts_with(b"use ") || schema.find(head_of(mark)).is_some()
+        };
+        let mut named = marks.iter().rev().filter(named).map(|mark| reread(mark).1);
+        if let Some(db) = named.find(|db| !db.is_empty()) {
+            carry.db = db.to_vec();
+        }
+        carry
+    }
+
+    /// The stamp and the database that the event at `mark` itself names.
+    fn reread<'a>(
+        &self,
+        bytes: &'a [u8],
+        mark: &Mark,
+        listless: &mut Listless,
+    ) -> (Option<Stamp>, &'a [u8]) {
+        let mut event = Event::default();
+        let mut found = Found::default();
+        let mut inherited = Inherited {
+            expected: head::Expected::default(),
+            stamp: None,
+            db: b"",
+            zone: None,
+            listless: std::mem::take(listless),
+        };
+        let (body, _) = self.head(bytes, mark.at as usize, &mut event, &mut found, &mut inherited);
+        let text = bytes.get(body..mark.end as usize).unwrap_or_default();
+        self.preamble(text, &mut event, &mut found, &mut inherited);
+        *listless = inherited.listless;
+        let db = if found.schema && !event.db.is_empty() { event.db } else { inherited.db };
+        (inherited.stamp, db)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,556 @@
+//! Where events of a slow log begin.
+//!
+//! Servers end an event with `;` and a line break and begin the next with `# Time:`, `# User@Host:` or another head
+//! line. The same bytes may stand inside a string literal or a comment of a statement, and an event may be torn
+//! (a full disk, a copied and truncated file, a crash). So:
+//!
+//! 1. A boundary needs a head line as servers write it, not merely `;\n#`.
+//! 2. A boundary inside an open quote is believed only if no later one closes the quote within `LOOK_AHEAD` bytes, or
+//!    if what follows cannot be the rest of a literal (`unclosed`): a statement without a closing quote, which servers
+//!    write as they got it, or one that a crash cut, must not swallow the rest of the log. With `;` it is whole.
+//! 3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
+//! 4. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
+//!    (see `cut`), so that it does not matter how much of it is in the buffer.
+//!
+//! Counting quotes of every statement exactly would cost more than parsing it, so the exact walk is made only if a
+//! cheap test cannot rule out an open quote or comment.
+
+use memchr::memmem;
+
+use super::unclosed;
+use super::warnings::Listless;
+
+/// How far a quote that is open at a boundary may go on.
+pub const LOOK_AHEAD: usize = 16 << 20;
+
+/// True if `line` (from its `#`) begins an event.
+#[inline]
+pub fn is_head(line: &[u8]) -> bool {
+    let Some(rest) = line.strip_prefix(b"# ") else { return false };
+    match rest.first() {
+        Some(b'T') => {
+            rest.starts_with(b"Time: ") && rest.get(6).is_some_and(u8::is_ascii_digit)
+                || rest.starts_with(b"Thread_id: ")
+        }
+        Some(b'U') => {
+            (rest.starts_with(b"User@Host: ") || rest.starts_with(b"User: "))
+                && rest.iter().take(400).take_while(|b| **b != b'\n').any(|b| *b == b'@')
+        }
+        Some(b'Q') => rest.starts_with(b"Query_time: "),
+        Some(b'S') => rest.starts_with(b"Schema: "),
+        Some(b'C') => rest.starts_with(b"Client: "),
+        _ => false,
+    }
+}
+
+/// True for the heads that are distinctive enough to end an event that was torn before its `;`.
+pub(super) fn is_strong_head(line: &[u8]) -> bool {
+    line.starts_with(b"# Time: ") && crate::text::stamp(&line[8..]).is_some()
+        || line.starts_with(b"# User@Host: ")
+            && line
+                .iter()
+                .position(|b| *b == b'\n')
+                .is_some_and(|end| memmem::find(&line[..end], b"] @ ").is_some())
+}
+
+/// The length of the lines a starting server writes (`PATH, Version: ...`, `Tcp port: ...`, `Time   Id Command`), if
+/// `bytes` begins with them; 0 otherwise.
+pub fn server_start(bytes: &[u8]) -> usize {
+    let line = first_line(bytes);
+    if line.len() > 1000 || line.starts_with(b"#") || memmem::find(line, b", Version: ").is_none() {
+        return 0;
+    }
+    let mut used = line.len();
+    for prefix in [&b"Tcp port: "[..], b"TCP Port: ", b"Time"] {
+        let next = first_line(&bytes[used..]);
+        if next.starts_with(prefix) {
+            used += next.len();
+        }
+    }
+    used
+}
+
+/// The first line with its line break.
+fn first_line(bytes: &[u8]) -> &[u8] {
+    match memchr::memchr(b'\n', bytes) {
+        Some(end) => &bytes[..=end],
+        None => bytes,
+    }
+}
+
+/// How a statement's text ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// `;` and the begin of another event or of a server's start.
+    Whole,
+    /// The buffer ends; whether that is the end of the event depends on what follows.
+    Buffer,
+    /// Another event begins although this one has no end.
+    Torn,
+}
+
+/// Where a statement ends: the offset where the next event (or the head of a server start) begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    pub at: usize,
+    pub how: End,
+    /// Invariant 4.
+    pub certain: bool,
+}
+
+/// Looks for the end of the statement that begins at `sql[0]`.
+pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
+    let mut from = 0;
+    while let Some(found) = finder.find(&sql[from..]) {
+        let line = from + found + 1;
+        from = line;
+        let before = &sql[..line - 1];
+        let before = before.strip_suffix(b"\r").unwrap_or(before);
+        let (end, how) = if before.ends_with(b";") && is_head(&sql[line..]) {
+            (line, End::Whole)
+        } else if let Some(start) = heading_before(before) {
+            let text = sql[..start].trim_ascii_end();
+            (start, if text.ends_with(b";") { End::Whole } else { End::Torn })
+        } else if is_strong_head(&sql[line..]) {
+            (line, End::Torn)
+        } else {
+            continue;
+        };
+        if !maybe_open(&sql[..end]) {
+            return Ending { at: end, how, certain: true };
+        }
+        match closed_later(finder, sql, end) {
+            Closing::Here => return Ending { at: end, how, certain: true },
+            Closing::Later(at) => {
+                from = at.saturating_sub(2);
+            }
+            Closing::Never { certain } => return Ending { at: end, how, certain },
+        }
+    }
+    // The log may end with a server's start.
+    let whole = sql.trim_ascii_end();
+    let (at, how) = match heading_before(whole) {
+        Some(start) if sql[..start].trim_ascii_end().ends_with(b";") => (start, End::Whole),
+        _ => match cut_head(sql) {
+            Some(line) if !maybe_open(&sql[..line]) => (line, End::Whole),
+            _ => (sql.len(), End::Buffer),
+        },
+    };
+    Ending { at, how, certain: false }
+}
+
+/// Where the last line begins if it is the begin of a head and no more: the log was cut there, and what is before it
+/// is whole.
+fn cut_head(sql: &[u8]) -> Option<usize> {
+    let line = memchr::memrchr(b'\n', sql)? + 1;
+    let before = sql[..line - 1].strip_suffix(b"\r").unwrap_or(&sql[..line - 1]);
+    let rest = &sql[line..];
+    let begins = [&b"# User@Host: "[..], b"# Time: "].iter().any(|head| head.starts_with(rest));
+    (!rest.is_empty() && begins && before.ends_with(b";")).then_some(line)
+}
+
+/// If the text before a head line ends with a server's start, where that begins.
+fn heading_before(before: &[u8]) -> Option<usize> {
+    let last = before.rsplit(|b| *b == b'\n').next()?;
+    if !last.starts_with(b"Time") || memmem::find(last, b" Command").is_none() {
+        return None;
+    }
+    // Several starts may follow each other: take the first of the run.
+    let mut start = None;
+    let mut at = before.len() - last.len();
+    for _ in 0..4096 {
+        let Some(port) = line_before(before, at) else { break };
+        if !(before[port..].starts_with(b"Tcp port: ") || before[port..].starts_with(b"TCP Port: "))
+        {
+            break;
+        }
+        let Some(version) = line_before(before, port) else { break };
+        if server_start(&before[version..]) == 0 {
+            break;
+        }
+        start = Some(version);
+        let Some(previous) = line_before(before, version) else { break };
+        if !before[previous..].starts_with(b"Time") {
+            break;
+        }
+        at = previous;
+    }
+    start
+}
+
+/// The begin of the line that ends right before `at`, which is a line's begin.
+fn line_before(bytes: &[u8], at: usize) -> Option<usize> {
+    let end = at.checked_sub(1)?;
+    Some(memchr::memrchr(b'\n', &bytes[..end]).map_or(0, |p| p + 1))
+}
+
+/// False only if no quote or comment can be open at the end of `sql`, which is the begin of a line: nothing that could
+/// hide a quote, and an even number of the one kind there is.
+#[inline]
+fn maybe_open(sql: &[u8]) -> bool {
+    let (mut single, mut double, mut back) = (0_u8, 0_u8, 0_u8);
+    let mut seen = [0_u8; 8];
+    for part in sql.chunks(64) {
+        let (mut s, mut d, mut b) = (0_u8, 0_u8, 0_u8);
+        for byte in part {
+            s += u8::from(*byte == b'\'');
+            d += u8::from(*byte == b'"');
+            b += u8::from(*byte == b'`');
+            seen[3] |= u8::from(*byte == b'\\');
+            seen[4] |= u8::from(*byte == b'/');
+            seen[5] |= u8::from(*byte == b'*');
+            seen[6] |= u8::from(*byte == b'#');
+        }
+        (seen[0], seen[1], seen[2]) = (seen[0] | s, seen[1] | d, seen[2] | b);
+        single = single.wrapping_add(s);
+        double = double.wrapping_add(d);
+        back = back.wrapping_add(b);
+    }
+    let [s, d, b, backslash, slash, star, hash, _] = seen.map(|seen| seen != 0);
+    let kinds = u8::from(s) + u8::from(d) + u8::from(b);
+    (single | double | back) & 1 == 1
+        || backslash
+        || slash && star
+        || kinds > 1
+        || kinds == 1 && (hash || memmem::find(sql, b"--").is_some())
+}
+
+/// Whether the quote that may be open at a boundary really is, and where it closes.
+enum Closing {
+    Here,
+    /// A later boundary, outside any quote, exists; go on looking from this offset.
+    Later(usize),
+    /// Certain if enough was looked at to give up.
+    Never {
+        certain: bool,
+    },
+}
+
+/// Boundaries that are tried before an open quote is given up.
+const MAX_TRIED: usize = 16;
+
+/// Places where an event could end, whole or torn, that are passed before an open quote is given up. Each of them may
+/// be the end of an event with an open quote of its own: without a limit each would look at the rest of the log.
+const MAX_PASSED: usize = 64;
+
+/// Walks the statement exactly, from its begin to the boundary at `end` and on (rule 2). A quote that belongs to
+/// another event "closes" this one too, so a later boundary is believed only if it is outside quotes.
+fn closed_later(finder: &memmem::Finder<'_>, sql: &[u8], end: usize) -> Closing {
+    let limit = sql.len().min(end.saturating_add(LOOK_AHEAD));
+    let mut quotes = Quotes::new(&sql[..limit]);
+    if !quotes.open_at(end) {
+        return Closing::Here;
+    }
+    if quotes.inside.is_some_and(|quote| unclosed::ended(sql, end, quote)) {
+        return Closing::Never { certain: true };
+    }
+    let cut_off = limit == sql.len();
+    let (mut from, mut tried, mut passed) = (end, 0, 0);
+    while tried < MAX_TRIED && passed < MAX_PASSED {
+        let Some(found) = finder.find(&sql[from..limit]) else {
+            // Without another boundary the buffer's end is one.
+            return match quotes.open_at(limit) {
+                true => Closing::Never { certain: !cut_off },
+                false => Closing::Later(limit),
+            };
+        };
+        from += found + 1;
+        let before = sql[..from - 1].strip_suffix(b"\r").unwrap_or(&sql[..from - 1]);
+        if before.ends_with(b";") && is_head(&sql[from..]) {
+            if !quotes.open_at(from) {
+                return Closing::Later(from);
+            }
+            tried += 1;
+        } else if is_strong_head(&sql[from..]) || heading_before(before).is_some() {
+            passed += 1;
+        }
+    }
+    Closing::Never { certain: true }
+}
+
+/// The longest comment that may hide an event's begin.
+const COMMENT: usize = 4 << 10;
+
+/// Finds out whether offsets are inside quotes or comments; asked in ascending order. Looks no further than that.
+struct Quotes<'a> {
+    sql: &'a [u8],
+    at: usize,
+    /// The literal that `at` is in.
+    inside: Option<u8>,
+    /// No comment ends in front of this.
+    no_close: usize,
+}
+
+impl<'a> Quotes<'a> {
+    fn new(sql: &'a [u8]) -> Quotes<'a> {
+        Quotes { sql, at: 0, inside: None, no_close: 0 }
+    }
+
+    fn open_at(&mut self, offset: usize) -> bool {
+        let sql = self.sql;
+        while self.at < offset {
+            if let Some(quote) = self.inside {
+                match close_quote(&sql[..offset], self.at, quote) {
+                    Ok(behind) => (self.at, self.inside) = (behind, None),
+                    Err(behind) => self.at = behind,
+                }
+                continue;
+            }
+            let plain = |b: &&u8| !matches!(**b, b'\'' | b'"' | b'`' | b'/' | b'#' | b'-');
+            self.at += sql[self.at..offset].iter().take_while(plain).count();
+            if self.at == offset {
+                break;
+            }
+            let begin = self.at;
+            let rest = &sql[begin..];
+            let to_line_end = || memchr::memchr(b'\n', rest).map_or(sql.len(), |p| begin + p);
+            self.at = match rest[0] {
+                quote @ (b'\'' | b'"' | b'`') => {
+                    self.inside = Some(quote);
+                    begin + 1
+                }
+                b'/' if rest.starts_with(b"/*") => self.behind_comment(begin),
+                b'#' => to_line_end(),
+                b'-' if rest.starts_with(b"-- ") => to_line_end(),
+                _ => begin + 1,
+            };
+        }
+        self.inside.is_some() || self.at > offset
+    }
+
+    /// Behind the comment that begins at `begin`, or behind its begin if it is not closed soon: then it is not a comment,
+    /// or every one to come would be looked for again. What the log's end leaves open is open to the end, and beyond.
+    fn behind_comment(&mut self, begin: usize) -> usize {
+        let end = self.sql.len().min(begin + COMMENT);
+        let from = (begin + 2).max(self.no_close);
+        if let Some(close) = self.sql.get(from..end).and_then(|text| memmem::find(text, b"*/")) {
+            self.no_close = from + close;
+            return from + close + 2;
+        }
+        self.no_close = self.no_close.max(end - 1);
+        if self.sql.len() - begin >= COMMENT {
+            begin + 2
+        } else {
+            usize::MAX
+        }
+    }
+}
+
+/// Behind the quote that closes a literal, looked for from `from` on, which is not in the middle of an escape. `Err`
+/// if it is not in `sql`, with where to go on looking: at its end, or one further, behind an escape.
+pub(super) fn close_quote(sql: &[u8], from: usize, quote: u8) -> Result<usize, usize> {
+    let mut pos = from;
+    loop {
+        let rest = sql.get(pos..).ok_or(pos)?;
+        let found = match quote {
+            b'`' => memchr::memchr(quote, rest),
+            _ => memchr::memchr2(quote, b'\\', rest),
+        };
+        pos += found.ok_or(sql.len())?;
+        if sql[pos] == b'\\' && quote != b'`' {
+            pos += 2;
+        } else {
+            return Ok(pos + 1);
+        }
+    }
+}
+
+/// An event of a piece: where it and its statement begin, where the statement ends, and how; that is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub at: u32,
+    pub body: u32,
+    pub end: u32,
+    pub how: End,
+}
+
+impl Mark {
+    /// The end of the statement that begins at `body`, if that is this event's.
+    pub(super) fn ending(&self, body: usize) -> Option<Ending> {
+        let same = self.body as usize == body;
+        same.then_some(Ending { at: self.end as usize - body, how: self.how, certain: true })
+    }
+}
+
+/// Where to cut a buffer that begins with an event, so that what is before the cut is whole events (or what stands
+/// between them) whatever follows the buffer. `marks` are set to the events before it. Buffers are shorter than 4 GiB.
+pub fn cut(bytes: &[u8], marks: &mut Vec<Mark>) -> Option<usize> {
+    marks.clear();
+    let finder = memmem::Finder::new(b"\n# ");
+    let mut listless = Listless::default();
+    let mut at = 0;
+    let mut last = None;
+    loop {
+        if at > 0 {
+            last = Some(at);
+        }
+        at = match between(&finder, bytes, at) {
+            Between::Event => {
+                let (body, certain) = body_of(bytes, at, &mut listless);
+                let ending = end_of_event(&finder, &bytes[body..]);
+                if !certain || !ending.certain {
+                    return last;
+                }
+                let end = body + ending.at;
+                let how = ending.how;
+                marks.push(Mark { at: at as u32, body: body as u32, end: end as u32, how });
+                end
+            }
+            Between::Other { next, certain, .. } if certain => next,
+            Between::Other { .. } => return last,
+        };
+    }
+}
+
+/// The same for who needs no marks.
+pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
+    cut(bytes, &mut Vec::new())
+}
+
+/// What stands at a place where an event might begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// One does.
+    Event,
+    /// Blank lines, a server's start or rubbish.
+    Other { next: usize, rubbish: bool, certain: bool },
+}
+
+/// Looks at what stands at `at`.
+pub fn between(finder: &memmem::Finder<'_>, bytes: &[u8], at: usize) -> Between {
+    let rest = &bytes[at..];
+    let other = |length, rubbish, certain| Between::Other { next: at + length, rubbish, certain };
+    match rest.first() {
+        Some(b'#') => return Between::Event,
+        Some(b) if b.is_ascii_whitespace() => {
+            let blank = rest.iter().take_while(|b| b.is_ascii_whitespace()).count();
+            return other(blank, false, blank < rest.len());
+        }
+        Some(_) => {}
+        None => return other(0, false, false),
+    }
+    let start = server_start(rest);
+    if start > 0 {
+        // The next line could be one more of the start.
+        return other(start, false, start + 16 < rest.len());
+    }
+    // Rubbish, or the rest of a statement whose head is lost: up to the next head.
+    let mut from = 0;
+    while let Some(found) = finder.find(&rest[from..]) {
+        from += found + 1;
+        if is_head(&rest[from..]) || rest[from..].starts_with(b"# administrator command: ") {
+            return other(from, true, true);
+        }
+    }
+    other(rest.len(), true, false)
+}
+
+/// Where the statement begins in the event at `at`: behind its head lines. True if that is certain.
+fn body_of(bytes: &[u8], at: usize, listless: &mut Listless) -> (usize, bool) {
+    let mut at = at;
+    while bytes.get(at) == Some(&b'#') {
+        let line = first_line(&bytes[at..]);
+        if line.starts_with(b"# administrator command: ") {
+            return (at, true);
+        }
+        at += line.len();
+        if line.trim_ascii_end() == b"# Warnings" {
+            let (behind, certain) = listless.end_of_list(bytes, at);
+            if !certain {
+                return (behind, false);
+            }
+            at = behind;
+        }
+    }
+    (at, at < bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(sql: &str) -> (usize, End) {
+        let ending = end_of_event(&memmem::Finder::new(b"\n# "), sql.as_bytes());
+        (ending.at, ending.how)
+    }
+
+    const HEAD: &str = "# User@Host: a[a] @ localhost []\n# Query_time: 1  Lock_time: 0\n";
+
+    #[test]
+    fn an_event_ends_before_the_next_head() {
+        let sql = "select 1;\n";
+        assert_eq!(end(&format!("{sql}{HEAD}select 2;\n")), (sql.len(), End::Whole));
+        let crlf = "select 1;\r\n";
+        assert_eq!(end(&format!("{crlf}{HEAD}")), (crlf.len(), End::Whole));
+        assert_eq!(end("select 1;\n").1, End::Buffer);
+    }
+
+    #[test]
+    fn a_head_inside_a_literal_is_not_a_boundary() {
+        for literal in [
+            "'x;\n# y'",
+            "'x;\n# Query_time: 1\n'",
+            "\"it's;\n# Time: 200101 1:02:03\n\"",
+            "'a\\';\n# Schema: \n'",
+        ] {
+            let sql = format!("insert into t set a={literal}, b='z';\n");
+            assert_eq!(
+                end(&format!("{sql}{HEAD}select 1;\n")),
+                (sql.len(), End::Whole),
+                "{literal}"
+            );
+            assert_eq!(end(&sql), (sql.len(), End::Buffer), "{literal}");
+        }
+        let two = "insert into t values ('x;\n# User@Host: f[f] @ h []\n', \"d \\\" ;\n# Time: 260101 10:00:00\n\");\n";
+        assert_eq!(end(&format!("{two}{HEAD}select 1;\n")), (two.len(), End::Whole));
+        for hidden in
+            ["/* it's;\n", "/* its;\n", "\"'\", 'x;\n", "`it's`, 'x;\n", "1 -- it's\n, 'x;\n"]
+        {
+            let close = if hidden.starts_with('/') { "*/" } else { "'" };
+            let comment = format!("select {hidden}{HEAD} {close} 1;\n");
+            let log = format!("{comment}{HEAD}select 'a';\n");
+            assert_eq!(end(&log), (comment.len(), End::Whole), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn a_head_that_was_cut_ends_the_event_before_it() {
+        for cut in ["#", "# ", "# Us", "# User@Host:", "# Tim", "# Time: "] {
+            assert_eq!(end(&format!("select 1;\n{cut}")), (10, End::Whole), "{cut}");
+        }
+        for text in ["select 'a;\n# Us", "select 1\n# Us", "select 1;\n# Ux"] {
+            assert_eq!(end(text).1, End::Buffer, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_open_quote_does_not_swallow_the_log() {
+        let torn = "insert into t values ('abc;\n";
+        let log = format!("{torn}{HEAD}select 1;\n{HEAD}select 2;\n");
+        assert_eq!(end(&log), (torn.len(), End::Whole));
+        let cut = "insert into t values ('abc\n";
+        assert_eq!(end(&format!("{cut}{HEAD}select 1;\n")), (cut.len(), End::Torn));
+        // The next event has a literal, which would "close" the quote.
+        let log = format!("{torn}{HEAD}select 'a', 'b';\n{HEAD}select 2;\n");
+        assert_eq!(end(&log), (torn.len(), End::Whole));
+    }
+
+    #[test]
+    fn a_server_start_ends_an_event() {
+        let start = "/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log. started with:\nTcp port: 3306  Unix socket: /x\nTime\t\t    Id Command\tArgument\n";
+        assert_eq!(end(&format!("select 1;\n{start}{HEAD}")), (10, End::Whole));
+        assert_eq!(end(&format!("select 1;\n{start}{start}{HEAD}")), (10, End::Whole));
+        assert_eq!(end(&format!("select 1;\n{start}{start}")), (10, End::Whole));
+        assert_eq!(end(&format!("select 'a\n{start}{HEAD}")), (10, End::Torn));
+        assert_eq!(server_start(start.as_bytes()), start.len());
+        assert_eq!(server_start(b"select 1;\n"), 0);
+    }
+
+    #[test]
+    fn pieces_are_cut_where_the_parser_would() {
+        let log = format!("{HEAD}select 1;\n{HEAD}insert into t set a='x;\n{HEAD}';\n");
+        let boundary = last_boundary(log.as_bytes()).unwrap_or_default();
+        assert_eq!(boundary, HEAD.len() + 10);
+        assert_eq!(last_boundary(format!("{HEAD}select 1;\n").as_bytes()), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! Statistics: histograms, distributions of attributes, time series, frequent strings, and the table of classes.
+//!
+//! Everything here is mergeable: threads collect events apart and add them to one table in any order, with the same
+//! result as one thread.
+
+pub mod batch;
+pub mod bucket;
+pub mod class;
+pub mod distribution;
+pub mod names;
+pub mod patterns;
+pub mod series;
+pub mod shared;
+pub mod spill;
+pub mod table;
+
+pub use batch::Batch;
+pub use class::{Class, Sample};
+pub use distribution::Summary;
+pub use shared::Shared;
+pub use table::Table;
+
+/// A hash of a logged plan's shape: everything but its numbers, which differ from run to run.
+pub fn plan_hash(plan: &[u8]) -> u64 {
+    let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+    for line in plan.split(|b| *b == b'\n') {
+        for field in line.split(|b| *b == b'\t') {
+            let is_number =
+                !field.is_empty() && field.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+            hash.update(if is_number { b"0" } else { field });
+            hash.update(b"\t");
+        }
+    }
+    hash.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plan_hash;
+
+    #[test]
+    fn plans_differ_by_shape_not_by_rows() {
+        let a = plan_hash(b"# explain: 1\tSIMPLE\tt\tref\tk\t10\t10.00\n");
+        assert_eq!(a, plan_hash(b"# explain: 1\tSIMPLE\tt\tref\tk\t3000\t7.50\n"));
+        assert_ne!(a, plan_hash(b"# explain: 1\tSIMPLE\tt\tALL\tNULL\t10\t10.00\n"));
+    }
+}

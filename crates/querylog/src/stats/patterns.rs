@@ -1,0 +1,199 @@
+//! Patterns over the statements of one connection: transactions, and the same class again and again (N+1: a loop in
+//! the application that asks for one row at a time).
+//!
+//! Events must come in the order of the log. What a slow log left out (`long_query_time`) is not seen, so a run of
+//! statements may really have others between them.
+//!
+//! Invariant: at most `MAX_CONNECTIONS` connections and `MAX_CLASSES` classes are remembered.
+
+use std::collections::HashMap;
+
+use crate::event::{Event, Kind};
+use crate::fingerprint::StatementKind;
+
+const MAX_CONNECTIONS: usize = 50_000;
+const MAX_CLASSES: usize = 20_000;
+/// Different statements before a run that are counted per class.
+const MAX_BEFORE: usize = 8;
+
+/// The shortest run that counts.
+pub const MIN_RUN: u64 = 5;
+
+/// What a connection did last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    class: u64,
+    run: u64,
+    /// Nanoseconds.
+    time: u64,
+    /// The class before the run.
+    before: u64,
+    /// Statements since BEGIN, if there was one.
+    transaction: Option<u64>,
+}
+
+/// Runs of one class.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    pub runs: u64,
+    pub statements: u64,
+    pub longest: u64,
+    /// Nanoseconds.
+    pub time: u64,
+    /// (class, how often it came before a run)
+    before: Vec<(u64, u64)>,
+}
+
+impl Runs {
+    /// The class that came before most of the runs.
+    pub fn before(&self) -> Option<u64> {
+        self.before.iter().max_by_key(|b| (b.1, b.0)).map(|b| b.0)
+    }
+}
+
+/// See the module's text. Classes are named by their `class_hash`.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    connections: HashMap<u64, Connection>,
+    pub runs: HashMap<u64, Runs>,
+    pub transactions: u64,
+    pub statements_in_transactions: u64,
+}
+
+impl Patterns {
+    /// The next event of the log.
+    pub fn add(&mut self, class: u64, event: &Event<'_>) {
+        let Some(thread) = event.thread_id else { return };
+        if self.connections.len() >= MAX_CONNECTIONS && !self.connections.contains_key(&thread) {
+            self.finish();
+        }
+        let mut connection = self.connections.remove(&thread).unwrap_or_default();
+        if matches!(event.kind, Kind::Quit | Kind::Connect) {
+            self.end_run(&connection);
+            self.end_transaction(&mut connection);
+            return;
+        }
+        if !event.kind.is_statement() {
+            self.connections.insert(thread, connection);
+            return;
+        }
+        match StatementKind::of(event.sql) {
+            StatementKind::Begin => {
+                self.end_transaction(&mut connection);
+                connection.transaction = Some(0);
+            }
+            StatementKind::Commit | StatementKind::Rollback => {
+                self.end_transaction(&mut connection)
+            }
+            _ => {
+                if let Some(statements) = &mut connection.transaction {
+                    *statements += 1;
+                }
+            }
+        }
+        let time = event.query_time().unwrap_or(0);
+        if connection.run > 0 && connection.class == class {
+            connection.run += 1;
+            connection.time = connection.time.saturating_add(time);
+        } else {
+            self.end_run(&connection);
+            connection.before = if connection.run > 0 { connection.class } else { 0 };
+            connection.class = class;
+            connection.run = 1;
+            connection.time = time;
+        }
+        self.connections.insert(thread, connection);
+    }
+
+    /// The log ended: open runs and transactions end too.
+    pub fn finish(&mut self) {
+        for (_, mut connection) in std::mem::take(&mut self.connections) {
+            self.end_run(&connection);
+            self.end_transaction(&mut connection);
+        }
+    }
+
+    fn end_transaction(&mut self, connection: &mut Connection) {
+        if let Some(statements) = connection.transaction.take() {
+            self.transactions += 1;
+            self.statements_in_transactions += statements;
+        }
+    }
+
+    fn end_run(&mut self, connection: &Connection) {
+        if connection.run < MIN_RUN
+            || self.runs.len() >= MAX_CLASSES && !self.runs.contains_key(&connection.class)
+        {
+            return;
+        }
+        let runs = self.runs.entry(connection.class).or_default();
+        runs.runs += 1;
+        runs.statements += connection.run;
+        runs.longest = runs.longest.max(connection.run);
+        runs.time = runs.time.saturating_add(connection.time);
+        if connection.before == 0 {
+            return;
+        }
+        if let Some(before) = runs.before.iter_mut().find(|b| b.0 == connection.before) {
+            before.1 += 1;
+        } else if runs.before.len() < MAX_BEFORE {
+            runs.before.push((connection.before, 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Metric;
+
+    fn feed(patterns: &mut Patterns, thread: u64, class: u64, sql: &str) {
+        let mut event = Event { sql: sql.as_bytes(), thread_id: Some(thread), ..Event::default() };
+        event.metrics.set(Metric::QueryTime, 10);
+        patterns.add(class, &event);
+    }
+
+    #[test]
+    fn runs_are_found_per_connection() {
+        let mut patterns = Patterns::default();
+        for i in 0..20 {
+            feed(&mut patterns, 1, if i % 10 == 0 { 1 } else { 2 }, "select 1");
+            // Another connection between them changes nothing.
+            feed(&mut patterns, 2, 3 + i % 2, "select 2");
+        }
+        patterns.finish();
+        assert_eq!(patterns.runs.len(), 1);
+        let runs = &patterns.runs[&2];
+        assert_eq!(
+            (runs.runs, runs.statements, runs.longest, runs.time, runs.before()),
+            (2, 18, 9, 180, Some(1))
+        );
+    }
+
+    #[test]
+    fn transactions_are_counted() {
+        let mut patterns = Patterns::default();
+        for sql in [
+            "BEGIN",
+            "select 1",
+            "update t set a=1",
+            "COMMIT",
+            "select 2",
+            "start transaction",
+            "select 3",
+        ] {
+            feed(&mut patterns, 1, 1, sql);
+        }
+        patterns.finish();
+        assert_eq!((patterns.transactions, patterns.statements_in_transactions), (2, 3));
+    }
+
+    #[test]
+    fn connections_are_bounded() {
+        let mut patterns = Patterns::default();
+        for thread in 0..(MAX_CONNECTIONS as u64 * 2 + 10) {
+            feed(&mut patterns, thread, 1, "select 1");
+        }
+        assert!(patterns.connections.len() <= MAX_CONNECTIONS);
+    }
+}

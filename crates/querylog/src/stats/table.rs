@@ -1,0 +1,392 @@
+//! Classes by their keys.
+//!
+//! Invariants:
+//! 1. Two events are in one class if and only if their keys are equal: the hash only finds candidates.
+//! 2. Never more than `max_classes` classes: when there would be, the quarter with the least time (then the fewest
+//!    events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays.
+//! 3. Samples take at most `SAMPLES` bytes of memory and 1 KiB per class: when they take more, long ones go to disk as
+//!    they come.
+//! 4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::batch::{Batch, Best, Who};
+use super::bucket::Buckets;
+use super::class::{Class, Totals};
+use super::names::Names;
+use super::spill::Spill;
+use crate::event::Event;
+use crate::metric::Metric;
+
+/// The keys are hashes already.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+/// See the module's text.
+pub struct Table {
+    buckets: Buckets,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
+    pub classes: Vec<Class>,
+    /// Classes that found no room.
+    pub rest: Class,
+    /// How many classes were folded into `rest` (a class that comes back counts again).
+    pub folded: u64,
+    max_classes: usize,
+    sample_limit: usize,
+    pub names: Names,
+    /// Of `add`; empty otherwise.
+    batch: Batch,
+    /// Bytes of samples' statements, and how many of them may be in memory.
+    samples: usize,
+    samples_limit: usize,
+    spill: Arc<Spill>,
+}
+
+/// Bytes of samples in memory before long ones go to disk.
+pub(super) const SAMPLES: usize = 16 << 20;
+
+impl Table {
+    /// `max_classes` is at least 16.
+    pub fn new(max_classes: usize, sample_limit: usize) -> Table {
+        Table {
+            buckets: Buckets::default(),
+            by_hash: HashMap::default(),
+            classes: Vec::new(),
+            rest: Class::new(b""),
+            folded: 0,
+            max_classes: max_classes.max(16),
+            sample_limit,
+            names: Names::default(),
+            batch: Batch::default(),
+            samples: 0,
+            samples_limit: SAMPLES,
+            spill: Arc::default(),
+        }
+    }
+
+    /// One of `parts` tables that together keep the invariants.
+    pub(super) fn part(
+        max_classes: usize,
+        sample_limit: usize,
+        parts: usize,
+        spill: Arc<Spill>,
+    ) -> Table {
+        let table = Table::new(max_classes.div_ceil(parts), sample_limit);
+        Table { samples_limit: SAMPLES / parts, spill, ..table }
+    }
+
+    /// A class with the whole statement of its sample, for a report.
+    pub fn whole(&self, class: usize) -> Cow<'_, Class> {
+        let mut whole = Cow::Borrowed(&self.classes[class]);
+        if whole.sample.is_stored() {
+            whole.to_mut().sample.restore(&self.spill);
+        }
+        whole
+    }
+
+    /// Adds an event that stands for `weight` statements to the class of `key`. Many events are better collected in
+    /// a `Batch`.
+    pub fn add(&mut self, key: &[u8], event: &Event<'_>, weight: u32) {
+        let who = Who {
+            db: self.names.id(event.db),
+            user: self.names.id(event.user),
+            host: self.names.id(event.host),
+        };
+        let hash = crate::fingerprint::class_hash(key);
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.add((hash, key), event, who, weight, self.sample_limit, || self.best(hash, key));
+        batch.sort();
+        self.absorb(&mut batch, |_| true);
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Of the sample of the class of `key`, if there is that class.
+    pub(super) fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
+        self.find(hash, key).ok().map(|class| self.classes[class].best())
+    }
+
+    /// Adds what is in a sorted batch and `wanted`.
+    pub(super) fn absorb(&mut self, batch: &mut Batch, wanted: impl Fn(u64) -> bool) {
+        batch.each(wanted, |key, local, records| {
+            let class = self.find_or_insert(local.hash, key);
+            let class = &mut self.classes[class];
+            let before = class.sample.sql.len();
+            class.absorb(self.buckets, local, records);
+            if self.samples > self.samples_limit {
+                class.sample.spill(&self.spill);
+            }
+            self.samples = (self.samples + class.sample.sql.len()).saturating_sub(before);
+        });
+    }
+
+    /// Adds statements of which a server counted totals; `event` stands for them.
+    pub fn add_totals(&mut self, key: &[u8], event: &Event<'_>, totals: &Totals) {
+        let db = self.names.id(event.db);
+        let class = Class::of_totals(key, event, db, totals, self.sample_limit);
+        let at = self.find_or_insert(crate::fingerprint::class_hash(key), key);
+        self.classes[at].merge(self.buckets, &class, &mut self.names, None);
+    }
+
+    /// Adds totals of statements whose class is not known.
+    pub fn add_unknown(&mut self, event: &Event<'_>, totals: &Totals) {
+        let class = Class::of_totals(b"", event, super::names::UNKNOWN, totals, self.sample_limit);
+        self.rest.merge(self.buckets, &class, &mut self.names, None);
+    }
+
+    /// The class of `key`, or under which hash it is to be inserted.
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Result<usize, u64> {
+        let mut hash = hash;
+        loop {
+            match self.by_hash.get(&hash) {
+                Some(&class) if *self.classes[class as usize].key == *key => {
+                    return Ok(class as usize)
+                }
+                // Another key has this hash (invariant 1): try the next.
+                Some(_) => hash = hash.wrapping_add(1),
+                None => return Err(hash),
+            }
+        }
+    }
+
+    #[inline]
+    fn find_or_insert(&mut self, hash: u64, key: &[u8]) -> usize {
+        match self.find(hash, key) {
+            Ok(class) => class,
+            Err(free) => self.insert(free, key),
+        }
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, hash: u64, key: &[u8]) -> usize {
+        if self.classes.len() >= self.max_classes {
+            self.fold();
+            return self.find_or_insert(crate::fingerprint::class_hash(key), key);
+        }
+        let class = self.classes.len();
+        self.by_hash.insert(hash, class as u32);
+        self.classes.push(Class::new(key));
+        class
+    }
+
+    /// Makes room (invariant 2).
+    fn fold(&mut self) {
+        let mut order: Vec<(u64, u64, u32)> = self
+            .classes
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (c.sum(Metric::QueryTime), c.count, i as u32))
+            .collect();
+        order.sort_unstable();
+        let mut goes = vec![false; self.classes.len()];
+        for (_, _, i) in &order[..order.len() / 4 + 1] {
+            goes[*i as usize] = true;
+        }
+        let classes = std::mem::take(&mut self.classes);
+        for (class, goes) in classes.into_iter().zip(goes) {
+            if goes {
+                self.samples = self.samples.saturating_sub(class.sample.sql.len());
+                self.rest.merge(self.buckets, &class, &mut self.names, None);
+                self.folded += 1;
+            } else {
+                self.classes.push(class);
+            }
+        }
+        self.rehash();
+    }
+
+    fn rehash(&mut self) {
+        self.by_hash.clear();
+        for (i, class) in self.classes.iter().enumerate() {
+            let mut hash = crate::fingerprint::class_hash(&class.key);
+            while self.by_hash.contains_key(&hash) {
+                hash = hash.wrapping_add(1);
+            }
+            self.by_hash.insert(hash, i as u32);
+        }
+    }
+
+    /// Adds what was counted apart.
+    pub fn merge(&mut self, mut other: Table) {
+        for class in &mut other.classes {
+            class.sample.restore(&other.spill);
+        }
+        // One by one, so that their memory is given back on the way.
+        for class in std::mem::take(&mut other.classes) {
+            let ours = self.find_or_insert(crate::fingerprint::class_hash(&class.key), &class.key);
+            let (classes, names) = (&mut self.classes, &mut self.names);
+            classes[ours].merge(self.buckets, &class, names, Some(&other.names));
+        }
+        self.rest.merge(self.buckets, &other.rest, &mut self.names, Some(&other.names));
+        self.folded += other.folded;
+    }
+
+    /// Adds the classes of `other`, none of which this has, whose names' numbers mean the same, and which has the same
+    /// `spill`.
+    pub(super) fn append(&mut self, other: Table) {
+        self.rest.merge(self.buckets, &other.rest, &mut self.names, None);
+        self.folded += other.folded;
+        if self.classes.is_empty() {
+            (self.classes, self.by_hash) = (other.classes, other.by_hash);
+            return;
+        }
+        self.classes.extend(other.classes);
+        self.rehash();
+    }
+
+    /// The sum of all classes (invariant 4).
+    pub fn overall(&mut self) -> Class {
+        let mut overall = Class::new(b"");
+        for class in &self.classes {
+            overall.merge(self.buckets, class, &mut self.names, None);
+        }
+        overall.merge(self.buckets, &self.rest, &mut self.names, None);
+        overall
+    }
+
+    pub fn memory(&self) -> usize {
+        self.classes.iter().map(Class::memory).sum::<usize>() + self.by_hash.capacity() * 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Flag, Place};
+
+    /// Event number `i` of a stream with a few classes, users and times.
+    fn with_event(i: u64, each: &mut dyn FnMut(&[u8], &Event<'_>)) {
+        let key = format!("select {}", i * i % 17);
+        let user = format!("user{}", i % 5);
+        let mut event = Event { sql: key.as_bytes(), user: user.as_bytes(), ..Event::default() };
+        event.place = Place { file: 0, offset: i };
+        event.metrics.set(Metric::QueryTime, i % 13 * 1_000_000);
+        event.metrics.set(Metric::RowsSent, i % 3);
+        if i.is_multiple_of(4) {
+            event.metrics.set(Metric::BytesSent, i);
+        }
+        event.flags.set(Flag::FullScan, i.is_multiple_of(2));
+        event.end = Some(i as i64 * 1_000_000);
+        each(key.as_bytes(), &event);
+    }
+
+    fn table(from: u64, step: usize, max: usize) -> Table {
+        let mut table = Table::new(max, 1000);
+        for i in (from..2000).step_by(step) {
+            with_event(i, &mut |key, event| table.add(key, event, 1));
+        }
+        table
+    }
+
+    fn shown(table: &Table) -> Vec<String> {
+        let mut all: Vec<String> = table
+            .classes
+            .iter()
+            .map(|c| {
+                let summaries: Vec<_> = Metric::ALL
+                    .iter()
+                    .filter_map(|m| c.summary(*m))
+                    .map(|s| {
+                        format!(
+                            "{:?} {} {} {} {} {:?}",
+                            s.metric,
+                            s.count,
+                            s.sum,
+                            s.min,
+                            s.max,
+                            s.histogram()
+                        )
+                    })
+                    .collect();
+                let users: Vec<_> = c
+                    .users
+                    .sorted()
+                    .iter()
+                    .map(|s| (table.names.name(s.id).to_vec(), s.count))
+                    .collect();
+                format!(
+                    "{:?} {} {:?} {:?} {:?} {:?} {:?} {}",
+                    c.key,
+                    c.count,
+                    summaries,
+                    c.flag(Flag::FullScan),
+                    c.first,
+                    c.last,
+                    c.series.at_width(1),
+                    c.sample.place.offset
+                ) + &format!("{:?}", {
+                    let mut u = users;
+                    u.sort();
+                    u
+                })
+            })
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn threads_give_what_one_gives() {
+        let one = table(0, 1, 1000);
+        let mut merged = table(1, 3, 1000);
+        merged.merge(table(0, 3, 1000));
+        merged.merge(table(2, 3, 1000));
+        assert_eq!(shown(&one), shown(&merged));
+        assert_eq!(one.classes.iter().map(|c| c.count).sum::<u64>(), 2000);
+    }
+
+    #[test]
+    fn long_samples_go_to_disk_and_come_back() {
+        let mut table = Table::new(1000, 64 << 10);
+        let statement = |i: u64| vec![b'a' + (i % 26) as u8; 60_000];
+        for i in 0..1000 {
+            let sql = statement(i);
+            let mut event = Event { sql: &sql, ..Event::default() };
+            event.metrics.set(Metric::QueryTime, 1 + i % 7);
+            table.add(&i.to_le_bytes(), &event, 1);
+        }
+        assert!(table.memory() < SAMPLES + 1000 * 4096, "{}", table.memory());
+        let last = table.classes.len() - 1;
+        assert_eq!(table.classes[last].sample.sql.len(), 1024);
+        assert!(*table.whole(3).sample.sql == statement(3));
+        assert!(*table.whole(last).sample.sql == statement(last as u64));
+    }
+
+    #[test]
+    fn folding_keeps_the_heavy_classes_and_every_event() {
+        let mut table = Table::new(16, 100);
+        for i in 0..5000_u64 {
+            let heavy = i % 10 == 0;
+            let key = if heavy { "heavy".to_owned() } else { format!("light {i}") };
+            let mut event = Event::default();
+            event.metrics.set(Metric::QueryTime, if heavy { 1_000_000 } else { 10 });
+            table.add(key.as_bytes(), &event, 1);
+        }
+        assert!(table.classes.len() <= 16 && table.folded > 4000);
+        let heavy = table.classes.iter().find(|c| &*c.key == b"heavy").map(|c| c.count);
+        assert_eq!(heavy, Some(500));
+        let overall = table.overall();
+        assert_eq!(overall.count, 5000);
+        assert_eq!(overall.sum(Metric::QueryTime), 500 * 1_000_000 + 4500 * 10);
+    }
+}

@@ -1,0 +1,154 @@
+//! What holds for any bytes, one function for each thing that reads them. The tests here, those of
+//! fingerprints, and the targets in `fuzz/` at the root of the repository all call these.
+
+use frond_querylog::event::{Event, ForEach, Metric, Place, Sink, Stream};
+use frond_querylog::filter::{Context, Filter, Scratch};
+use frond_querylog::fingerprint::{
+    class_hash, distill, fingerprint_with, redact, shorten, tables, ClassId, Dialect, SqlMode,
+    StatementKind,
+};
+use frond_querylog::{genlog, net, rawlog, slowlog};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What this thread has had of the processor so far, where the system tells; else a clock on the wall.
+/// Other processes make a difference to the latter only.
+pub fn clock() -> Duration {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = told.as_ref().and_then(|text| text.split(' ').next()).and_then(|n| n.parse().ok());
+    nanos.map_or_else(|| BEGAN.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
+}
+
+pub const MODES: [SqlMode; 4] = [
+    SqlMode { ansi_quotes: false, no_backslash_escapes: false },
+    SqlMode { ansi_quotes: true, no_backslash_escapes: false },
+    SqlMode { ansi_quotes: false, no_backslash_escapes: true },
+    SqlMode { ansi_quotes: true, no_backslash_escapes: true },
+];
+
+/// A statement: everything that is ever done with one.
+pub fn statement(sql: &[u8]) {
+    let mut out = b"left over".to_vec();
+    let mut found = Vec::new();
+    for mode in MODES {
+        for dialect in Dialect::ALL {
+            fingerprint_with(sql, dialect, mode, &mut out);
+            let most = 3 * sql.len() + 64;
+            assert!(out.len() <= most, "{dialect} makes {} bytes of {}", out.len(), sql.len());
+            let first = out.clone();
+            fingerprint_with(sql, dialect, mode, &mut out);
+            assert_eq!(first, out, "what a call leaves behind changes the next");
+        }
+        redact(sql, mode, &mut out);
+        assert!(out.len() <= sql.len() + 1, "redacted {} of {}", out.len(), sql.len());
+        tables(sql, mode, &mut found);
+    }
+    shorten(sql, 100, &mut out);
+    assert!(out.len() <= 100 + 64);
+    distill(sql, &mut out);
+    assert!(out.len() <= 3 * sql.len() + 64, "distilled {} to {}", sql.len(), out.len());
+    StatementKind::of(sql);
+    assert_eq!(ClassId::of(sql).to_string().len(), 32);
+    class_hash(sql);
+}
+
+/// What a parser gave out: each event's place and statement, and where things were skipped.
+type Seen = (Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>);
+
+/// Runs `parse` and asserts what holds for every parser of a text: events come in the order of the
+/// text, from places in it, with no more bytes than it has.
+fn seen(bytes: &[u8], parse: impl FnOnce(&mut dyn Sink)) -> Seen {
+    let mut events = Vec::new();
+    let mut sink = ForEach::new(|event: &Event<'_>| {
+        assert_eq!(event.metrics.get(Metric::QuerySize), Some(event.sql.len() as u64));
+        events.push((event.place.offset, event.sql.to_vec()));
+    });
+    parse(&mut sink);
+    let skips: Vec<_> = sink.skips.iter().map(|skip| (skip.place.offset, skip.bytes)).collect();
+    drop(sink);
+    assert!(events.windows(2).all(|pair| pair[0].0 < pair[1].0), "events out of order");
+    assert!(events.iter().all(|event| event.0 < bytes.len() as u64), "an event from nowhere");
+    let length: usize = events.iter().map(|event| event.1.len()).sum();
+    assert!(length <= 2 * bytes.len(), "{length} bytes of statements from {}", bytes.len());
+    for (place, skipped) in &skips {
+        assert!(place + skipped <= bytes.len() as u64, "{skipped} bytes skipped at {place}");
+    }
+    (events, skips)
+}
+
+/// A slow log.
+pub fn slow_log(bytes: &[u8]) {
+    let parser = slowlog::Parser::new(slowlog::Options::default());
+    let carry = slowlog::Carry::default();
+    seen(bytes, |sink| {
+        let piece = slowlog::Piece { bytes, place: Place::default(), carry: &carry, last: true };
+        parser.parse(piece, sink);
+    });
+    let mut marks = Vec::new();
+    if let Some(boundary) = slowlog::split::cut(bytes, &mut marks) {
+        assert!(0 < boundary && boundary < bytes.len(), "{boundary} of {}", bytes.len());
+        // What the next piece inherits is the same, found cheaply or by parsing.
+        let piece = &bytes[..boundary];
+        let cheap = parser.carry_over(piece, &marks, &carry);
+        let piece =
+            slowlog::Piece { bytes: piece, place: Place::default(), carry: &carry, last: false };
+        let whole = parser.parse(piece, &mut ForEach::new(|_: &Event<'_>| {}));
+        assert_eq!((cheap.stamp, cheap.db), (whole.stamp, whole.db));
+    }
+}
+
+/// A general log.
+pub fn general_log(bytes: &[u8]) {
+    seen(bytes, |sink| genlog::Parser::new(0).parse(bytes, Place::default(), sink));
+    if let Some(boundary) = genlog::last_boundary(bytes) {
+        assert!(0 < boundary && boundary < bytes.len(), "{boundary} of {}", bytes.len());
+    }
+}
+
+/// Statements, one on a line.
+pub fn raw_log(bytes: &[u8]) {
+    let (events, skips) = seen(bytes, |sink| rawlog::parse(bytes, Place::default(), sink));
+    assert!(skips.is_empty());
+    assert!(events.iter().all(|(_, sql)| !sql.is_empty() && !sql.contains(&b'\n')));
+    if let Some(boundary) = rawlog::last_boundary(bytes) {
+        // Two pieces are as good as one.
+        let (first, second) = bytes.split_at(boundary);
+        let both = seen(bytes, |sink| {
+            rawlog::parse(first, Place::default(), sink);
+            rawlog::parse(second, Place { file: 0, offset: boundary as u64 }, sink);
+        });
+        assert_eq!(both.0, events);
+    }
+}
+
+/// A filter expression, and its evaluation on an event made of the same bytes.
+pub fn expression(text: &str) {
+    let context = Context { now: 0, zone: jiff::tz::TimeZone::UTC, dialect: Dialect::Frond };
+    match Filter::parse(text, &context) {
+        Ok(filter) => {
+            let bytes = text.as_bytes();
+            let mut event =
+                Event { sql: bytes, db: bytes, user: b"web", start: Some(1), ..Event::default() };
+            event.metrics.set(Metric::QueryTime, 1_000_000_000);
+            let mut scratch = Scratch::default();
+            let first = filter.matches(&event, None, &mut scratch);
+            assert_eq!(first, filter.matches(&event, None, &mut scratch), "{text:?}");
+        }
+        Err(error) => assert!(error.to_string().contains('^'), "{error}"),
+    }
+}
+
+/// Captured traffic, in pieces.
+pub fn capture(bytes: &[u8]) {
+    let options =
+        net::Options { most_connections: 8, most_memory: 1 << 20, ..net::Options::default() };
+    let mut traffic = net::Traffic::new(options);
+    let mut sink = ForEach::new(|_: &Event<'_>| {});
+    for piece in bytes.chunks(997) {
+        if traffic.feed(piece, &mut sink).is_err() {
+            return;
+        }
+    }
+    traffic.finish(&mut sink);
+}

@@ -1,0 +1,20 @@
+//! Other programs, bounded in time: one that hangs fails its test and not the whole run.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+/// A program that ends, or is ended with status 124. Whether it is there is asked of `has`.
+pub fn bounded(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "240"]).arg(program);
+    command
+}
+
+/// True if a program is there.
+pub fn has(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+}
