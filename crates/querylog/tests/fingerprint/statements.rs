@@ -1,7 +1,7 @@
 //! Statements to test with: real ones from a corpus, if it is there, and made ones.
 //!
 //! The corpus is a checkout's neighbour, `../shared/corpus/percona-toolkit`, or wherever
-//! `FROND_CORPUS` says. It is not part of the project; tests without it say so and go on with made
+//! `FROND_QUERYLOG_CORPUS` says. It is not part of the project; tests without it say so and go on with made
 //! statements.
 
 use std::path::{Path, PathBuf};
@@ -360,7 +360,7 @@ pub fn mutated(sql: &[u8], random: &mut Random) -> Vec<u8> {
 
 /// Where the corpus is, if it is.
 pub fn corpus_directory() -> Option<PathBuf> {
-    let path = match std::env::var_os("FROND_CORPUS") {
+    let path = match std::env::var_os("FROND_QUERYLOG_CORPUS") {
         Some(path) => PathBuf::from(path),
         None => {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/percona-toolkit")

@@ -1,6 +1,6 @@
 //! The samples that pt-query-digest is tested with, against the installed pt-query-digest.
 //!
-//! They are not part of the project: `FROND_CORPUS` names their directory (the one with
+//! They are not part of the project: `FROND_QUERYLOG_CORPUS` names their directory (the one with
 //! `tcpdump/`), else `../shared/corpus/percona-toolkit` beside the checkout is looked at.
 
 use super::programs::{bounded, has};
@@ -13,7 +13,8 @@ use std::process::Stdio;
 fn corpus() -> Option<PathBuf> {
     let beside =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/percona-toolkit");
-    let home = std::env::var_os("FROND_CORPUS").map_or(beside, PathBuf::from).join("tcpdump");
+    let home =
+        std::env::var_os("FROND_QUERYLOG_CORPUS").map_or(beside, PathBuf::from).join("tcpdump");
     home.is_dir().then_some(home)
 }
 
