@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use frond_base::{EntryKind, EntryRef, Seq};
 
 use crate::fence::{head_after, order};
+use crate::record::seq_width;
 
 /// Values up to this many bytes lie in the leaf's arena; longer ones get an allocation of their own.
 pub const INLINE_VALUE: usize = 1024;
@@ -364,16 +365,6 @@ impl Leaf {
                 self.heads[slot] = head_after(self.key(slot), skip);
             }
         }
-    }
-}
-
-#[inline]
-fn seq_width(seq: Seq) -> u32 {
-    match seq {
-        0..=0xffff => 0,
-        0x1_0000..=0xffff_ffff => 1,
-        0x1_0000_0000..=0xffff_ffff_ffff => 2,
-        _ => 3,
     }
 }
 

@@ -190,7 +190,7 @@ impl WriteBuffer {
             Bound::Included(k) => (k, SEQ_MAX),
             Bound::Excluded(k) => (k, 0),
         };
-        // What is flushed is weighed well; an estimate for a query reads no records.
+        // What is flushed is weighed well; an estimate for a query reads the records that are in no order alone.
         let exact = if self.is_frozen() { WEIGHED } else { 0 };
         let mut w = Weight::default();
         self.walk_right(key, seq, Tail::Any, |shelf| {

@@ -28,8 +28,9 @@ const FIRST_BYTES: usize = 256;
 const AHEAD: usize = 32;
 const FETCHED: usize = 32;
 
+/// Two bytes of a sequence, and how many pairs more it needs.
 #[inline]
-fn seq_width(seq: Seq) -> u32 {
+pub(crate) fn seq_width(seq: Seq) -> u32 {
     match seq {
         0..=0xffff => 0,
         0x1_0000..=0xffff_ffff => 1,

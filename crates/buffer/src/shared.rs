@@ -93,7 +93,8 @@ impl WriteBuffer {
 
     /// As [`WriteBuffer::insert_batch`], and drops versions of the same keys that nobody needs, so
     /// that a row changed often does not pile up. `keep` lists ascending the live snapshots and, last,
-    /// the published sequence: every later snapshot is at least that. Empty keeps everything.
+    /// the published sequence: every later snapshot is at least that. Empty: as the list before says, everything at
+    /// first. (The engine gives none yet.)
     pub fn insert_batch_retaining<'a>(
         &self,
         entries: impl IntoIterator<Item = EntryRef<'a>>,

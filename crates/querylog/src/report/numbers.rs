@@ -49,13 +49,7 @@ pub fn duration(seconds: f64) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
-    let number = format!("{value:.digits$}");
-    let number = if number.contains('.') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &number
-    };
-    format!("{number}{unit}")
+    format!("{}{unit}", trimmed(value, digits))
 }
 
 /// `7`, `0.5`, `62.8`, `9999`, `61.5k`, `1.2M`
@@ -78,13 +72,16 @@ pub fn count(value: f64) -> String {
         v if v < 99.95 => 1,
         _ => 0,
     };
+    format!("{}{}", trimmed(value, digits), UNITS[unit])
+}
+
+/// With so many digits behind the point, less the zeros at the end.
+fn trimmed(value: f64, digits: usize) -> String {
     let number = format!("{value:.digits$}");
-    let number = if number.contains('.') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &number
-    };
-    format!("{number}{}", UNITS[unit])
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => number,
+    }
 }
 
 /// `12%`, `0.4%`, `100%`

@@ -178,7 +178,8 @@ fn digests_are_those_of_a_mariadb_server() {
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
     let table = "performance_schema.events_statements_summary_by_digest";
-    let statements: Vec<&str> = include_str!("digest.sql").lines().collect();
+    let statements: Vec<&str> =
+        include_str!("distill.sql").lines().chain(include_str!("digest.sql").lines()).collect();
     let input: String = statements.iter().map(|s| format!("{s};\n")).collect();
     client(format!("truncate {table};\nuse test;\n{input}"));
     let answer = client(format!("select digest_text from {table} where digest_text is not null;"));
