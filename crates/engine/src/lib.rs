@@ -56,7 +56,7 @@ pub use engine::{Engine, Log};
 pub use frond_base::{Error, ErrorKind, Result};
 pub use frond_run::Compression;
 pub use frond_tree::Seek;
-pub use frond_txn::{Granted, OwnerHandle, RowMode, TreeMode};
+pub use frond_txn::{Granted, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use image::TableImage;
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};

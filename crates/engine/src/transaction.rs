@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Lsn, Result, Seq, SEQ_MAX};
 use frond_cache::{Charge, Part};
-use frond_txn::{Granted, Locker, OwnerHandle, RowMode, Snapshot, TreeMode, TxnId, Wait, WriteSet};
+use frond_txn::{
+    Granted, Locker, LooseLock, OwnerHandle, RowMode, Snapshot, TreeMode, TxnId, Wait, WriteSet,
+};
 
 use crate::canary;
 use crate::core::Core;
@@ -215,13 +217,20 @@ impl Transaction {
         self.locker.lock_tree(table.tree(0).id(), mode, wait)
     }
 
-    pub fn lock_mark(&self) -> frond_txn::LockMark {
-        self.locker.mark()
+    /// The row lock that was just granted as new may be given back, until it is asked for again.
+    pub fn loosen_lock(&mut self) -> LooseLock {
+        self.locker.loosen()
     }
 
-    /// Gives back locks taken since `mark`: the row did not match after all.
-    pub fn unlock_since(&mut self, mark: frond_txn::LockMark) {
-        self.locker.release_since(mark);
+    /// The lock stays.
+    pub fn fasten_lock(&mut self, lock: LooseLock) {
+        self.locker.fasten(lock);
+    }
+
+    /// Gives one lock back: its row did not match after all. False when it stays, because another part of
+    /// the transaction has asked for the same row since (which writing it does).
+    pub fn give_lock_back(&mut self, lock: LooseLock) -> bool {
+        self.locker.give_back(lock)
     }
 
     /// X3: fails when the newest committed version of `key` is younger than the snapshot. The caller holds

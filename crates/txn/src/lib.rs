@@ -26,7 +26,7 @@ mod write_set;
 pub use clock::CommitClock;
 pub use lock_table::{LockOptions, LockStats, LockTable, WaitHook};
 pub use lock_wait::OwnerHandle;
-pub use locker::{Granted, LockMark, Locker, Wait};
+pub use locker::{Granted, Locker, LooseLock, Wait};
 pub use modes::{LockMode, RowMode, TreeMode};
 pub use report::{DeadlockMember, DeadlockReport, LockInfo, WaitInfo};
 pub use snapshots::{Snapshot, SnapshotRegistry};

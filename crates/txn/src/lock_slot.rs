@@ -92,9 +92,12 @@ pub(crate) enum Outcome {
     Held,
     Granted,
     /// Granted in place of a weaker one.
-    Upgraded(LockMode),
-    /// It must wait; the mode it would get, and what it holds now.
-    Conflict(LockMode, Option<LockMode>),
+    Upgraded,
+    /// It must wait for `want`; an upgrade of what it holds.
+    Conflict {
+        want: LockMode,
+        upgrade: bool,
+    },
 }
 
 impl Slot {
@@ -107,10 +110,10 @@ impl Slot {
                     return Outcome::Held;
                 }
                 self.holding = Holding::One(owner, held.join(mode));
-                return Outcome::Upgraded(held);
+                return Outcome::Upgraded;
             }
             if !held.goes_with(mode) {
-                return Outcome::Conflict(mode, None);
+                return Outcome::Conflict { want: mode, upgrade: false };
             }
         }
         let c = self.crowd();
@@ -123,10 +126,10 @@ impl Slot {
         let free = c.free_of_holders(owner, want)
             && c.waiting.iter().all(|w| (held.is_some() && !w.upgrade) || w.mode.goes_with(want));
         match (free, held) {
-            (false, _) => Outcome::Conflict(want, held),
-            (true, Some(h)) => {
+            (false, _) => Outcome::Conflict { want, upgrade: held.is_some() },
+            (true, Some(_)) => {
                 c.set_held(owner, want);
-                Outcome::Upgraded(h)
+                Outcome::Upgraded
             }
             (true, None) => {
                 c.holders.push((owner, want));
@@ -155,23 +158,14 @@ impl Slot {
         c.waiting.insert(at, w);
     }
 
-    /// Ends the hold of `owner` or weakens it to `to`, and grants what that makes possible. True when
-    /// nobody is left.
-    pub fn release(&mut self, owner: TxnId, to: Option<LockMode>) -> bool {
-        match (&mut self.holding, to) {
-            (Holding::One(holder, held), to) => {
+    /// Ends the hold of `owner`, and grants what that makes possible. True when nobody is left.
+    pub fn release(&mut self, owner: TxnId) -> bool {
+        match &mut self.holding {
+            Holding::One(holder, _) => {
                 debug_assert_eq!(*holder, owner);
-                if let Some(mode) = to {
-                    *held = mode;
-                }
-                to.is_none()
+                true
             }
-            (Holding::Many(c), Some(mode)) => {
-                c.set_held(owner, mode);
-                c.grant();
-                false
-            }
-            (Holding::Many(c), None) => {
+            Holding::Many(c) => {
                 if let Some(i) = c.holders.iter().position(|h| h.0 == owner) {
                     c.holders.swap_remove(i);
                 }

@@ -30,9 +30,16 @@ pub enum Granted {
     AlreadyHeld,
 }
 
-/// A point in the sequence of locks taken, for [`Locker::release_since`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LockMark(u32);
+/// A row's lock that whoever took it may give back before the transaction ends: [`Locker::loosen`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LooseLock {
+    serial: u32,
+    slot: u32,
+    shard: u8,
+}
+
+/// So many locks are loose at most, one per scan; the oldest are fastened.
+const MOST_LOOSE: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Held {
@@ -42,11 +49,9 @@ struct Held {
     tree: u32,
     shard: u8,
     is_tree: bool,
-    /// An upgrade: what was held before.
-    before: Option<LockMode>,
 }
 
-const HELD_BYTES: usize = 24;
+const HELD_BYTES: usize = 16;
 
 struct TreeHold {
     tree: TreeId,
@@ -63,6 +68,8 @@ pub struct Locker {
     held: Vec<Held>,
     /// In the order in which their tree locks were taken.
     trees: Vec<TreeHold>,
+    /// Row locks for which nobody has asked again.
+    loose: Vec<LooseLock>,
     serial: u32,
 }
 
@@ -74,7 +81,7 @@ enum Look {
 
 impl Locker {
     pub(crate) fn new(table: Arc<LockTable>, owner: Arc<Owner>) -> Locker {
-        Locker { table, owner, held: Vec::new(), trees: Vec::new(), serial: 0 }
+        Locker { table, owner, held: Vec::new(), trees: Vec::new(), loose: Vec::new(), serial: 0 }
     }
 
     pub fn id(&self) -> TxnId {
@@ -159,81 +166,82 @@ impl Locker {
         if mode != self.trees[at].mode {
             let hash = LockTable::hash(tree, None);
             let look = self.look(hash, tree, None, mode);
-            if !matches!(look, Look::Done(Outcome::Upgraded(_), _)) {
+            if !matches!(look, Look::Done(Outcome::Upgraded, _)) {
                 self.trees[at].escalate_at = self.trees[at].rows.saturating_mul(2).max(1);
                 return false;
             }
-            self.table.refund(HELD_BYTES); // no record of this upgrade: see below
         }
         self.trees[at].mode = mode;
         self.trees[at].rows = 0;
-        // The tree lock stands for locks taken long ago, so it lasts as long as the intention did:
-        // no record of an upgrade, neither of this one nor of earlier ones.
+        self.loose.clear();
         let mut held = std::mem::take(&mut self.held);
         held.retain(|h| {
-            let drop = h.tree as usize == at && !(h.is_tree && h.before.is_none());
-            if drop && h.before.is_none() {
-                self.let_go(h, None);
-            } else if drop {
-                self.table.refund(HELD_BYTES);
+            let keep = h.tree as usize != at || h.is_tree;
+            if !keep {
+                self.let_go(h);
             }
-            !drop
+            keep
         });
         held.shrink_to(4096);
         self.held = held;
         true
     }
 
-    pub fn mark(&self) -> LockMark {
-        LockMark(self.serial)
-    }
-
-    /// Number of locks and upgrades held.
+    /// Number of locks held.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Undoes what was locked after `mark`: new locks are released, upgrades become what they were.
-    pub fn release_since(&mut self, mark: LockMark) {
-        while let Some(h) = self.held.last().copied().filter(|h| h.serial > mark.0) {
-            self.held.pop();
-            self.let_go(&h, h.before);
-            let t = h.tree as usize;
-            match (h.is_tree, h.before) {
-                (true, None) => {
-                    debug_assert_eq!(t + 1, self.trees.len());
-                    self.trees.truncate(t);
-                }
-                (true, Some(mode)) => self.trees[t].mode = mode,
-                (false, None) => self.trees[t].rows -= 1,
-                (false, Some(_)) => {}
-            }
+    /// The row lock that was just granted as [`Granted::New`] may be given back, alone, until this owner
+    /// asks for the row again: then another part of the transaction relies on it.
+    pub fn loosen(&mut self) -> LooseLock {
+        let h = self.held.last().expect("a lock was just granted");
+        assert!(!h.is_tree, "a row's lock was just granted");
+        let lock = LooseLock { serial: h.serial, slot: h.slot, shard: h.shard };
+        if self.loose.len() == MOST_LOOSE {
+            self.loose.remove(0);
         }
+        self.loose.push(lock);
+        lock
+    }
+
+    /// The lock stays until the transaction ends.
+    pub fn fasten(&mut self, lock: LooseLock) {
+        self.loose.retain(|l| *l != lock);
+    }
+
+    /// Releases `lock` and no other; false when it stays because it is not loose any more.
+    pub fn give_back(&mut self, lock: LooseLock) -> bool {
+        let Some(at) = self.loose.iter().position(|l| *l == lock) else { return false };
+        self.loose.swap_remove(at);
+        let at = self.held.binary_search_by_key(&lock.serial, |h| h.serial);
+        let h = self.held.remove(at.expect("a loose lock is held"));
+        self.let_go(&h);
+        self.trees[h.tree as usize].rows -= 1;
+        true
     }
 
     pub fn release_all(&mut self) {
-        self.release_since(LockMark(0));
+        while let Some(h) = self.held.pop() {
+            self.let_go(&h);
+        }
+        self.trees.clear();
+        self.loose.clear();
         self.serial = 0;
         self.held.shrink_to(4096);
     }
 
-    fn let_go(&self, h: &Held, to: Option<LockMode>) {
+    fn let_go(&self, h: &Held) {
         let mut shard = self.table.shards[h.shard as usize].lock();
-        if shard.slot_mut(h.slot).release(self.owner.id, to) {
+        if shard.slot_mut(h.slot).release(self.owner.id) {
             self.table.drop_slot(&mut shard, h.slot);
         }
         drop(shard);
         self.table.refund(HELD_BYTES);
     }
 
-    fn remember(
-        &mut self,
-        shard: usize,
-        slot: u32,
-        at: usize,
-        row: bool,
-        before: Option<LockMode>,
-    ) {
+    /// A lock that is new, in slot `slot`.
+    fn remember(&mut self, shard: usize, slot: u32, at: usize, row: bool) {
         self.serial = self.serial.checked_add(1).expect("fewer than 2^32 locks per transaction");
         self.held.push(Held {
             serial: self.serial,
@@ -241,8 +249,12 @@ impl Locker {
             tree: at as u32,
             shard: shard as u8,
             is_tree: !row,
-            before,
         });
+    }
+
+    /// Slot `slot`, which this owner holds, was asked for again.
+    fn asked_again(&mut self, shard: usize, slot: u32) {
+        self.loose.retain(|l| (l.shard as usize, l.slot) != (shard, slot));
     }
 
     /// Asks for the lock once, under its shard's latch. A granted lock is accounted for.
@@ -261,7 +273,7 @@ impl Locker {
     ) -> Look {
         if let Some(no) = shard.find(hash, tree, key) {
             let outcome = shard.slot_mut(no).request(self.owner.id, mode);
-            if matches!(outcome, Outcome::Granted | Outcome::Upgraded(_)) {
+            if outcome == Outcome::Granted {
                 self.table.charge(HELD_BYTES, false);
             }
             return Look::Done(outcome, no);
@@ -288,19 +300,22 @@ impl Locker {
         let shard = LockTable::shard_of(hash);
         match (look, wait) {
             (Look::Full, _) => Err(full(&self.table)),
-            (Look::Done(Outcome::Held, _), _) => Ok(Granted::AlreadyHeld),
+            (Look::Done(Outcome::Held, no), _) => {
+                self.asked_again(shard, no);
+                Ok(Granted::AlreadyHeld)
+            }
             (Look::Done(Outcome::Granted, no), _) => {
-                self.remember(shard, no, at, key.is_some(), None);
+                self.remember(shard, no, at, key.is_some());
                 Ok(Granted::New)
             }
-            (Look::Done(Outcome::Upgraded(before), no), _) => {
-                self.remember(shard, no, at, key.is_some(), Some(before));
+            (Look::Done(Outcome::Upgraded, no), _) => {
+                self.asked_again(shard, no);
                 Ok(Granted::Upgraded)
             }
-            (Look::Done(Outcome::Conflict(..), _), Wait::NoWait) => {
+            (Look::Done(Outcome::Conflict { .. }, _), Wait::NoWait) => {
                 Err(Error::new(ErrorKind::LockNoWait, "the lock is held by another transaction"))
             }
-            (Look::Done(Outcome::Conflict(..), _), Wait::Block(timeout)) => {
+            (Look::Done(Outcome::Conflict { .. }, _), Wait::Block(timeout)) => {
                 self.acquire_slowly(hash, tree, key, mode, timeout, at)
             }
         }
@@ -323,21 +338,24 @@ impl Locker {
         let shard_no = LockTable::shard_of(hash);
         let mut graph = table.graph.lock();
         let mut shard = table.shards[shard_no].lock();
-        let (want, before, no) = match self.look_in(&mut shard, hash, tree, key, mode) {
+        let (want, upgrade, no) = match self.look_in(&mut shard, hash, tree, key, mode) {
             Look::Full => return Err(full(&table)),
-            Look::Done(Outcome::Held, _) => return Ok(Granted::AlreadyHeld),
-            Look::Done(Outcome::Conflict(want, before), no) => (want, before, no),
-            Look::Done(outcome, no) => {
-                let before = match outcome {
-                    Outcome::Upgraded(before) => Some(before),
-                    _ => None,
-                };
-                self.remember(shard_no, no, at, key.is_some(), before);
-                return Ok(granted_over(before));
+            Look::Done(Outcome::Held, no) => {
+                self.asked_again(shard_no, no);
+                return Ok(Granted::AlreadyHeld);
             }
+            Look::Done(Outcome::Granted, no) => {
+                self.remember(shard_no, no, at, key.is_some());
+                return Ok(Granted::New);
+            }
+            Look::Done(Outcome::Upgraded, no) => {
+                self.asked_again(shard_no, no);
+                return Ok(Granted::Upgraded);
+            }
+            Look::Done(Outcome::Conflict { want, upgrade }, no) => (want, upgrade, no),
         };
         *self.owner.park.lock() = Park::Waiting;
-        shard.slot_mut(no).enqueue(Arc::clone(&self.owner), want, before.is_some());
+        shard.slot_mut(no).enqueue(Arc::clone(&self.owner), want, upgrade);
         drop(shard);
         let owner = Arc::clone(&self.owner);
         graph.waiting.insert(owner.id, WaitPlace { owner, shard: shard_no, slot: no, mode: want });
@@ -360,9 +378,13 @@ impl Locker {
             end = self.sleep(timeout).unwrap_or(end);
         }
         self.wake_up(shard_no, no, end)?;
+        if upgrade {
+            self.asked_again(shard_no, no);
+            return Ok(Granted::Upgraded);
+        }
         table.charge(HELD_BYTES, false);
-        self.remember(shard_no, no, at, key.is_some(), before);
-        Ok(granted_over(before))
+        self.remember(shard_no, no, at, key.is_some());
+        Ok(Granted::New)
     }
 
     /// Sleeps until told; `Some` when it ends otherwise.
@@ -429,13 +451,6 @@ enum End {
     GivesWay,
     TimedOut,
     Interrupted,
-}
-
-fn granted_over(before: Option<LockMode>) -> Granted {
-    match before {
-        Some(_) => Granted::Upgraded,
-        None => Granted::New,
-    }
 }
 
 fn deadlock() -> Error {

@@ -339,25 +339,83 @@ fn wait_hook_names_holders_and_may_interrupt() {
 }
 
 #[test]
-fn release_since_frees_later_locks_and_takes_upgrades_back() {
+fn a_lock_given_back_frees_its_row_and_no_other() {
     let t = table();
     let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
-    lock(&mut a, "one", S, LONG).unwrap();
-    let mark = a.mark();
     lock(&mut a, "one", X, LONG).unwrap();
+    let one = a.loosen();
     lock(&mut a, "two", X, LONG).unwrap();
     a.lock(OTHER, b"z", X, LONG).unwrap();
-    assert_eq!(lock(&mut b, "one", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
-    a.release_since(mark);
-    assert_eq!(lock(&mut b, "one", S, Wait::NoWait), Ok(Granted::New));
-    assert_eq!(lock(&mut b, "one", X, Wait::NoWait), Err(ErrorKind::LockNoWait), "a has S");
-    assert_eq!(lock(&mut b, "two", X, Wait::NoWait), Ok(Granted::New));
-    b.release_all();
-    // The tree lock went back to IS, and the other tree's to nothing.
-    assert_eq!(b.lock_tree(TREE, TreeMode::S, Wait::NoWait).unwrap(), Granted::New);
-    assert_eq!(b.lock_tree(OTHER, TreeMode::X, Wait::NoWait).unwrap(), Granted::New);
+    let other = a.loosen();
+    lock(&mut a, "three", S, LONG).unwrap();
+    let (memory, rows) = (t.memory_bytes(), a.rows_locked(TREE));
+    assert!(a.give_back(one));
+    assert!(t.memory_bytes() < memory);
+    assert_eq!((a.rows_locked(TREE), a.rows_locked(OTHER)), (rows - 1, 1));
+    assert!(!a.give_back(one), "only once");
+    assert_eq!(lock(&mut b, "one", X, Wait::NoWait), Ok(Granted::New));
+    for k in ["two", "three"] {
+        assert_eq!(lock(&mut b, k, X, Wait::NoWait), Err(ErrorKind::LockNoWait), "{k}");
+    }
+    let z = b.lock(OTHER, b"z", S, Wait::NoWait);
+    assert_eq!(z.unwrap_err().kind(), ErrorKind::LockNoWait);
+    assert!(a.give_back(other));
+    assert_eq!(b.lock(OTHER, b"z", S, Wait::NoWait).unwrap(), Granted::New);
     drop((a, b));
     assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn a_lock_that_was_asked_for_again_stays() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    lock(&mut a, "held", X, LONG).unwrap();
+    let held = a.loosen();
+    assert_eq!(lock(&mut a, "held", S, LONG), Ok(Granted::AlreadyHeld));
+    lock(&mut a, "upgraded", S, LONG).unwrap();
+    let upgraded = a.loosen();
+    assert_eq!(lock(&mut a, "upgraded", X, LONG), Ok(Granted::Upgraded));
+    lock(&mut a, "kept", X, LONG).unwrap();
+    let kept = a.loosen();
+    a.fasten(kept);
+    for (key, loose) in [("held", held), ("upgraded", upgraded), ("kept", kept)] {
+        assert!(!a.give_back(loose), "{key}");
+        assert_eq!(lock(&mut b, key, S, Wait::NoWait), Err(ErrorKind::LockNoWait), "{key}");
+    }
+    // An upgrade that had to wait.
+    lock(&mut a, "shared", S, LONG).unwrap();
+    let shared = a.loosen();
+    lock(&mut b, "shared", S, LONG).unwrap();
+    std::thread::scope(|s| {
+        s.spawn(|| assert_eq!(lock(&mut a, "shared", X, LONG), Ok(Granted::Upgraded)));
+        until_waiting(&t, 1);
+        b.release_all();
+    });
+    assert!(!a.give_back(shared));
+    drop((a, b));
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn a_lock_exchanged_for_the_trees_cannot_be_given_back() {
+    let t = LockTable::new(LockOptions { escalate_after: 2, ..LockOptions::default() });
+    let mut a = t.locker(TxnId(1));
+    lock(&mut a, "1", X, LONG).unwrap();
+    lock(&mut a, "2", X, LONG).unwrap();
+    let loose = a.loosen();
+    assert!(a.escalate(TREE, X));
+    let mut b = t.locker(TxnId(2));
+    b.lock(OTHER, b"in the slot that is free now", X, LONG).unwrap();
+    assert!(!a.give_back(loose));
+    // More of them than scans have: the oldest stay.
+    b.release_all();
+    let all: Vec<_> = (0..20)
+        .map(|n| {
+            b.lock(OTHER, &[n], X, LONG).unwrap();
+            b.loosen()
+        })
+        .collect();
+    assert_eq!(all.iter().filter(|l| b.give_back(**l)).count(), 16);
 }
 
 #[test]
@@ -395,16 +453,10 @@ fn escalation_needs_that_nobody_else_is_in_the_way() {
     assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait), "rows stay locked");
     let memory = t.memory_bytes();
     b.release_all();
-    let mark = a.mark();
     assert!(a.escalate(TREE, X));
     assert!(t.memory_bytes() < memory);
     assert_eq!(lock(&mut b, "other row", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
-    a.release_since(mark);
-    assert_eq!(
-        lock(&mut b, "1", S, Wait::NoWait),
-        Err(ErrorKind::LockNoWait),
-        "older than the mark"
-    );
+    assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
     // Readers and S escalation go together.
     a.release_all();
     lock(&mut a, "1", S, LONG).unwrap();

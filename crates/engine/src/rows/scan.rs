@@ -8,7 +8,7 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, SEQ_MAX};
 use frond_row::{prefix_end, BlobSink, Projection, RowCodec};
 use frond_tree::Seek;
-use frond_txn::{Granted, LockMark, RowMode};
+use frond_txn::{Granted, LooseLock, RowMode};
 
 use super::Rows;
 use crate::cursor::Cursor;
@@ -90,8 +90,8 @@ pub struct Scan {
     row_key: Vec<u8>,
     row_value: Vec<u8>,
     prefix: Vec<u8>,
-    /// Where the lock of the current row began, if it was new.
-    locked: Option<LockMark>,
+    /// The lock of the current row, if it was new.
+    locked: Option<LooseLock>,
     /// The last row was read by its primary key, which is in `row_key`; the cursor has no position.
     by_key: bool,
     /// The last positioning ran off the end.
@@ -219,7 +219,7 @@ impl Scan {
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
         self.codec.tuple_key(self.index, tuple, parts, prefix)?;
-        self.locked = None;
+        self.keep_lock(txn);
         if how == TupleSeek::Exact && self.index == 0 && self.for_condition.is_none() {
             let all = self.codec.schema().indexes[0].parts.len();
             if all > 0 && parts == all {
@@ -259,7 +259,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        self.locked = None;
+        self.keep_lock(txn);
         let valid = self.cursor.first(txn)?;
         self.deliver(txn, valid, Way::Forward, None, record, hooks)
     }
@@ -270,7 +270,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        self.locked = None;
+        self.keep_lock(txn);
         let valid = self.cursor.last(txn)?;
         self.deliver(txn, valid, Way::Backward, None, record, hooks)
     }
@@ -346,7 +346,7 @@ impl Scan {
     ) -> Result<Fetched> {
         self.row_key.clear();
         self.row_key.extend_from_slice(key);
-        self.locked = None;
+        self.keep_lock(txn);
         let lock = self.lock;
         let at = match lock {
             Some(lock) => {
@@ -417,7 +417,7 @@ impl Scan {
                 verdict => return Ok(verdict),
             }
         }
-        self.locked = None;
+        self.keep_lock(txn);
         if let Some(lock) = self.lock {
             self.take_row_key()?;
             if !self.lock_row(txn, lock)? {
@@ -495,11 +495,10 @@ impl Scan {
 
     /// Locks `row_key`; false when it is held by another and the scan passes over such rows.
     fn lock_row(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<bool> {
-        let mark = txn.lock_mark();
         let wait = if lock.skip_locked { OnLocked::Fail } else { lock.wait };
         match txn.lock(&self.table, 0, &self.row_key, lock.mode, wait) {
-            Ok(Granted::New) => self.locked = Some(mark),
-            Ok(_) => self.locked = None,
+            Ok(Granted::New) => self.locked = Some(txn.loosen_lock()),
+            Ok(_) => {}
             Err(e) if lock.skip_locked && e.kind() == ErrorKind::LockNoWait => return Ok(false),
             Err(e) => return Err(e),
         }
@@ -527,13 +526,21 @@ impl Scan {
     }
 
     fn unlock(&mut self, txn: &mut Transaction) {
-        if let Some(mark) = self.locked.take() {
-            txn.unlock_since(mark);
+        if let Some(lock) = self.locked.take() {
+            txn.give_lock_back(lock);
+        }
+    }
+
+    /// The scan goes on to another row: the lock of this one stays.
+    fn keep_lock(&mut self, txn: &mut Transaction) {
+        if let Some(lock) = self.locked.take() {
+            txn.fasten_lock(lock);
         }
     }
 
     /// The row under the scan does not match the statement's condition: with READ COMMITTED, a lock that
-    /// was taken for it alone is given back.
+    /// was taken for it alone is given back. Locks that were taken since stay: the server may give back a
+    /// row of one table when it has long gone on to rows of others (`eq_ref` joins do).
     pub fn unlock_current(&mut self, txn: &mut Transaction) {
         if txn.options().isolation == Isolation::ReadCommitted {
             self.unlock(txn);

@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use frond_engine::{Cursor, Durability, Engine, Isolation, RowMode, Table, Transaction};
+use frond_engine::{Cursor, Durability, Engine, Isolation, LooseLock, RowMode, Table, Transaction};
 
 use crate::machine::disk::Disk;
 use crate::machine::faults::Canary;
@@ -111,6 +111,16 @@ pub(crate) struct Txn {
     savepoints: Vec<(u64, Writes)>,
     cursor: Option<Held>,
     used: BTreeSet<TableNo>,
+    /// Locks that may be given back, and whether their row was asked for again.
+    loose: Vec<Loose>,
+}
+
+/// See [`Txn`].
+pub(crate) struct Loose {
+    lock: LooseLock,
+    table: TableNo,
+    key: Key,
+    again: bool,
 }
 
 /// A cursor kept open between steps.
@@ -129,6 +139,13 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
+    fn add(&mut self, who: u64, mode: RowMode) {
+        match mode {
+            RowMode::S => drop(self.shared.insert(who)),
+            RowMode::X => self.exclusive = Some(who),
+        }
+    }
+
     /// Whether `who` gets `mode` now.
     fn grants(&self, who: u64, mode: RowMode) -> bool {
         let other = |id: &u64| *id != who;

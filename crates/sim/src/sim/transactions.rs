@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use frond_engine::{Durability, ErrorKind, Granted, Isolation, OnLocked, RowMode, TxnOptions};
 
-use super::{fail, note, Check, Sim, Txn};
+use super::{fail, note, Check, Loose, Sim, Txn};
 use crate::machine::points::Phase;
 use crate::model::{show, Key, TableNo, Value, Writes};
 use crate::world::KeyStyle;
@@ -87,6 +87,7 @@ impl Sim {
             savepoints: Vec::new(),
             cursor: None,
             used: Default::default(),
+            loose: Vec::new(),
         };
         if self.rng.percent(40) {
             txn.real.snapshot();
@@ -105,10 +106,11 @@ impl Sim {
         if !holders.grants(who, mode) {
             return Expect::Refused;
         }
-        match mode {
-            RowMode::S => drop(holders.shared.insert(who)),
-            RowMode::X => holders.exclusive = Some(who),
+        holders.add(who, mode);
+        for loose in &mut self.txns[i].loose {
+            loose.again |= loose.table == table && loose.key == key;
         }
+        let txn = &self.txns[i];
         let changed = self.model.last_write(table, key).unwrap_or(0);
         match txn.snapshot {
             Some(at) if txn.isolation == Isolation::Snapshot && changed > at => Expect::Conflict,
@@ -257,19 +259,27 @@ impl Sim {
         }
     }
 
-    /// A lock that is given back at once when it is new: the row did not match after all.
+    /// A lock that is given back, when it is new, now or after others were taken: the row did not match
+    /// after all.
     fn lock_only(&mut self, i: usize, table: TableNo, key: &[u8], mode: RowMode) -> Check {
         let Some(handle) = self.handle(table)? else { return Ok(()) };
         let who = self.txns[i].real.id();
         let granted = self.locks.entry((table, key.to_vec())).or_default().grants(who, mode);
-        let mark = self.txns[i].real.lock_mark();
         let got = self.txns[i].real.lock(&handle, 0, key, mode, OnLocked::Fail);
         match got {
             Ok(Granted::New) if granted => {
-                self.txns[i].real.unlock_since(mark);
+                self.locks.entry((table, key.to_vec())).or_default().add(who, mode);
+                let lock = self.txns[i].real.loosen_lock();
+                let loose = &mut self.txns[i].loose;
+                loose.push(Loose { lock, table, key: key.into(), again: false });
+                if loose.len() > 8 || self.rng.percent(50) {
+                    let n = self.txns[i].loose.len();
+                    let which = self.rng.index(n);
+                    return self.give_back(i, which);
+                }
                 Ok(())
             }
-            // An upgrade stays, whatever the mark.
+            // An upgrade stays.
             Ok(_) if granted => {
                 self.expect_lock(i, table, key, mode);
                 Ok(())
@@ -277,6 +287,24 @@ impl Sim {
             Err(e) if !granted && e.kind() == ErrorKind::LockNoWait => Ok(()),
             other => fail(format!("lock {}: {other:?}, expected {granted}", show(key))),
         }
+    }
+
+    /// That lock goes and no other, unless its row was asked for again.
+    fn give_back(&mut self, i: usize, which: usize) -> Check {
+        let txn = &mut self.txns[i];
+        let loose = txn.loose.swap_remove(which);
+        let who = txn.real.id();
+        let gone = txn.real.give_lock_back(loose.lock);
+        if gone == loose.again {
+            let key = show(&loose.key);
+            return fail(format!("lock of {key} given back: {gone}, asked again: {}", loose.again));
+        }
+        if gone {
+            let holders = self.locks.entry((loose.table, loose.key.to_vec())).or_default();
+            holders.shared.remove(&who);
+            holders.exclusive.take_if(|x| *x == who);
+        }
+        Ok(())
     }
 
     pub(super) fn savepoint(&mut self) -> Check {
