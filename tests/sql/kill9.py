@@ -33,6 +33,9 @@ from server import Server, ServerFailed, engine, rows, run
 
 FIRST_QUERY_SECONDS = 5.0
 
+# Kills that a run must get through, if as many were asked for, however long it takes.
+LEAST_CYCLES = 20
+
 
 class Cycle:
     def __init__(self, server: Server, seed: str):
@@ -96,16 +99,20 @@ def check(admin: pymysql.Connection, table: str) -> None:
 
 
 def fill_log(server: Server, mib: int) -> float:
-    """Writes about that much log, kills, and returns the seconds to the first query afterwards."""
+    """Writes until that much log is there, kills, and returns the seconds to the first query afterwards."""
     admin = server.connect("kill9", read_timeout=300)
     run(admin, f"CREATE TABLE big (id INT PRIMARY KEY, k INT, v VARBINARY(1000), KEY (k)) ENGINE={engine()}")
-    begin, step = time.monotonic(), 4000
-    for i in range(mib * 1024 * 1024 // (step * 1030)):
+    # Transactions small enough to pass through the log: larger ones go to the table's file.
+    begin, step, written = time.monotonic(), 400, 0
+    while written * 1000 < 4 * mib << 20 and (written % 20_000 or log_bytes(server) < mib << 20):
         run(admin, f"INSERT INTO big SELECT seq, CRC32(seq) MOD 1000000, CONCAT(RANDOM_BYTES(500), "
-                   f"RANDOM_BYTES(500)) FROM seq_{i * step}_to_{(i + 1) * step - 1}")
-        written = (i + 1) * step
-    print(f"{written} rows of 1000 bytes in {time.monotonic() - begin:.0f} s")
+                   f"RANDOM_BYTES(500)) FROM seq_{written}_to_{written + step - 1}")
+        written += step
     server.kill()
+    log = log_bytes(server) >> 20
+    print(f"{written} rows of 1000 bytes and {log} MiB of log in {time.monotonic() - begin:.0f} s")
+    if log < mib and engine() == "Frond":
+        raise Problem(f"{log} MiB of log to recover from, wanted {mib}")
     begin = time.monotonic()
     server.start()
     newest = rows(server.connect("kill9"), f"SELECT LENGTH(v) FROM big WHERE id = {written - 1}")
@@ -119,8 +126,15 @@ def fill_log(server: Server, mib: int) -> float:
     return spent
 
 
+def log_bytes(server: Server) -> int:
+    """What the segments of the log occupy."""
+    return sum(f.stat().st_blocks * 512 for f in (server.data() / "#frond").glob("log.*.frl"))
+
+
 def long_recovery(server: Server, mib: int) -> float:
-    server.options = [o for o in server.options if not o.startswith("--frond-log-")]
+    """Recovery from much log, with the settings that a server has when none are given."""
+    server.options = [o for o in server.options
+                      if not o.startswith(("--frond-log-", "--frond-cache-"))]
     server.stop()
     server.start()
     spent = fill_log(server, mib)
@@ -154,7 +168,9 @@ def main() -> int:
         try:
             cycle = Cycle(server, arguments.seed)
             cycle.prepare()
-            while passed < arguments.cycles and time.monotonic() - begin < arguments.seconds:
+            least = min(LEAST_CYCLES, arguments.cycles)
+            while passed < least or (passed < arguments.cycles
+                                     and time.monotonic() - begin < arguments.seconds):
                 spent = cycle.run()
                 slowest = max(slowest, spent)
                 if spent > FIRST_QUERY_SECONDS:
