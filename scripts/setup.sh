@@ -35,7 +35,8 @@ BENCH_MARIADB_PACKAGES=(mariadb-plugin-rocksdb mariadb-backup)
 # The drivers in tests/sql.
 DRIVER_PACKAGES=(python3 python3-pymysql)
 BENCH_PACKAGES=(sysbench)
-LINT_PACKAGES=(shellcheck)
+# What the tests themselves run: scripts, the C example under valgrind, the manual page.
+LINT_PACKAGES=(shellcheck valgrind groff)
 # What `frond digest` is compared with, what measures both, what captures its tests' traffic, and what
 # opens its HTML reports (81 MB to download, and its libraries).
 PEER_PACKAGES=(percona-toolkit time tcpdump chromium)
@@ -254,6 +255,12 @@ check_cargo() {
     command -v cargo >/dev/null 2>&1 ||
         die "cargo is not installed, and Debian 12's is too old" \
             "install a current stable Rust toolchain (https://rustup.rs) and run this again"
+    local least have
+    least=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml")
+    have=$(cargo --version | awk '{ print $2 }')
+    [[ $(printf '%s\n' "$least" "$have" | sort -V | head -n 1) == "$least" ]] ||
+        die "cargo is of Rust $have, and $least or newer is needed" \
+            "update it (rustup update stable) and run this again"
 }
 
 setup_base() {
