@@ -29,6 +29,11 @@ demo: ## the engine at work beside InnoDB and MyRocks, with the figures
 	@scripts/setup.sh bench
 	@scripts/demo.sh
 
+.PHONY: bench-iibench
+bench-iibench: ## 10 million rows beside MyRocks; fails when what Frond must reach is missed
+	@scripts/setup.sh bench
+	@ROWS=$${ROWS:-10M} CAP=$${CAP:-0} ENGINES=$${ENGINES:-myrocks,frond} LIMITS=1 scripts/demo.sh
+
 .PHONY: bench-sysbench
 bench-sysbench: ## reads with everything cached, Frond beside InnoDB
 	@scripts/setup.sh bench

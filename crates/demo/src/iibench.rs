@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use crate::engines::{Engine, PluginDirs};
 use crate::interrupt;
+use crate::limits;
 use crate::report::{self, Setup};
 use crate::result::{EngineResult, Verified};
 use crate::run::{self, Miss, Plan};
@@ -44,6 +45,8 @@ pub struct Options {
     pub cap: Option<u64>,
     /// Seconds for the whole run when `cap` is `None`.
     pub budget: u64,
+    /// Say what must be reached, and fail when it is not.
+    pub limits: bool,
 }
 
 /// Removes the directory with the servers' data when the run ends, however it ends.
@@ -69,7 +72,8 @@ impl Drop for WorkDir {
 }
 
 /// Runs everything. `Ok(false)` when a table had the wrong content, or Frond was asked for and did
-/// not run: a missing rival is a gap in the comparison, a missing Frond is a failure.
+/// not run: a missing rival is a gap in the comparison, a missing Frond is a failure. Nor when a limit
+/// is missed and `limits` is set.
 pub fn run(options: &Options) -> Result<bool, String> {
     let start = Instant::now();
     fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
@@ -227,11 +231,17 @@ fn finish(options: &Options, setup: &Setup, results: &[EngineResult]) -> Result<
     for file in files {
         println!("    {}", file.display());
     }
+    let verdicts =
+        if options.limits { limits::verdicts(setup.cache_bytes, results) } else { Vec::new() };
+    let missed = verdicts.iter().any(|v| !v.met);
+    if options.limits {
+        println!("\n{}", limits::text(&verdicts));
+    }
     let wrong = results.iter().any(|r| matches!(r.verified, Verified::Wrong(_)));
     let frond = Engine::Frond;
     let absent =
         options.engines.contains(&frond) && !results.iter().any(|r| r.engine == frond.key());
-    Ok(!wrong && !absent)
+    Ok(!wrong && !absent && !missed)
 }
 
 /// Refuses to start what would fill the disk.
@@ -269,6 +279,7 @@ mod tests {
             query_rate: 10,
             cap,
             budget: 350,
+            limits: false,
         }
     }
 

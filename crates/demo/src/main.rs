@@ -14,6 +14,7 @@ mod client;
 mod engines;
 mod iibench;
 mod interrupt;
+mod limits;
 mod png;
 mod progress;
 mod report;
@@ -97,6 +98,9 @@ struct IibenchArgs {
     /// Seconds for all engines together, when --cap is not given
     #[arg(long, default_value_t = 350)]
     budget: u64,
+    /// Hold the results against what Frond must reach; status 1 when a limit is missed
+    #[arg(long)]
+    limits: bool,
 }
 
 #[derive(Args)]
@@ -171,6 +175,7 @@ fn run(cli: Cli) -> Result<bool, String> {
             query_rate: a.query_rate,
             cap: a.cap,
             budget: a.budget,
+            limits: a.limits,
         }),
         Cmd::Sysbench(a) => sysbench::run(&sysbench::Options {
             programs: a.server.programs(),

@@ -22,6 +22,9 @@ use crate::units;
 
 const WORKLOADS: [&str; 2] = ["oltp_point_select", "oltp_read_only"];
 
+/// Frond must reach this part of InnoDB's rate.
+const LEAST: f64 = 0.8;
+
 pub struct Options {
     pub programs: Programs,
     pub plugins: PluginDirs,
@@ -42,7 +45,8 @@ struct Measured {
     p95_ms: f64,
 }
 
-/// Runs everything and prints a table. `Ok(false)` when fewer than two engines ran.
+/// Runs everything and prints a table. `Ok(false)` when fewer than two engines ran, or Frond missed
+/// [`LEAST`].
 pub fn run(options: &Options) -> Result<bool, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
     fs::create_dir_all(&options.out).map_err(failed)?;
@@ -63,6 +67,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
         prepare(options, &server, engine)?;
     }
     println!("  {:<20}{:>14}{:>14}{:>12}", "", "queries/s", "p95", "vs InnoDB");
+    let mut slow = false;
     for workload in WORKLOADS {
         let mut rounds: Vec<Vec<Measured>> = vec![Vec::new(); engines.len()];
         for _ in 0..options.rounds {
@@ -74,8 +79,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
             }
         }
         print_workload(workload, &engines, &rounds);
+        slow |= of_innodb(Engine::Frond, &engines, &rounds).is_some_and(|ratio| ratio < LEAST);
     }
-    Ok(engines.len() >= 2)
+    if slow {
+        println!("\n  MISSED: Frond must reach {LEAST}x of InnoDB");
+    }
+    Ok(engines.len() >= 2 && !slow)
 }
 
 /// One server with all engines that can be loaded.
@@ -201,14 +210,21 @@ fn median(rounds: &[Measured]) -> Measured {
     sorted[(sorted.len() - 1) / 2]
 }
 
+/// The rate of an engine over InnoDB's, if both ran.
+fn of_innodb(engine: Engine, engines: &[Engine], rounds: &[Vec<Measured>]) -> Option<f64> {
+    let rate = |of: Engine| {
+        let i = engines.iter().position(|e| *e == of)?;
+        Some(median(&rounds[i]).queries_per_second)
+    };
+    Some(rate(engine)? / rate(Engine::InnoDb)?.max(1e-9))
+}
+
 fn print_workload(workload: &str, engines: &[Engine], rounds: &[Vec<Measured>]) {
     println!("  {workload}");
-    let inno = engines.iter().position(|e| *e == Engine::InnoDb).map(|i| median(&rounds[i]));
     for (engine, measured) in engines.iter().zip(rounds) {
         let m = median(measured);
-        let ratio = inno
-            .map(|i| format!("{:.2}x", m.queries_per_second / i.queries_per_second.max(1e-9)))
-            .unwrap_or_default();
+        let ratio = of_innodb(*engine, engines, rounds);
+        let ratio = ratio.map(|r| format!("{r:.2}x")).unwrap_or_default();
         println!(
             "    {:<18}{:>14}{:>14}{:>12}",
             engine.label(),
