@@ -39,6 +39,8 @@ GROUP = 4
 WINDOW = 8
 # Appends after which the clients move on to new lists, so that lists stay short.
 APPENDS_OF_A_WINDOW = 240
+# Committed transactions per second without which a history says nothing; usual are some hundred.
+LEAST_RATE = 10
 
 
 @dataclass
@@ -242,6 +244,8 @@ def record(server: Server, level: Level, clients: int, seed: str, seconds: float
     committed = sum(1 for t in history.transactions if t.status == "ok")
     print(f"{level.name}: {len(history.transactions)} transactions, {committed} committed, "
           f"operations {dict(counters.operations)}, errors {dict(counters.errors)}", flush=True)
+    if committed < LEAST_RATE * seconds:
+        raise ServerFailed(f"only {committed} transactions committed in {seconds:.0f} s")
     return history
 
 
