@@ -10,9 +10,10 @@ use frond_base::{Error, Lsn, Result};
 use frond_vfs::{OpenHow, Vfs, VfsFile};
 
 use crate::format::{SegmentHeader, FIRST};
+use crate::open::check_chain;
 use crate::record::{Assembler, Record, Taken};
 use crate::scan::{Bad, SegmentReader};
-use crate::segment::{list, log_name, read_header};
+use crate::segment::{list, log_name, read_header, Segment};
 
 /// Problems listed at most; a destroyed file need not fill the memory.
 const MAX_PROBLEMS: usize = 1000;
@@ -70,16 +71,14 @@ pub fn inspect(
 ) -> Result<LogReport> {
     let mut report = LogReport::default();
     let mut found = Vec::new();
-    let mut start = 0;
+    let mut before = None;
     for number in list(vfs)?.segments {
         let name = log_name(number);
-        let header = match read_header(vfs, number, database, OpenHow::READ) {
-            Ok((header, _)) if header.start < start => {
-                report.problem(&name, 0, "the segment starts before its predecessor does");
-                None
-            }
-            Ok((header, _)) => {
-                start = header.start;
+        let header = match read_header(vfs, number, database, OpenHow::READ)
+            .and_then(|(header, _)| check_chain(before.as_ref(), &header).map(|()| header))
+        {
+            Ok(header) => {
+                before = Some(Segment { number, start: header.start });
                 database.get_or_insert(header.database);
                 Some(header)
             }
@@ -112,6 +111,10 @@ pub fn inspect(
             let limit = found.get(i + 1).and_then(|(_, next)| next.map(|h| h.start));
             frames = read_segment(&mut reader, limit, &mut assembler, &mut report, visit)?;
             report.end = reader.position();
+            if limit == Some(report.end) && reader.goes_on_at(report.end)? {
+                let what = format!("starts at LSN {}, but {} goes on there", report.end, name);
+                report.problem(&log_name(found[i + 1].0), 0, format!("segment header: {what}"));
+            }
         } else {
             assembler.lost_frames();
         }

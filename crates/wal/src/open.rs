@@ -7,7 +7,8 @@
 //! 2. Reads all headers. They are valid in every crash state (G1 in `segment.rs`) and must chain.
 //! 3. Finds the end: the first position of the last segment that holds no frame. Nothing behind it
 //!    may promise it (see `format.rs`), or it is damage and not the end. Earlier segments are
-//!    promised whole by their successors; [`Recovered`] verifies them as it reads.
+//!    promised whole by their successors; [`Recovered`] verifies them as it reads. A last segment
+//!    without a frame has nothing that proves its start: there its predecessor must end.
 //! 4. Writes the frames that nothing promises once more and syncs them. They were read, but perhaps
 //!    from the cache of the operating system, which after a failed sync holds them as clean: a sync
 //!    alone would succeed without writing them.
@@ -86,6 +87,9 @@ impl Wal {
         let (header, file) = read_header(&*vfs, last, Some(opts.database), OpenHow::WRITE)?;
         let mut reader = SegmentReader::new(header, Arc::clone(&file));
         let (promised, end) = find_end(&mut reader)?;
+        if end == header.start {
+            check_start(&*vfs, opts.database, &segments)?;
+        }
         write_again(&*file, &header, promised, end)?;
 
         let mut spares =
@@ -113,9 +117,16 @@ impl Wal {
 }
 
 /// Headers must follow each other: numbers ascend (with gaps where empty segments were removed),
-/// starts never go back.
-fn check_chain(before: Option<&Segment>, header: &SegmentHeader) -> Result<()> {
+/// starts never go back, and the first one ever starts at 0.
+pub fn check_chain(before: Option<&Segment>, header: &SegmentHeader) -> Result<()> {
     match before {
+        None if header.number == 1 && header.start != 0 => Err(Error::corruption(
+            &log_name(1),
+            format_args!(
+                "segment header: starts at LSN {}, but the first segment of a log starts at 0",
+                header.start
+            ),
+        )),
         Some(before) if header.start < before.start => Err(Error::corruption(
             &log_name(header.number),
             format_args!(
@@ -127,6 +138,39 @@ fn check_chain(before: Option<&Segment>, header: &SegmentHeader) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// The last segment has no frame, which would be bound to its place: its predecessors must lead exactly to
+/// its start. Frames prove those of them that have any; then the rest is for [`Recovered`] to verify.
+fn check_start(vfs: &dyn Vfs, database: u64, segments: &VecDeque<Segment>) -> Result<()> {
+    let Some(last) = segments.back() else { return Ok(()) };
+    for before in segments.iter().rev().skip(1) {
+        let (header, file) = read_header(vfs, before.number, Some(database), OpenHow::READ)?;
+        let mut reader = SegmentReader::new(header, file);
+        while reader.position() < last.start {
+            if let Err(bad) = reader.frame()? {
+                return Err(reader.corruption(&format!(
+                    "{}, but {} says that it starts at LSN {}",
+                    bad.describe(),
+                    log_name(last.number),
+                    last.start
+                )));
+            }
+        }
+        if reader.goes_on_at(last.start)? {
+            return Err(Error::corruption(
+                &log_name(last.number),
+                format_args!(
+                    "segment header: starts at LSN {}, but {} goes on there",
+                    last.start, reader.name
+                ),
+            ));
+        }
+        if header.start < last.start {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the last segment. Returns the newest promise in it and the end of the log.

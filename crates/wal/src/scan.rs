@@ -165,6 +165,18 @@ impl SegmentReader {
         }
     }
 
+    /// Whether the frames read so far reach beyond `end`, where the segment's successor starts, or one
+    /// lies there.
+    pub fn goes_on_at(&mut self, end: Lsn) -> Result<bool> {
+        if self.next > end {
+            return Ok(true);
+        }
+        let at = self.next;
+        let goes_on = at == end && self.frame()?.is_ok();
+        self.next = at;
+        Ok(goes_on)
+    }
+
     /// Moves to a position found by [`SegmentReader::find_header`].
     pub fn seek(&mut self, lsn: Lsn) {
         self.next = lsn;

@@ -6,6 +6,7 @@ mod basic;
 mod crash;
 mod damage;
 mod faulty;
+mod forged;
 mod full;
 mod threads;
 
