@@ -140,7 +140,44 @@ def identity_is_damaged() -> None:
     def change(directory: Path) -> None:
         path = directory / "frond.id"
         path.write_bytes(path.read_bytes()[:8] + b"\x63\x00\x00\x00" + path.read_bytes()[12:])
-    damaged(change, ["frond.id"])
+    damaged(change, ["frond.id", "checksum"])
+
+
+def checksum(data: bytes) -> int:
+    """XXH3, 64 bits, without a seed, of 17 to 32 bytes: how frond.id ends."""
+    secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f")
+    mask = (1 << 64) - 1
+
+    def word(of: bytes, at: int) -> int:
+        return int.from_bytes(of[at:at + 8], "little")
+
+    def folded(at: int, key: int) -> int:
+        product = (word(data, at) ^ word(secret, key)) * (word(data, at + 8) ^ word(secret, key + 8))
+        return (product & mask) ^ (product >> 64)
+
+    total = (len(data) * 0x9E3779B185EBCA87 + folded(0, 0) + folded(len(data) - 16, 16)) & mask
+    total ^= total >> 37
+    total = total * 0x165667919E3779F9 & mask
+    return total ^ (total >> 32)
+
+
+def with_identity(at: int, value: int, words: list[str]) -> None:
+    """Another number in frond.id, and the checksum that it has to have."""
+    def change(directory: Path) -> None:
+        path = directory / "frond.id"
+        data = path.read_bytes()
+        expect(checksum(data[:24]) == int.from_bytes(data[24:32], "little"), "frond.id: not this checksum")
+        data = data[:at] + value.to_bytes(4, "little") + data[at + 4:24]
+        path.write_bytes(data + checksum(data).to_bytes(8, "little"))
+    damaged(change, ["frond.id", *words])
+
+
+def newer_format() -> None:
+    with_identity(8, 99, ["written in format 99", "newer"])
+
+
+def reserved_word_is_used() -> None:
+    with_identity(12, 1, ["reserved word"])
 
 
 def log_is_gone() -> None:
@@ -214,8 +251,8 @@ def values_without_a_meaning() -> None:
             check_refused(server, 0, [option.split("=")[0].lstrip("-")])
 
 
-TESTS = [not_ours, a_file_in_its_place, identity_is_damaged, log_is_gone, taken_by_another_server,
-         values_out_of_range, values_without_a_meaning]
+TESTS = [not_ours, a_file_in_its_place, identity_is_damaged, newer_format, reserved_word_is_used, log_is_gone,
+         taken_by_another_server, values_out_of_range, values_without_a_meaning]
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ use frond_vfs::{OpenHow, Vfs};
 const NAME: &str = "frond.id";
 const TEMPORARY: &str = "frond.id.new";
 const MAGIC: &[u8; 8] = b"FRONDDB\n";
-/// The format this release writes, and the newest it reads.
+/// The format this release writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;
 const LEN: usize = 32;
 
@@ -127,24 +127,28 @@ pub fn read(vfs: &dyn Vfs) -> Result<u64> {
     let mut decode = || -> std::result::Result<_, frond_base::ShortInput> {
         let magic = r.take(8)?.to_vec();
         let version = r.u32()?;
-        let _reserved = r.u32()?;
-        Ok((magic, version, r.u64()?, r.u64()?))
+        Ok((magic, version, r.u32()?, r.u64()?, r.u64()?))
     };
-    let (magic, version, database, sum) = decode().map_err(|e| e.in_file(NAME, "identity"))?;
+    let (magic, version, reserved, database, sum) =
+        decode().map_err(|e| e.in_file(NAME, "identity"))?;
     if magic != MAGIC {
         return Err(Error::corruption(NAME, "offset 0: not the magic of a Frond database"));
     }
     if sum != checksum64(&bytes[..24]) {
         return Err(Error::corruption(NAME, "offset 24: checksum does not match"));
     }
-    if version > FORMAT_VERSION {
+    if version != FORMAT_VERSION {
         return Err(Error::new(
             ErrorKind::UnsupportedFormat,
             format!(
-                "{NAME}: written in format {version}, this release reads up to {FORMAT_VERSION}; \
+                "{NAME}: written in format {version}, this release reads {FORMAT_VERSION}; \
                  use the release that wrote it or a newer one"
             ),
         ));
+    }
+    if reserved != 0 {
+        let what = format_args!("offset 12: the reserved word is {reserved}, not zero");
+        return Err(Error::corruption(NAME, what));
     }
     Ok(database)
 }

@@ -73,17 +73,40 @@ fn foreign_directories_and_newer_formats_are_refused() {
 
     let vfs = memory();
     drop(open(&vfs));
-    let mut id = vfs.contents("frond.id").unwrap();
-    id[8] = 99;
+    let sound = vfs.contents("frond.id").unwrap();
+    let refused = |at: usize, value: u8, kind: ErrorKind, words: &str| {
+        let mut id = sound.clone();
+        id[at] = value;
+        let sum = frond_base::checksum64(&id[..24]);
+        id[24..].copy_from_slice(&sum.to_le_bytes());
+        for wrong_sum in [false, true] {
+            id[30] ^= u8::from(wrong_sum);
+            vfs.set_contents("frond.id", id.clone());
+            let e = Engine::open(Arc::new(vfs.clone()), small()).err().expect("it opens");
+            let (kind, words) = match wrong_sum {
+                false => (kind, words),
+                true => (ErrorKind::Corruption, "checksum"),
+            };
+            assert_eq!(e.kind(), kind, "{at}: {e}");
+            assert!(e.to_string().contains("frond.id") && e.to_string().contains(words), "{e}");
+        }
+    };
+    refused(8, 99, ErrorKind::UnsupportedFormat, "format 99");
+    refused(8, 0, ErrorKind::UnsupportedFormat, "format 0");
+    refused(11, 1, ErrorKind::UnsupportedFormat, "format 16777217");
+    for at in 12..16 {
+        refused(at, 1, ErrorKind::Corruption, "offset 12: the reserved word");
+    }
+    // Another database's: the log says so.
+    let mut id = sound.clone();
+    id[17] ^= 1;
     let sum = frond_base::checksum64(&id[..24]);
     id[24..].copy_from_slice(&sum.to_le_bytes());
-    vfs.set_contents("frond.id", id.clone());
-    let e = Engine::open(Arc::new(vfs.clone()), small()).err().unwrap();
-    assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
-    id[30] ^= 1;
     vfs.set_contents("frond.id", id);
-    let e = Engine::open(Arc::new(vfs), small()).err().unwrap();
+    let e = Engine::open(Arc::new(vfs.clone()), small()).err().expect("it opens");
     assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    vfs.set_contents("frond.id", sound.clone());
+    drop(open(&vfs));
 }
 
 #[test]
