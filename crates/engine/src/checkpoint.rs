@@ -51,7 +51,7 @@ impl Core {
                 .flat_map(|t| t.run_extents().into_iter().map(|(block, _)| block))
                 .collect();
             let dirty_from = store.imaged();
-            (table.image().encode(), lsn, live, dirty_from)
+            (table.image(lsn).encode(), lsn, live, dirty_from)
         };
         let synced = if canary::active(canary::IMAGE_WITHOUT_LOG) { 0 } else { lsn };
         let written = self

@@ -6,7 +6,7 @@
 //! Transaction snapshot, locks, write set; Cursor                 transaction.rs cursor.rs
 //! Rows        typed rows with all their indexes                  rows/
 //! Core        commit path, checkpoint, recovery                  core.rs checkpoint.rs recovery.rs
-//! Table       trees, file, counters                              table.rs store.rs readahead.rs
+//! Table       trees, file, counters                              table.rs counters.rs store.rs readahead.rs
 //! formats     log records, catalog, images, identity             record.rs catalog.rs image.rs identity.rs
 //! ```
 //!
@@ -22,6 +22,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod core;
+mod counters;
 mod cursor;
 mod ddl;
 mod engine;

@@ -15,6 +15,7 @@ use frond_tree::{Extent, Tree, TreeLoader};
 
 use crate::catalog::TableDef;
 use crate::core::Core;
+use crate::counters::NEXT_MAX;
 use crate::image::TableImage;
 use crate::images::Found;
 use crate::record::CounterRecord;
@@ -68,6 +69,7 @@ impl Loading {
         loading.image = Found::NoImage;
         if let Some(checkpoint) = checkpoint {
             let image = TableImage::decode(&checkpoint.image, &name)?;
+            check_image(&image, checkpoint.lsn, &name)?;
             loading.image = Found::Image(checkpoint.lsn);
             loading.counters.rows_delta = image.rows;
             loading.counters.auto_increment = image.auto_increment;
@@ -162,6 +164,16 @@ impl Loading {
             }
         }
         Ok(())
+    }
+}
+
+/// The image is that of its header's checkpoint, and its counters can be counted on.
+fn check_image(image: &TableImage, lsn: Lsn, name: &str) -> Result<()> {
+    let bad = |what: String| Err(Error::corruption(name, format!("checkpoint image: {what}")));
+    match image.lsn {
+        Some(own) if own != lsn => bad(format!("it is of LSN {own}, its header says {lsn}")),
+        _ if image.row_id >= NEXT_MAX => bad(format!("impossible next row id {}", image.row_id)),
+        _ => Ok(()),
     }
 }
 

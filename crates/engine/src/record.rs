@@ -51,6 +51,8 @@ use frond_base::{Error, TableId, TreeId};
 use frond_run::RunMeta;
 use frond_tree::Extent;
 
+use crate::counters::NEXT_MAX;
+
 pub const KIND_TRANSACTION: u8 = 1;
 pub const KIND_EDIT: u8 = 2;
 pub const KIND_COUNTERS: u8 = 3;
@@ -234,6 +236,10 @@ impl<'a> RecordReader<'a> {
                     format_args!("{}: table {} is impossible", self.place, four[0]),
                 )
             })?;
+            if four[3] >= NEXT_MAX {
+                let what = format_args!("{}: next row id {} is impossible", self.place, four[3]);
+                return Err(Error::corruption("log", what));
+            }
             counters.push(CounterRecord {
                 table: TableId(table),
                 rows_delta: unzigzag(four[1]),

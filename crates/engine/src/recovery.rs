@@ -17,6 +17,7 @@
 //!   comes. A tree whose edits reach beyond the record has taken them up; by now they may be gone.
 //! - R6. A table's file has the image that the newest trim of the log relied on, or one from which the log
 //!   still leads on (`images.rs`). Whatever else is wrong with a table whose file has not, this is said.
+//! - R7. Counters are at least what the rows that came back ask for (`counters.rs`).
 //!
 //! Tested by the simulator, which crashes at every step here too.
 
@@ -32,6 +33,7 @@ use frond_wal::{Record, Recovered};
 use crate::canary;
 use crate::catalog::{self, TableDef, SYSTEM_TABLE};
 use crate::core::Core;
+use crate::counters;
 use crate::images::Found as FoundImage;
 use crate::loading::{add_block, Attached, Loading};
 use crate::names::Names;
@@ -88,7 +90,9 @@ impl Found {
 impl Core {
     /// A table that no log record concerns: image only.
     pub(crate) fn load_clean_table(&self, def: &TableDef) -> Result<Table> {
-        Loading::open(self, def.id)?.finish(self, def, self.shared.wal.kept_from())
+        let table = Loading::open(self, def.id)?.finish(self, def, self.shared.wal.kept_from())?;
+        counters::raise(&table)?;
+        Ok(table)
     }
 
     /// Brings everything back from images and log.
@@ -191,6 +195,9 @@ impl Core {
             }
             kept
         });
+        for table in self.tables.read().values() {
+            counters::raise(table)?;
+        }
         self.images.retain(&names);
         *self.names.write() = names;
         Ok(())

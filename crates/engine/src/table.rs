@@ -166,9 +166,10 @@ impl Table {
         }
     }
 
-    /// Under the commit mutex and the edit mutex: a consistent image.
-    pub(crate) fn image(&self) -> TableImage {
+    /// Under the commit mutex and the edit mutex: a consistent image, for a checkpoint at `lsn`.
+    pub(crate) fn image(&self, lsn: Lsn) -> TableImage {
         TableImage {
+            lsn: Some(lsn),
             rows: self.counters.rows.load(Ordering::Relaxed),
             auto_increment: self.counters.auto_increment.load(Ordering::Relaxed),
             row_id: self.counters.row_id.load(Ordering::Relaxed),
