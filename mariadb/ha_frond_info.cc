@@ -134,9 +134,11 @@ static void report_problem(void *ctx, const char *problem) {
                         "Frond: %s", problem);
 }
 
-int ha_frond::check(THD *thd, HA_CHECK_OPT *) {
+/* QUICK reads the pages; without it the entries of all indexes are compared with the rows. */
+int ha_frond::check(THD *thd, HA_CHECK_OPT *options) {
     uint64_t problems = 0;
-    if (const int rc = frond_table_check(frond_database, name_.c_str(), report_problem, thd, &problems)) {
+    const int pages_only = (options->flags & T_QUICK) != 0;
+    if (const int rc = frond_rows_check(table_, rows_, pages_only, report_problem, thd, &problems)) {
         frond_push_warning(thd, ER_CHECK_NO_SUCH_TABLE);
         return rc == FROND_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
     }

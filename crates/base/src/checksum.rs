@@ -1,6 +1,6 @@
 //! Checksums: XXH3, 64 bits. They detect accidents (bit rot, torn and misdirected writes), not forgery.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{xxh3_128, xxh3_64, xxh3_64_with_seed};
 
 /// Checksum of `bytes`.
 pub fn checksum64(bytes: &[u8]) -> u64 {
@@ -11,4 +11,9 @@ pub fn checksum64(bytes: &[u8]) -> u64 {
 /// that intact bytes found in the wrong place do not verify.
 pub fn checksum64_seeded(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
+}
+
+/// A hash of twice that width, for sums that stand for whole sets.
+pub fn checksum128(bytes: &[u8]) -> u128 {
+    xxh3_128(bytes)
 }

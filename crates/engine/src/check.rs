@@ -1,9 +1,10 @@
-//! Verification of a whole table or database: every page of every run, every count, every index entry.
+//! Verification of a whole table or database: every page of every run, every count, the block map. What the
+//! entries mean is compared by `rows/check.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use frond_base::{BlockId, Result};
+use frond_base::{BlockId, Error, ErrorKind, Result};
 
 use crate::engine::Engine;
 use crate::table::Table;
@@ -29,23 +30,36 @@ impl CheckOutcome {
 }
 
 impl Engine {
-    /// Checks one table. Reads may go on; the table's writers should be idle.
+    /// Checks the pages of one table. Reads and writes may go on.
     pub fn check_table(&self, name: &str) -> Result<CheckOutcome> {
-        let mut outcome = CheckOutcome::default();
         let table = self.open_table(name)?;
-        check_one(&table, &mut outcome);
-        Ok(outcome)
+        self.check_table_unless(&table, &mut || false)
+    }
+
+    /// As [`Engine::check_table`]; `Interrupted` when `killed`, which is asked before each page, says so.
+    pub fn check_table_unless(
+        &self,
+        table: &Arc<Table>,
+        killed: &mut dyn FnMut() -> bool,
+    ) -> Result<CheckOutcome> {
+        let mut outcome = CheckOutcome::default();
+        match check_one(table, &mut outcome, killed) {
+            true => Ok(outcome),
+            false => Err(Error::new(ErrorKind::Interrupted, "the check was interrupted")),
+        }
     }
 
     /// Checks every table and the catalog; `progress` hears each table's name first.
     pub fn check_all(&self, progress: &mut dyn FnMut(&str)) -> CheckOutcome {
         let mut outcome = CheckOutcome::default();
         progress("catalog");
-        check_one(&self.core().system_table(), &mut outcome);
+        check_one(&self.core().system_table(), &mut outcome, &mut || false);
         for def in self.tables() {
             progress(&def.name);
             match self.core().open_table_by_def(&def) {
-                Ok(table) => check_one(&table, &mut outcome),
+                Ok(table) => {
+                    check_one(&table, &mut outcome, &mut || false);
+                }
                 Err(e) => outcome.problems.push(format!("table '{}': {e}", def.name)),
             }
         }
@@ -53,27 +67,43 @@ impl Engine {
     }
 }
 
-fn check_one(table: &Arc<Table>, outcome: &mut CheckOutcome) {
+/// False when it was killed.
+fn check_one(
+    table: &Arc<Table>,
+    outcome: &mut CheckOutcome,
+    killed: &mut dyn FnMut() -> bool,
+) -> bool {
     outcome.tables += 1;
     let name = table.def().name.clone();
     table.store().forget_read_ahead();
-    let mut named: HashMap<BlockId, frond_tree::Extent> = HashMap::new();
+    let mut stopped = false;
+    let mut killed = || {
+        stopped = stopped || killed();
+        stopped
+    };
     for tree in table.trees() {
         outcome.trees += 1;
         let index = tree.id().index;
-        let report = tree.check_all(true, &mut |e| {
-            outcome.problems.push(format!("table '{name}', index {index}: {e}"));
-        });
+        let problems = &mut outcome.problems;
+        let mut found = |e| problems.push(format!("table '{name}', index {index}: {e}"));
+        let report = tree.check_all_unless(true, &mut found, &mut killed);
         outcome.runs += report.runs;
         outcome.pages += report.pages;
         outcome.entries += report.entries;
-        for (block, extent) in tree.run_extents() {
-            if named.insert(block, extent).is_some() {
-                outcome.problems.push(format!("table '{name}': block {block} is in two trees"));
-            }
+    }
+    if killed() {
+        return false;
+    }
+    // Edits change the trunks and the block map together.
+    let _edits = table.store().edits().lock();
+    let mut named: HashMap<BlockId, frond_tree::Extent> = HashMap::new();
+    for (block, extent) in table.trees().iter().flat_map(|tree| tree.run_extents()) {
+        if named.insert(block, extent).is_some() {
+            outcome.problems.push(format!("table '{name}': block {block} is in two trees"));
         }
     }
     check_extents(table, &name, &named, outcome);
+    true
 }
 
 /// The trunks and the block map must name the same blocks at the same places.

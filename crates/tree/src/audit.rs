@@ -41,6 +41,16 @@ impl Tree {
     /// As [`Self::check`], and goes on behind what is wrong: `found` hears every problem, up to some
     /// number of them.
     pub fn check_all(&self, deep: bool, found: &mut dyn FnMut(Error)) -> CheckReport {
+        self.check_all_unless(deep, found, &mut || false)
+    }
+
+    /// As [`Self::check_all`], but ends early when `killed`, asked before each page, says so.
+    pub fn check_all_unless(
+        &self,
+        deep: bool,
+        found: &mut dyn FnMut(Error),
+        killed: &mut dyn FnMut() -> bool,
+    ) -> CheckReport {
         let view = self.inner.view.load_full();
         let tree = self.inner.id;
         let file = format!("{}.frd", tree.table);
@@ -74,10 +84,13 @@ impl Tree {
         if deep {
             for (block, run) in &runs {
                 let mut walk = RunWalk::default();
-                self.check_run(run, &mut walk, &mut |wrong| match wrong {
+                let mut tell = |wrong| match wrong {
                     Wrong::Unreadable(e) => tell(e),
                     Wrong::Content(what) => tell(bad(in_block(*block, &what))),
-                });
+                };
+                if !self.check_run(run, &mut walk, &mut tell, killed) {
+                    break;
+                }
                 report.entries += walk.entries;
                 report.pages += walk.pages;
             }
@@ -85,13 +98,26 @@ impl Tree {
         report
     }
 
-    fn check_run(&self, run: &TrunkRun, walk: &mut RunWalk, found: &mut dyn FnMut(Wrong)) {
+    /// False when it was killed.
+    fn check_run(
+        &self,
+        run: &TrunkRun,
+        walk: &mut RunWalk,
+        found: &mut dyn FnMut(Wrong),
+        killed: &mut dyn FnMut() -> bool,
+    ) -> bool {
         let meta = run.meta();
         let index = match run.index() {
             Ok(index) => index,
-            Err(e) => return found(Wrong::Unreadable(e)),
+            Err(e) => {
+                found(Wrong::Unreadable(e));
+                return true;
+            }
         };
         for number in 0..index.pages() {
+            if killed() {
+                return false;
+            }
             let page = match self.inner.store.page(&run.run, number, Access::Verify) {
                 Ok(page) => page,
                 Err(e) => {
@@ -117,13 +143,14 @@ impl Tree {
             }
         }
         if walk.torn {
-            return;
+            return true;
         }
         let held = (walk.entries, walk.tombstones, walk.logical, walk.max_seq);
         let recorded = (meta.entries, meta.tombstones, meta.logical_bytes, meta.max_seq);
         if held != recorded || *walk.key != *meta.max_key {
             found(Wrong::Content(format!("holds {held:?}, its meta says {recorded:?}")));
         }
+        true
     }
 }
 

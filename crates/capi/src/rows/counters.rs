@@ -1,6 +1,6 @@
 //! Counters, statistics and maintenance.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void, CString};
 
 use frond_base::{Error, ErrorKind, Result};
 
@@ -203,6 +203,39 @@ pub unsafe extern "C" fn frond_table_optimize(
         table
             .engine
             .optimize_table(&table.table, &mut || killed.is_some_and(|killed| killed(ctx) != 0))?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_check(
+    table: *mut frond_table,
+    rows: *mut frond_rows,
+    pages_only: c_int,
+    report: Option<extern "C" fn(ctx: *mut c_void, problem: *const c_char)>,
+    ctx: *mut c_void,
+    problems: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (table, rows) = unsafe { (handle(table, "table")?, handle(rows, "rows")?) };
+        let hooks = rows.hooks;
+        let mut killed = || hooks.killed.is_some_and(|killed| killed(hooks.ctx) != 0);
+        let mut outcome = table.engine.check_table_unless(&table.table, &mut killed)?;
+        if pages_only == 0 {
+            // Pages that cannot be read are named already; they end this.
+            match rows.rows.check(&table.engine, &mut outcome, &mut killed) {
+                Err(e) if e.kind() == ErrorKind::Corruption && !outcome.is_clean() => {}
+                done => done?,
+            }
+        }
+        for problem in &outcome.problems {
+            if let (Some(report), Ok(text)) = (report, CString::new(problem.as_str())) {
+                report(ctx, text.as_ptr());
+            }
+        }
+        // SAFETY: A2.
+        unsafe { put(problems, outcome.problems.len() as u64, "problems") }?;
         Ok(OK)
     })
 }

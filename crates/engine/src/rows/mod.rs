@@ -14,6 +14,7 @@
 //!   every entry of the new version, also those that did not change: the snapshot's entries of the row
 //!   are others, and a scan passes over them.
 
+mod check;
 mod distinct;
 mod estimate;
 mod scan;

@@ -3,8 +3,10 @@
 
 mod background;
 mod concurrency;
+mod counters;
 mod descriptors;
 mod durability;
+mod entries;
 mod full_disk;
 mod isolation;
 mod memory;
@@ -13,3 +15,4 @@ mod spill;
 mod stale;
 mod support;
 mod tables;
+mod typed;

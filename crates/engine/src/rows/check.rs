@@ -1,0 +1,263 @@
+//! Every index against the rows: it holds exactly the entries that they ask for.
+//!
+//! One pass over the rows derives the entries of all other indexes and adds up their hashes; one pass over
+//! each index adds up what is there. Equal sums and counts mean equal sets (but for a chance of about
+//! 2^-100), without sorting or looking anything up, and with a sum per index for memory. Only where they
+//! differ the first wrong entry is sought, with a look-up per entry. Rejected: looking up each entry in the
+//! first place, which costs a page read each where the cache is cold.
+//!
+//! - RC1. All passes read at one snapshot, so writers go on and are no differences.
+//! - RC2. What the engine cannot derive, because the server computes it (virtual columns), is compared by
+//!   number and primary keys only.
+//!
+//! It reads everything that is committed and writes nothing. Pages are verified by `check.rs`. `frond check`
+//! compares offline, without the server's collations (`crates/cli/src/check/rows.rs`).
+//!
+//! Tested by `tests/it/entries.rs`.
+
+use std::sync::Arc;
+
+use frond_base::{checksum128, Error, ErrorKind, Result, Seq};
+use frond_row::{Deriver, Entries, RowCodec};
+use frond_tree::{Bounds, Tree, TreeCursor};
+
+use super::Rows;
+use crate::check::CheckOutcome;
+use crate::engine::Engine;
+use crate::transaction::TxnOptions;
+
+/// Entries between two questions whether to go on.
+const POLL_EVERY: u64 = 1024;
+/// Bytes of a key shown.
+const KEY_SHOWN: usize = 48;
+
+/// Whether the check is to be given up.
+pub type Killed<'a> = &'a mut dyn FnMut() -> bool;
+
+/// A set of entries, by count and sum of hashes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Sum {
+    entries: u64,
+    hashes: u128,
+}
+
+impl Sum {
+    /// `scratch` is room for the entry.
+    fn add(&mut self, key: &[u8], value: &[u8], scratch: &mut Vec<u8>) {
+        scratch.clear();
+        scratch.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        scratch.extend_from_slice(key);
+        scratch.extend_from_slice(value);
+        self.entries += 1;
+        self.hashes = self.hashes.wrapping_add(checksum128(scratch));
+    }
+}
+
+impl Rows {
+    /// Compares all indexes with the rows, as committed now; problems go to `outcome`. Reads every entry of
+    /// every index. `Interrupted` when `killed` says so.
+    pub fn check(
+        &self,
+        engine: &Engine,
+        outcome: &mut CheckOutcome,
+        killed: Killed<'_>,
+    ) -> Result<()> {
+        let indexes = self.codec.schema().indexes.len();
+        if indexes < 2 {
+            return Ok(());
+        }
+        // Keeps the versions that its snapshot sees.
+        let mut txn = engine.begin(TxnOptions::default());
+        let at = txn.read_at(&self.table, false)?;
+        let derivable = (1..indexes)
+            .filter(|index| Deriver::new(self.codec.clone(), 1 << index).is_ok())
+            .fold(0u128, |all, index| all | 1 << index);
+        let check = EntryCheck { rows: self, codec: &self.codec, at, derivable };
+        let (rows, wanted) = check.wanted(outcome, killed)?;
+        for index in 1..indexes {
+            let wanted = if check.derives(index) { wanted[index] } else { rows };
+            check.index(index, wanted, outcome, killed)?;
+        }
+        Ok(())
+    }
+}
+
+/// One comparison.
+struct EntryCheck<'a> {
+    rows: &'a Rows,
+    codec: &'a Arc<RowCodec>,
+    at: Seq,
+    /// Indexes whose entries can be derived from rows.
+    derivable: u128,
+}
+
+/// Walks what the snapshot sees of a tree.
+struct Walk<'a, 'k> {
+    cursor: TreeCursor,
+    killed: &'a mut (dyn FnMut() -> bool + 'k),
+    met: u64,
+    valid: bool,
+}
+
+impl<'a, 'k> Walk<'a, 'k> {
+    fn new(tree: &Tree, at: Seq, killed: &'a mut (dyn FnMut() -> bool + 'k)) -> Walk<'a, 'k> {
+        Walk { cursor: tree.cursor(at, Bounds::all()), killed, met: 0, valid: false }
+    }
+
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.met.is_multiple_of(POLL_EVERY) && (self.killed)() {
+            return Err(Error::new(ErrorKind::Interrupted, "the check was interrupted"));
+        }
+        self.valid = match self.met {
+            0 => self.cursor.first()?,
+            _ => self.cursor.next()?,
+        };
+        self.met += 1;
+        Ok(self.valid.then(|| (self.cursor.key(), self.cursor.value())))
+    }
+}
+
+impl EntryCheck<'_> {
+    fn tree(&self, index: usize) -> &Tree {
+        self.rows.table.tree(self.rows.tree_no(index))
+    }
+
+    fn derives(&self, index: usize) -> bool {
+        self.derivable >> index & 1 == 1
+    }
+
+    fn place(&self, index: usize) -> String {
+        let def = self.rows.table.def();
+        format!("table '{}', index '{}'", def.name, self.codec.schema().indexes[index].name)
+    }
+
+    /// The set of primary keys, and per index that of the entries that there must be.
+    fn wanted(&self, outcome: &mut CheckOutcome, killed: Killed<'_>) -> Result<(Sum, Vec<Sum>)> {
+        let mut wanted = vec![Sum::default(); self.codec.schema().indexes.len()];
+        let mut keys = Sum::default();
+        let mut deriver = Deriver::new(self.codec.clone(), self.derivable)?;
+        let (mut entries, mut scratch) = (Entries::new(), Vec::new());
+        let mut unreadable = false;
+        let mut walk = Walk::new(self.tree(0), self.at, killed);
+        while let Some((key, value)) = walk.next()? {
+            keys.add(key, &[], &mut scratch);
+            if let Err(e) = deriver.derive(key, value, &mut entries) {
+                if !unreadable {
+                    outcome.problems.push(format!("{}: row {}: {e}", self.place(0), shown(key)));
+                }
+                unreadable = true;
+                continue;
+            }
+            for (index, sum) in wanted.iter_mut().enumerate() {
+                if self.derives(index) {
+                    sum.add(entries.key(index), entries.value(index), &mut scratch);
+                }
+            }
+        }
+        Ok((keys, wanted))
+    }
+
+    fn index(
+        &self,
+        index: usize,
+        wanted: Sum,
+        outcome: &mut CheckOutcome,
+        killed: Killed<'_>,
+    ) -> Result<()> {
+        let place = self.place(index);
+        let derives = self.derives(index);
+        let (mut found, mut scratch) = (Sum::default(), Vec::new());
+        let mut unreadable = false;
+        let mut walk = Walk::new(self.tree(index), self.at, killed);
+        while let Some((key, value)) = walk.next()? {
+            match self.codec.primary_key(index, key) {
+                _ if derives => found.add(key, value, &mut scratch),
+                Ok(primary) => found.add(primary, &[], &mut scratch),
+                Err(e) => {
+                    if !unreadable {
+                        outcome.problems.push(format!("{place}: entry {}: {e}", shown(key)));
+                    }
+                    unreadable = true;
+                }
+            }
+        }
+        if found == wanted {
+            return Ok(());
+        }
+        let before = outcome.problems.len();
+        if found.entries != wanted.entries {
+            outcome.problems.push(format!(
+                "{place}: {} entries, the rows ask for {}",
+                found.entries, wanted.entries
+            ));
+        }
+        outcome.problems.extend(self.first_missing(index, killed)?);
+        outcome.problems.extend(self.first_stray(index, killed)?);
+        if outcome.problems.len() == before {
+            outcome.problems.push(format!("{place}: its entries are not those of the rows"));
+        }
+        Ok(())
+    }
+
+    /// The first row without its entry.
+    fn first_missing(&self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
+        if !self.derives(index) {
+            return Ok(None);
+        }
+        let mut deriver = Deriver::new(self.codec.clone(), 1 << index)?;
+        let (mut entries, mut value) = (Entries::new(), Vec::new());
+        let mut walk = Walk::new(self.tree(0), self.at, killed);
+        while let Some((key, row)) = walk.next()? {
+            if deriver.derive(key, row, &mut entries).is_err() {
+                continue;
+            }
+            value.clear();
+            let what = match self.tree(index).get(entries.key(index), self.at, &mut value)? {
+                Some(_) if value == entries.value(index) => continue,
+                Some(_) => "has another value than its row asks for",
+                None => "is missing",
+            };
+            let entry = shown(entries.key(index));
+            let place = self.place(index);
+            return Ok(Some(format!("{place}: entry {entry} of row {} {what}", shown(key))));
+        }
+        Ok(None)
+    }
+
+    /// The first entry without its row.
+    fn first_stray(&self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
+        let mut deriver = match self.derives(index) {
+            true => Some(Deriver::new(self.codec.clone(), 1 << index)?),
+            false => None,
+        };
+        let (mut entries, mut row) = (Entries::new(), Vec::new());
+        let mut walk = Walk::new(self.tree(index), self.at, killed);
+        while let Some((key, _)) = walk.next()? {
+            let Ok(primary) = self.codec.primary_key(index, key) else { continue };
+            row.clear();
+            let there = self.tree(0).get(primary, self.at, &mut row)?.is_some();
+            let fits = match &mut deriver {
+                Some(deriver) if there => {
+                    deriver.derive(primary, &row, &mut entries).is_err()
+                        || entries.key(index) == key
+                }
+                _ => there,
+            };
+            if !fits {
+                let what = match there {
+                    true => "a row that asks for another entry",
+                    false => "a row that does not exist",
+                };
+                let place = self.place(index);
+                return Ok(Some(format!("{place}: entry {} leads to {what}", shown(key))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A key for people: hexadecimal, cut off where it gets long.
+fn shown(key: &[u8]) -> String {
+    let digits: String = key.iter().take(KEY_SHOWN).map(|b| format!("{b:02x}")).collect();
+    format!("0x{digits}{}", if key.len() > KEY_SHOWN { "..." } else { "" })
+}
