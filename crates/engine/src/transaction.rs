@@ -196,6 +196,7 @@ impl Transaction {
     ) -> Result<Granted> {
         let tree = table.tree(index).id();
         let wait = self.wait(on_locked);
+        self.locker.set_weight(self.changes());
         if self.locker.should_escalate(tree) {
             self.locker.escalate(tree, mode);
         }
@@ -214,6 +215,7 @@ impl Transaction {
     /// Locks a whole table (its primary tree), as LOCK TABLES inside a transaction does.
     pub fn lock_table(&mut self, table: &Table, mode: TreeMode) -> Result<Granted> {
         let wait = self.wait(OnLocked::Wait);
+        self.locker.set_weight(self.changes());
         self.locker.lock_tree(table.tree(0).id(), mode, wait)
     }
 

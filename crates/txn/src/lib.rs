@@ -24,7 +24,7 @@ mod snapshots;
 mod write_set;
 
 pub use clock::CommitClock;
-pub use lock_table::{LockOptions, LockStats, LockTable, WaitHook};
+pub use lock_table::{LockOptions, LockStats, LockTable};
 pub use lock_wait::OwnerHandle;
 pub use locker::{Granted, Locker, LooseLock, Wait};
 pub use modes::{LockMode, RowMode, TreeMode};

@@ -5,7 +5,7 @@
 //!
 //! Invariants (with those of `lock_slot`):
 //! 1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
-//!    sleeping for a lock or while calling the wait hook.
+//!    sleeping for a lock.
 //! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`Locker`] is
 //!    used by one thread at a time.
 //! 3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 use frond_base::{checksum64_seeded, TreeId};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::lock_slot::{Holding, Shard, Slot};
 use crate::lock_wait::{Owner, OwnerHandle};
@@ -72,10 +72,6 @@ pub(crate) struct Counters {
     pub refused_full: AtomicU64,
 }
 
-/// Called with (waiter, owners it waits for) before a wait, with no latch of the table held. It may
-/// call [`LockTable::interrupt`].
-pub type WaitHook = Arc<dyn Fn(TxnId, &[TxnId]) + Send + Sync>;
-
 /// Where an owner queues.
 pub(crate) struct WaitPlace {
     pub owner: Arc<Owner>,
@@ -97,7 +93,6 @@ pub struct LockTable {
     pub(crate) counters: Counters,
     pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
     owners: Vec<Mutex<HashMap<TxnId, Arc<Owner>>>>,
-    hook: RwLock<Option<WaitHook>>,
     used: AtomicUsize,
 }
 
@@ -110,7 +105,6 @@ impl LockTable {
             counters: Counters::default(),
             last_deadlock: Mutex::new(None),
             owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
-            hook: RwLock::new(None),
             used: AtomicUsize::new(0),
         })
     }
@@ -135,15 +129,6 @@ impl LockTable {
     pub fn interrupt(&self, id: TxnId) -> bool {
         let owner = self.owners_of(id).lock().get(&id).cloned();
         owner.map(|o| OwnerHandle(o).interrupt()).is_some()
-    }
-
-    /// Sets what is called before every wait.
-    pub fn set_wait_hook(&self, hook: Option<WaitHook>) {
-        *self.hook.write() = hook;
-    }
-
-    pub(crate) fn hook(&self) -> Option<WaitHook> {
-        self.hook.read().clone()
     }
 
     /// Bytes accounted for locks.

@@ -83,9 +83,4 @@ impl OwnerHandle {
     pub fn is_interrupted(&self) -> bool {
         self.0.is_interrupted()
     }
-
-    /// How much would be lost if this owner were chosen in a deadlock; the least is chosen.
-    pub fn set_weight(&self, weight: u64) {
-        self.0.set_weight(weight);
-    }
 }

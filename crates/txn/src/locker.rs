@@ -88,13 +88,13 @@ impl Locker {
         self.owner.id
     }
 
-    /// For other threads: interrupts, weight.
+    /// For other threads: interrupts.
     pub fn handle(&self) -> OwnerHandle {
         OwnerHandle(Arc::clone(&self.owner))
     }
 
     /// How much would be lost by rolling this owner back. Of a deadlock's members the one with the
-    /// least weight gives way.
+    /// least weight gives way. To be told before each lock: another owner reads it during a wait.
     pub fn set_weight(&self, weight: u64) {
         self.owner.set_weight(weight);
     }
@@ -321,7 +321,7 @@ impl Locker {
         }
     }
 
-    /// Queues, looks for deadlocks, reports, sleeps.
+    /// Queues, looks for deadlocks, sleeps.
     fn acquire_slowly(
         &mut self,
         hash: u64,
@@ -366,15 +366,7 @@ impl Locker {
             end = End::GivesWay;
             drop(graph);
         } else {
-            let hook = table.hook();
-            let blockers = hook.as_ref().map(|_| {
-                let shard = table.shards[shard_no].lock();
-                shard.slot(no).blockers(self.owner.id)
-            });
             drop(graph);
-            if let (Some(hook), Some(blockers)) = (hook, blockers.filter(|b| !b.is_empty())) {
-                hook(self.owner.id, &blockers);
-            }
             end = self.sleep(timeout).unwrap_or(end);
         }
         self.wake_up(shard_no, no, end)?;

@@ -48,7 +48,7 @@ impl fmt::Display for DeadlockReport {
         let n = self.members.len();
         for (i, m) in self.members.iter().enumerate() {
             let next = &self.members[(i + 1) % n];
-            write!(f, "transaction {} (weight {}) ", m.owner, m.weight)?;
+            write!(f, "transaction {} ({} changes) ", m.owner, m.weight)?;
             write!(f, "waits for {:?} on tree {}", m.mode, m.tree)?;
             if let Some(key) = &m.key {
                 f.write_str(" key 0x")?;

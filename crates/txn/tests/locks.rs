@@ -323,22 +323,6 @@ fn interrupt_before_the_wait_counts_until_cleared() {
 }
 
 #[test]
-fn wait_hook_names_holders_and_may_interrupt() {
-    let t = table();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (t2, seen2) = (Arc::downgrade(&t), Arc::clone(&seen));
-    t.set_wait_hook(Some(Arc::new(move |waiter, holders: &[TxnId]| {
-        seen2.lock().unwrap().push((waiter, holders.to_vec()));
-        t2.upgrade().unwrap().interrupt(waiter);
-    })));
-    let (mut a, mut b, mut c) = (t.locker(TxnId(1)), t.locker(TxnId(2)), t.locker(TxnId(3)));
-    lock(&mut a, "k", S, LONG).unwrap();
-    lock(&mut b, "k", S, LONG).unwrap();
-    assert_eq!(lock(&mut c, "k", X, LONG), Err(ErrorKind::Interrupted));
-    assert_eq!(*seen.lock().unwrap(), [(TxnId(3), vec![TxnId(1), TxnId(2)])]);
-}
-
-#[test]
 fn a_lock_given_back_frees_its_row_and_no_other() {
     let t = table();
     let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));

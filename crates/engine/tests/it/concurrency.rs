@@ -158,3 +158,31 @@ fn large_transactions_are_atomic_for_concurrent_readers() {
     whole(&all(&engine, &table));
     assert!(engine.check_all(&mut |_| {}).is_clean());
 }
+
+/// As many changes as each would lose: the one with fewer gives way, whoever closed the ring.
+#[test]
+fn of_a_deadlock_the_transaction_with_fewer_changes_is_the_victim_and_the_report_has_the_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = on_disk(&dir, Options::default());
+    let table = engine.create_table(plain("t")).unwrap();
+    let (mut large, mut small) = (begin(&engine), begin(&engine));
+    for n in 0..7 {
+        large.put(&table, &key(n), b"large", false).unwrap();
+    }
+    small.put(&table, &key(100), b"small", false).unwrap();
+    small.put(&table, &key(101), b"small", false).unwrap();
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| {
+            let mut small = small;
+            small.put(&table, &key(0), b"small", false).unwrap_err().kind()
+        });
+        while engine.status_text().contains("LOCK WAITS\n----------\nnone") {
+            std::thread::yield_now();
+        }
+        large.put(&table, &key(100), b"large", false).unwrap();
+        assert_eq!(waits.join().unwrap(), ErrorKind::Deadlock);
+    });
+    large.commit().unwrap();
+    let report = engine.status_text();
+    assert!(report.contains("(7 changes)") && report.contains("(2 changes)"), "{report}");
+}
