@@ -230,6 +230,10 @@ enum frond_tuple_seek {
  * FROND_END / FROND_NOT_FOUND when there is none. */
 int frond_scan_seek(frond_scan *scan, int how, const uint8_t *tuple, size_t tuple_len,
                     uint32_t parts, uint8_t *record);
+/* As frond_scan_seek() forwards, but not beyond the entries that match the first `same` parts of the tuple: the
+ * entry behind them is not locked, and does not count as changed after the snapshot. */
+int frond_scan_seek_within(frond_scan *scan, int how, const uint8_t *tuple, size_t tuple_len,
+                           uint32_t parts, uint32_t same, uint8_t *record);
 int frond_scan_first(frond_scan *scan, uint8_t *record);
 int frond_scan_last(frond_scan *scan, uint8_t *record);
 int frond_scan_next(frond_scan *scan, uint8_t *record);

@@ -206,6 +206,8 @@ private:
     uint duplicate_ = MAX_KEY;
     int write_flags_ = FROND_WRITE_DEFAULT;
     frond_txn *bulk_ = nullptr;
+    /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
+    std::vector<uchar> checked_key_;
     ulonglong bulk_rows_ = 0;
     DsMrr_impl mrr_;
 };

@@ -110,12 +110,14 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
 
 int ha_frond::index_init(uint index, bool) {
     active_index = index;
+    checked_key_.clear();
     demand_++;
     return 0;
 }
 
 int ha_frond::index_end() {
     active_index = MAX_KEY;
+    checked_key_.clear();
     return 0;
 }
 
@@ -217,13 +219,25 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
     Frond_slot &slot = slot_of_index(index);
     if (const int error = ready(slot, frond_index(index), record == table->record[0]))
         return error;
-    if (unlikely(table->s->long_unique_table || table->s->period.unique_keys) &&
-        lock_ != FROND_LOCK_NONE && !bulk_)
-        if (const uint checked = parts_checked(index, map, how))
+    uint checked = 0;
+    if (unlikely(table->s->long_unique_table || table->s->period.unique_keys)) {
+        checked_key_.clear();
+        if (lock_ != FROND_LOCK_NONE && !bulk_)
+            checked = parts_checked(index, map, how);
+        if (checked)
             if (const int error = lock_checked(index, key, checked))
                 return error;
+    }
     size_t length;
     const uint parts = parts_of_map(index, map, &length);
+    if (unlikely(checked && how == FROND_AFTER_KEY)) {
+        // What comes behind the rows with the same key is nothing to this look-up, and must not be locked for it.
+        size_t same;
+        parts_of_map(index, make_prev_keypart_map(checked), &same);
+        checked_key_.assign(key, key + same);
+        return row_read(frond_scan_seek_within(slot.scan, how, key, length, parts, checked, record), record,
+                        HA_ERR_KEY_NOT_FOUND);
+    }
     return row_read(frond_scan_seek(slot.scan, how, key, length, parts, record), record,
                     HA_ERR_KEY_NOT_FOUND);
 }
@@ -252,6 +266,8 @@ int ha_frond::index_read_idx_map(uchar *record, uint index, const uchar *key, ke
 }
 
 int ha_frond::index_next(uchar *record) {
+    if (unlikely(!checked_key_.empty()))
+        return index_next_same(record, checked_key_.data(), static_cast<uint>(checked_key_.size()));
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
         return error;

@@ -188,6 +188,26 @@ pub unsafe extern "C" fn frond_scan_seek(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_scan_seek_within(
+    scan: *mut frond_scan,
+    how: c_int,
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+    same: u32,
+    record: *mut u8,
+) -> c_int {
+    // SAFETY: A2.
+    unsafe {
+        position(scan, record, |scan, txn, record, hooks| {
+            let tuple = bytes(tuple, tuple_len, "tuple")?;
+            let tuple = (tuple, parts as usize, same as usize);
+            scan.seek_within(txn, tuple_seek(how)?, tuple, record, hooks)
+        })
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_scan_first(scan: *mut frond_scan, record: *mut u8) -> c_int {
     // SAFETY: A2.
     unsafe { position(scan, record, |s, txn, record, hooks| s.first(txn, record, hooks)) }

@@ -204,16 +204,44 @@ impl Scan {
     ) -> Result<Fetched> {
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.clear();
-        let outcome = self.seek_prefix(txn, how, (tuple, parts), &mut prefix, record, hooks);
+        let outcome = self.seek_prefix(txn, how, (tuple, parts), None, &mut prefix, record, hooks);
         self.prefix = prefix;
         outcome
     }
 
+    /// As [`Scan::seek`], forwards, but not beyond the entries that match the first `same` parts of
+    /// `tuple`: the entry behind them is neither locked nor looked at.
+    pub fn seek_within(
+        &mut self,
+        txn: &mut Transaction,
+        how: TupleSeek,
+        (tuple, parts, same): (&[u8], usize, usize),
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        if !matches!(how, TupleSeek::Exact | TupleSeek::OrNext | TupleSeek::After) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "a search within matching entries goes forwards",
+            ));
+        }
+        let mut stop = Vec::new();
+        self.codec.tuple_key(self.index, tuple, same.min(parts), &mut stop)?;
+        let mut prefix = std::mem::take(&mut self.prefix);
+        prefix.clear();
+        let (tuple, stop) = ((tuple, parts), Some(stop.as_slice()));
+        let outcome = self.seek_prefix(txn, how, tuple, stop, &mut prefix, record, hooks);
+        self.prefix = prefix;
+        outcome
+    }
+
+    #[allow(clippy::too_many_arguments)] // The prefix is lent, so that its memory is kept.
     fn seek_prefix(
         &mut self,
         txn: &mut Transaction,
         how: TupleSeek,
         (tuple, parts): (&[u8], usize),
+        within: Option<&[u8]>,
         prefix: &mut Vec<u8>,
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
@@ -246,7 +274,7 @@ impl Scan {
                 }
             }
         };
-        let stop = must_match.then_some(prefix.as_slice());
+        let stop = if must_match { Some(prefix.as_slice()) } else { within };
         match self.deliver(txn, valid, way, stop, record, hooks)? {
             Fetched::End if must_match => Ok(Fetched::NotFound),
             other => Ok(other),
