@@ -8,7 +8,7 @@
  *   message of the calling thread's last failure: what happened, where, and what to do.
  * - Keys are byte strings of 1 to 3500 bytes ordered by memcmp; values have up to 64 MiB.
  * - A database and its tables may be used from any thread. A transaction and its cursors may be used
- *   from one thread at a time; frond_txn_interrupt() alone may be called from any other.
+ *   from one thread at a time; frond_txn_interrupt() and frond_interrupt() may be called from any other.
  * - Memory returned through `const uint8_t **` belongs to the transaction or cursor and is valid until
  *   the next call on it.
  * - Structures passed in start with their own size, so that later releases can add fields: initialise
@@ -167,13 +167,16 @@ void frond_txn_end_statement(frond_txn *txn);
 uint64_t frond_txn_savepoint(frond_txn *txn);
 int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
 void frond_txn_release(frond_txn *txn, uint64_t savepoint);
-/* From any thread: a lock wait or a scan of this transaction returns FROND_INTERRUPTED; typed scans also
- * ask their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own thread) lets it go
- * on. */
+/* From any thread: a lock wait, a scan, or a wait for memory of this transaction returns FROND_INTERRUPTED;
+ * typed scans also ask their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own
+ * thread) lets it go on. */
 void frond_txn_interrupt(frond_txn *txn);
+/* The same by frond_txn_id(), for a transaction that may be ending: a commit that waits for memory returns
+ * FROND_INTERRUPTED and is rolled back. FROND_NOT_FOUND when it has ended. */
+int frond_interrupt(frond_db *db, uint64_t txn_id);
+void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 void frond_txn_clear_interrupt(frond_txn *txn);
 /* How long later lock requests wait; 0 = not at all. */
-void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 /* Number of changes made so far. */
 uint64_t frond_txn_changes(const frond_txn *txn);
 uint64_t frond_txn_id(const frond_txn *txn);

@@ -128,7 +128,7 @@ int ha_frond::commit_bulk() {
         slot.serial = 0; // of the transaction that ends
     frond_txn *txn = bulk_;
     bulk_ = nullptr;
-    if (const int rc = frond_txn_commit(txn))
+    if (const int rc = Frond_session::of(thd())->commit_now(txn))
         return frond_to_handler_error(thd(), rc);
     const ulonglong rows = bulk_rows_;
     const int error = begin_bulk();
@@ -148,7 +148,7 @@ int ha_frond::end_bulk(bool keep) {
         frond_txn_rollback(txn);
         return 0;
     }
-    if (const int rc = frond_txn_commit(txn))
+    if (const int rc = Frond_session::of(thd())->commit_now(txn))
         return frond_to_handler_error(thd(), rc);
     // The table is about to take the place of another: its rows have to survive what the rename survives, and
     // older snapshots see fewer of them than of the other.

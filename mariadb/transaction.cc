@@ -14,6 +14,9 @@
 #include "plugin.h"
 #include "settings.h"
 
+// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
+extern "C" int thd_binlog_format(const MYSQL_THD thd);
+
 static std::atomic<uint64_t> sessions{0};
 
 static bool in_transaction(THD *thd) {
@@ -114,12 +117,32 @@ void Frond_session::undo_statement() {
     end_statement();
 }
 
+// A commit may wait for memory, with nothing of it in the log yet: then KILL ends it. Not when the server has
+// written the transaction to the binary log, from which replicas take it.
+int Frond_session::commit_now(frond_txn *txn) {
+    frond_txn_clear_interrupt(txn);
+    if (thd_binlog_format(thd_) == BINLOG_FORMAT_UNSPEC) {
+        std::unique_lock<std::mutex> locked(guard_);
+        committing_ = frond_txn_id(txn);
+        locked.unlock();
+        // A KILL that came before counts.
+        if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
+            frond_txn_interrupt(txn);
+    }
+    const int rc = frond_txn_commit(txn);
+    std::lock_guard<std::mutex> locked(guard_);
+    committing_ = 0;
+    return rc;
+}
+
 int Frond_session::commit() {
     frond_txn *taken = take();
     if (!taken)
         return 0;
-    const int rc = frond_txn_commit(taken);
+    const int rc = commit_now(taken);
     int error = 0;
+    if (rc == FROND_INTERRUPTED)
+        my_error(ER_QUERY_INTERRUPTED, MYF(0));
     if (rc) {
         error = frond_to_handler_error(nullptr, rc);
         frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
@@ -153,6 +176,8 @@ void Frond_session::interrupt() {
     std::lock_guard<std::mutex> locked(guard_);
     if (transaction_)
         frond_txn_interrupt(transaction_);
+    if (committing_)
+        frond_interrupt(frond_database, committing_);
 }
 
 // ---------------------------------------------------------------- handlerton

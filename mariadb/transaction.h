@@ -14,8 +14,8 @@
 class THD;
 
 /* Invariants
- *  1. `transaction_` changes under `guard_`, and only by the connection's own thread: that thread reads it
- *     freely, KILL reads it under the guard. The guard is held for no longer than an interrupt takes, and
+ *  1. `transaction_` and `committing_` change under `guard_`, and only by the connection's own thread: that
+ *     thread reads them freely, KILL reads them under the guard. The guard is held for no longer than an interrupt takes, and
  *     no other lock is taken inside by this side.
  *  2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
  *     whether it still belongs to the running statement.
@@ -52,6 +52,8 @@ public:
     void undo_statement();
     int commit();
     void rollback();
+    /* Commits `txn`, which is not the session's any more, or never was: as frond_txn_commit(), with KILL. */
+    int commit_now(frond_txn *txn);
 
     /* DROP of the temporary table `name`: true if the transaction of `thd` has changes, and the end of it
      * drops the table. */
@@ -68,6 +70,8 @@ private:
     THD *const thd_;
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;
+    /* Number of the transaction whose commit KILL may end, or 0. */
+    uint64_t committing_ = 0;
     uint64_t serial_;
     uint64_t statement_start_ = 0;
     uint64_t timeout_ms_ = 0;

@@ -9,7 +9,7 @@ use frond_base::Result;
 use frond_engine::{Engine, Isolation, OwnerHandle, Transaction, TxnOptions};
 
 use crate::db::frond_db;
-use crate::error::{guard, guard_or, invalid, OK};
+use crate::error::{guard, guard_or, invalid, NOT_FOUND, OK};
 use crate::pointers::{handle, put};
 
 /// A running transaction. `owner` may be used by any thread, the rest by one at a time (so other threads
@@ -179,6 +179,16 @@ pub unsafe extern "C" fn frond_txn_interrupt(txn: *mut frond_txn) {
             txn.owner.interrupt();
         }
     });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_interrupt(db: *mut frond_db, txn_id: u64) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let db = unsafe { handle(db, "db") }?;
+        // Most have ended meanwhile: no message for that.
+        Ok(if db.engine.interrupt(txn_id) { OK } else { NOT_FOUND })
+    })
 }
 
 #[no_mangle]

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
-use frond_txn::{CommitClock, LockTable, Snapshot, SnapshotRegistry, TxnId, WriteSet};
+use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry, TxnId, WriteSet};
 use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
 
@@ -151,11 +151,13 @@ impl Core {
         self.shared.check_poison()
     }
 
-    /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set.
+    /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set. Where
+    /// `owner` has to wait for memory it may be interrupted, before anything is logged.
     pub(crate) fn commit(
         self: &Arc<Self>,
         writes: &mut WriteSet,
         tables: &[Arc<Table>],
+        owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
         if writes.is_empty() {
             return Ok(None);
@@ -164,26 +166,31 @@ impl Core {
         let large = writes.bytes() > LARGE;
         if large {
             // Held back before there is a second copy of the changes.
-            self.work.pace(self, writes.bytes() as u64 / 2)?;
+            self.work.pace(self, writes.bytes() as u64 / 2, owner)?;
         }
-        let _memory = large.then(|| self.enter_large(writes.bytes()));
+        let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let payload = encode_entries(writes)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.work.no_space(e))?;
         if !large {
-            self.work.pace(self, bytes)?;
+            self.work.pace(self, bytes, owner)?;
         }
         self.commit_payload(payload, writes, tables)
     }
 
     /// Waits for memory for the record of a large write set: with its packed form it takes about as much as
     /// the set.
-    pub(crate) fn enter_large(&self, write_set: usize) -> LargeCommit<'_> {
-        let memory = self.work.large.enter(&self.shared.budget, write_set);
+    pub(crate) fn enter_large(
+        &self,
+        write_set: usize,
+        owner: &OwnerHandle,
+    ) -> Result<LargeCommit<'_>> {
+        let interrupted = || owner.is_interrupted();
+        let memory = self.work.large.enter(&self.shared.budget, write_set, &interrupted)?;
         self.work.fit_cache(self);
         self.work.note_memory(self);
-        memory
+        Ok(memory)
     }
 
     /// As [`Core::commit`] for a few rows of the system table: not held back by memory or a full disk, as

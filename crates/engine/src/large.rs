@@ -3,7 +3,8 @@
 //! A commit encodes its write set into a record and packs that, and then copies the entries into write
 //! buffers: for a moment its changes are in memory up to four times. For small transactions that is
 //! nothing. Large ones share [`LargeCommits`]: an eighth of the budget for their records, which is charged
-//! to it; who finds no room waits for another one to end, holding nothing but the write set.
+//! to it; who finds no room waits for another one to end, holding nothing but the write set, or until it
+//! is interrupted: nothing of it is in the log yet.
 //!
 //! What is freed goes back to the allocator, and that keeps it: its threshold for giving the top of a heap
 //! back grows with the largest block that was ever freed, and every thread may have a heap. [`Returned`]
@@ -13,9 +14,11 @@
 //!
 //! Tested here and by `tests/it/memory.rs`.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use frond_base::{Error, ErrorKind, Result};
 use frond_cache::{Budget, Charge, Part};
 use parking_lot::{Condvar, Mutex};
 
@@ -36,9 +39,16 @@ pub(crate) struct LargeCommits {
 struct Door {
     /// Bytes of records that are being made.
     taken: usize,
-    /// How many have come, and how many of them were let in.
+    /// How many have come, and which of them wait.
     came: u64,
-    entered: u64,
+    queue: VecDeque<u64>,
+}
+
+impl Door {
+    fn has_room(&self, ticket: u64, bytes: usize, all: usize) -> bool {
+        let fits = self.taken == 0 || self.taken.saturating_add(bytes) <= all;
+        fits && self.queue.front() == Some(&ticket)
+    }
 }
 
 /// A large commit's part of memory.
@@ -47,22 +57,41 @@ pub(crate) struct LargeCommit<'a> {
     charge: Charge,
 }
 
+/// How often who waits looks whether it was interrupted: who interrupts knows nothing of this door.
+const LOOK: Duration = Duration::from_millis(20);
+
 impl LargeCommits {
     /// Waits until `bytes` more fit; what is larger than all there is goes alone.
-    pub fn enter(&self, budget: &Arc<Budget>, bytes: usize) -> LargeCommit<'_> {
+    /// [`ErrorKind::Interrupted`] when `interrupted` says so during the wait.
+    pub fn enter(
+        &self,
+        budget: &Arc<Budget>,
+        bytes: usize,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<LargeCommit<'_>> {
         let mut door = self.door.lock();
         let me = door.came;
         door.came += 1;
-        while door.entered != me
-            || (door.taken > 0 && door.taken.saturating_add(bytes) > budget.limit() / SHARE)
-        {
-            self.moved.wait(&mut door);
+        door.queue.push_back(me);
+        let mut leaves = false;
+        while !leaves && !door.has_room(me, bytes, budget.limit() / SHARE) {
+            self.moved.wait_for(&mut door, LOOK);
+            leaves = interrupted();
         }
-        door.entered += 1;
-        door.taken = door.taken.saturating_add(bytes);
+        door.queue.retain(|n| *n != me);
+        if !leaves {
+            door.taken = door.taken.saturating_add(bytes);
+        }
         drop(door);
+        // The next one's turn.
         self.moved.notify_all();
-        LargeCommit { of: self, charge: budget.charge(Part::WriteBuffers, bytes) }
+        if leaves {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "the commit was interrupted while it waited for memory; nothing was changed",
+            ));
+        }
+        Ok(LargeCommit { of: self, charge: budget.charge(Part::WriteBuffers, bytes) })
     }
 
     #[cfg(test)]
@@ -126,11 +155,13 @@ impl Returned {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
+    use crate::Options;
 
     const MIB: usize = 1 << 20;
+    const NEVER: &dyn Fn() -> bool = &|| false;
 
     #[test]
     fn records_of_large_commits_stay_within_their_share_and_are_charged() {
@@ -142,7 +173,7 @@ mod tests {
                 let (budget, large, most) = (&budget, &large, &most);
                 threads.spawn(move || {
                     for i in 0..50 {
-                        let mine = large.enter(budget, (1 + (t + i) % 4) * MIB);
+                        let mine = large.enter(budget, (1 + (t + i) % 4) * MIB, &|| false).unwrap();
                         most.fetch_max(budget.used_by(Part::WriteBuffers), Ordering::Relaxed);
                         std::thread::yield_now();
                         drop(mine);
@@ -159,24 +190,88 @@ mod tests {
     fn what_is_larger_than_the_share_goes_alone_and_in_its_turn() {
         let budget = Arc::new(Budget::new(8 * MIB));
         let large = LargeCommits::default();
-        let one = large.enter(&budget, 100 * MIB);
+        let one = large.enter(&budget, 100 * MIB, NEVER).unwrap();
         let came = |n| {
             while large.door.lock().came < n {
                 std::thread::yield_now();
             }
         };
         std::thread::scope(|threads| {
-            let small = threads.spawn(|| drop(large.enter(&budget, MIB)));
+            let small = threads.spawn(|| drop(large.enter(&budget, MIB, &|| false)));
             came(2);
-            let huge = threads.spawn(|| drop(large.enter(&budget, 100 * MIB)));
+            let huge = threads.spawn(|| drop(large.enter(&budget, 100 * MIB, &|| false)));
             came(3);
-            let late = threads.spawn(|| drop(large.enter(&budget, 1)));
+            let late = threads.spawn(|| drop(large.enter(&budget, 1, &|| false)));
             came(4);
             assert!(!small.is_finished() && !huge.is_finished() && !late.is_finished());
-            assert_eq!(large.door.lock().entered, 1);
+            assert_eq!(large.door.lock().queue, [1, 2, 3]);
             drop(one);
         });
-        assert_eq!((large.taken(), large.door.lock().entered), (0, 4));
+        assert_eq!((large.taken(), large.door.lock().queue.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_is_interrupted_leaves_the_door_to_those_behind() {
+        let budget = Arc::new(Budget::new(8 * MIB));
+        let large = LargeCommits::default();
+        let half = large.enter(&budget, MIB / 2, NEVER).unwrap();
+        let killed = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let huge = threads.spawn(|| {
+                let killed = || killed.load(Ordering::Relaxed);
+                large.enter(&budget, 100 * MIB, &killed).map(drop).unwrap_err().kind()
+            });
+            while large.door.lock().came < 2 {
+                std::thread::yield_now();
+            }
+            let small = threads.spawn(|| large.enter(&budget, MIB / 4, &|| false).map(drop));
+            while large.door.lock().came < 3 {
+                std::thread::yield_now();
+            }
+            assert!(!huge.is_finished() && !small.is_finished());
+            killed.store(true, Ordering::Relaxed);
+            assert_eq!(huge.join().unwrap(), ErrorKind::Interrupted);
+            small.join().unwrap().unwrap();
+        });
+        drop(half);
+        assert_eq!((large.taken(), budget.used()), (0, 0));
+    }
+
+    #[test]
+    fn a_large_commit_that_waits_can_be_interrupted_and_leaves_nothing() {
+        let options = Options { cache_bytes: 64 * MIB as u64, ..Options::default() };
+        let engine = crate::Engine::open(Arc::new(frond_vfs::MemVfs::stepped()), options).unwrap();
+        let spec = crate::TableSpec {
+            name: "t".into(),
+            indexes: vec![crate::IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        };
+        let table = engine.create_table(spec).unwrap();
+        let core = engine.core();
+        let mut txn = engine.begin(crate::TxnOptions::default());
+        for n in 0..1_000u32 {
+            txn.put(&table, &n.to_be_bytes(), &[7; 1_000], true).unwrap();
+        }
+        // All that large commits have together.
+        let other = core.work.large.enter(&core.shared.budget, 8 * MIB, NEVER).unwrap();
+        let id = txn.id();
+        let came = core.work.large.door.lock().came;
+        std::thread::scope(|threads| {
+            let commit = threads.spawn(move || txn.commit().unwrap_err().kind());
+            while core.work.large.door.lock().came == came && !commit.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(engine.interrupt(id));
+            assert_eq!(commit.join().unwrap(), ErrorKind::Interrupted);
+        });
+        drop(other);
+        let mut txn = engine.begin(crate::TxnOptions::default());
+        assert!(!txn.get(&table, 0, &0u32.to_be_bytes(), &mut Vec::new()).unwrap());
+        // Its locks are gone as well.
+        txn.put(&table, &0u32.to_be_bytes(), b"free", true).unwrap();
+        txn.commit().unwrap();
     }
 
     #[test]

@@ -30,7 +30,7 @@ use frond_base::{EntryKind, Error, ErrorKind, Lsn, Result, TreeId, SEQ_MAX};
 use frond_buffer::{SegmentScan, SortedBuffer};
 use frond_run::MergeInput;
 use frond_tree::{PrivateRuns, PrivateView, Segment, Tree};
-use frond_txn::WriteSet;
+use frond_txn::{OwnerHandle, WriteSet};
 use frond_wal::{Appended, Claim};
 
 use crate::canary;
@@ -117,6 +117,7 @@ impl Core {
         writes: &WriteSet,
         spilled: &mut Spilled,
         tables: &[Arc<Table>],
+        owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
         self.may_write()?;
         let has_runs = |t: &&Arc<Table>| spilled.filled().any(|p| p.id().table == t.id());
@@ -132,9 +133,9 @@ impl Core {
         let large = writes.bytes() > LARGE;
         if large {
             // Not behind the door, where the others would wait for it.
-            self.work.pace(self, writes.bytes() as u64 / 2)?;
+            self.work.pace(self, writes.bytes() as u64 / 2, owner)?;
         }
-        let _memory = large.then(|| self.enter_large(writes.bytes()));
+        let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let mut payload = Vec::new();
         record::put_runs(&mut payload, &attached);
         payload.extend_from_slice(&encode_entries(writes)?);
@@ -142,7 +143,7 @@ impl Core {
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.work.no_space(e))?;
         if !large {
-            self.work.pace(self, bytes)?;
+            self.work.pace(self, bytes, owner)?;
         }
         let entries = writes.entries() as u64 + spilled.entries();
         let end = self.append_and_attach(payload, writes, spilled, tables)?;
@@ -234,7 +235,7 @@ impl Transaction {
 
     /// Writes changes out until a quarter of `share` is left in memory. On `Err` no change is lost.
     pub(crate) fn spill(&mut self, share: usize) -> Result<()> {
-        self.core.work.pace(&self.core, self.writes.bytes() as u64)?;
+        self.core.work.pace(&self.core, self.writes.bytes() as u64, &self.handle())?;
         let mut trees: Vec<(usize, TreeId)> = self
             .writes
             .trees()

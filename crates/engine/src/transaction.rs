@@ -454,17 +454,17 @@ impl Transaction {
     /// ends, or `None` when nothing was written.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] and [`ErrorKind::TooBig`] before anything is logged: the transaction is
-    /// rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
+    /// [`ErrorKind::NoSpace`], [`ErrorKind::TooBig`] and [`ErrorKind::Interrupted`] (while it waited for
+    /// memory) before anything is logged: the transaction is rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
     /// the next recovery.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         self.snapshot = None;
-        let core = self.core.clone();
+        let (core, owner) = (self.core.clone(), self.handle());
         let end = if self.spilled.is_empty() {
-            core.commit(&mut self.writes, &self.tables)?
+            core.commit(&mut self.writes, &self.tables, &owner)?
         } else {
             self.spill_rest()?;
-            core.commit_spilled(&self.writes, &mut self.spilled, &self.tables)?
+            core.commit_spilled(&self.writes, &mut self.spilled, &self.tables, &owner)?
         };
         self.locker.release_all();
         // Its memory is not needed while others are waited for.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Result, TableId, TreeId};
 use frond_cache::{CachePolicy, Part};
 use frond_tree::Tree;
+use frond_txn::OwnerHandle;
 use parking_lot::{Condvar, Mutex};
 
 use crate::core::Core;
@@ -266,11 +267,11 @@ impl Work {
         (memory, debt.max(log * 0.9))
     }
 
-    /// Holds a commit of `bytes` back as long as pressure asks for.
-    pub(crate) fn pace(&self, core: &Arc<Core>, bytes: u64) -> Result<()> {
+    /// Holds a commit of `bytes` back as long as pressure asks for, or until `owner` is interrupted.
+    pub(crate) fn pace(&self, core: &Arc<Core>, bytes: u64, owner: &OwnerHandle) -> Result<()> {
         let (memory, debt) = self.pressures(core);
         if memory >= 1.0 {
-            self.wait_for_room(core)?;
+            self.wait_for_room(core, owner)?;
         }
         if core.options.background_threads == 0 {
             return Ok(());
@@ -288,7 +289,7 @@ impl Work {
     ///
     /// When no job runs and none can be planned, waiting is of no use: then the commit goes on over the
     /// limit (nothing can be drained), or fails (jobs fail, and are being held back).
-    fn wait_for_room(&self, core: &Arc<Core>) -> Result<()> {
+    fn wait_for_room(&self, core: &Arc<Core>, owner: &OwnerHandle) -> Result<()> {
         let mut idle_rounds = 0;
         loop {
             self.measure(core);
@@ -316,6 +317,12 @@ impl Work {
                         "write buffers are full and cannot be drained; the error log says why",
                     ));
                 }
+            }
+            if owner.is_interrupted() {
+                return Err(Error::new(
+                    ErrorKind::Interrupted,
+                    "the statement was interrupted while write buffers were full",
+                ));
             }
             self.wake();
             let mut signal = self.signal.lock();
