@@ -4,7 +4,37 @@
 
 #include "errors.h"
 
+#include <chrono>
+#include <mutex>
+
 #include "log.h"
+
+// A failing disk fails every statement, and the log may be on it: a line a second for each kind of error.
+void frond_log_trouble(int error, const char *text) {
+    using Clock = std::chrono::steady_clock;
+    struct Kind {
+        Clock::time_point logged;
+        bool was_logged = false;
+        ulonglong held_back = 0;
+    };
+    static std::mutex guard;
+    static Kind kinds[32];
+    const uint kind = std::min<uint>(static_cast<uint>(-error), array_elements(kinds) - 1);
+    char more[80] = "";
+    {
+        std::lock_guard<std::mutex> locked(guard);
+        Kind &of = kinds[kind];
+        const Clock::time_point now = Clock::now();
+        if (of.was_logged && now - of.logged < std::chrono::seconds(1)) {
+            of.held_back++;
+            return;
+        }
+        if (of.held_back)
+            my_snprintf(more, sizeof more, " (and %llu errors of this kind since the last line)", of.held_back);
+        of = {now, true, 0};
+    }
+    sql_print_error("Frond: %s (error %d)%s", text, error, more);
+}
 
 int frond_to_handler_error(THD *thd, int error) {
     switch (error) {
@@ -44,15 +74,15 @@ int frond_to_handler_error(THD *thd, int error) {
     case FROND_UNSUPPORTED:
         return HA_ERR_UNSUPPORTED;
     case FROND_NO_SPACE:
-        sql_print_error("Frond: %s", frond_last_error());
+        frond_log_trouble(error, frond_last_error());
         return HA_ERR_RECORD_FILE_FULL;
     case FROND_TOO_MANY_FILES:
         // "Got error 24 "Too many open files" from storage engine FROND"
-        sql_print_error("Frond: %s", frond_last_error());
+        frond_log_trouble(error, frond_last_error());
         return EMFILE;
     case FROND_CORRUPTION:
     case FROND_UNSUPPORTED_FORMAT:
-        sql_print_error("Frond: %s", frond_last_error());
+        frond_log_trouble(error, frond_last_error());
         return HA_ERR_CRASHED;
     case FROND_INVALID_ARGUMENT:
     case FROND_IO:
@@ -61,7 +91,7 @@ int frond_to_handler_error(THD *thd, int error) {
     case FROND_BUSY:
     case FROND_PANIC:
     default:
-        sql_print_error("Frond: %s (%d)", frond_last_error(), error);
+        frond_log_trouble(error, frond_last_error());
         return HA_ERR_INTERNAL_ERROR;
     }
 }

@@ -10,10 +10,14 @@
 class THD;
 
 /* The server's code of a failed call. Errors that leave the transaction unusable (deadlock, conflict) mark it
- * for rollback; damage and failing disks go to the server's log. `thd` may be NULL outside of statements. */
+ * for rollback; damage and failing disks are logged. `thd` may be NULL outside of statements. */
 int frond_to_handler_error(THD *thd, int error);
 
-/* As above, for the calls after which END and NOT_FOUND are expected: no message, no marking. */
+/* Trouble that the operator must know of, in the server's log: at most a line a second for each `error`, with the
+ * number of those in between. What a statement fails with is logged here and nowhere else. */
+void frond_log_trouble(int error, const char *text);
+
+/* As frond_to_handler_error(), for the calls after which END and NOT_FOUND are expected: no message, no marking. */
 inline int frond_read_result(THD *thd, int rc, int end_code);
 
 /* Copies the message of this thread's last failure to the session's warnings. */

@@ -166,6 +166,8 @@ private:
     void set_lock(THD *thd, int lock, int wait);
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
+    int tell(int error);
+    int refuse(const std::string &why);
     void note_auto_increment();
     int row_read(int rc, uchar *record, int nothing);
     void note_nullable();
@@ -204,11 +206,14 @@ private:
     bool scan_started_ = false;
     /* The server's number of the index that the last change violated. */
     uint duplicate_ = MAX_KEY;
-    int write_flags_ = FROND_WRITE_DEFAULT;
-    frond_txn *bulk_ = nullptr;
     /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
     std::vector<uchar> checked_key_;
+    int write_flags_ = FROND_WRITE_DEFAULT;
+    frond_txn *bulk_ = nullptr;
     ulonglong bulk_rows_ = 0;
+    /* The error that tell() has sent, and why the table was not opened. */
+    int told_ = 0;
+    std::string refusal_;
     DsMrr_impl mrr_;
 };
 

@@ -138,25 +138,50 @@ void ha_frond::column_bitmaps_signal() {
     handler::column_bitmaps_signal();
 }
 
-// Errors whose usual text would be wrong or say too little.
+// Errors whose usual text would be wrong or say too little. They are in the server's log by now
+// (frond_log_trouble): whoever asks for that again gets it for no error twice.
 void ha_frond::print_error(int error, myf flags) {
     const char *text = frond_last_error();
+    const myf own_flags = flags & ~ME_ERROR_LOG;
+    if (flags & ME_WARNING && error == told_) {
+        told_ = 0;
+        return;
+    }
     switch (error) {
     case HA_ERR_TO_BIG_ROW:
         my_printf_error(ER_TOO_BIG_ROWSIZE, "Frond: %s", flags, text);
         return;
     case HA_ERR_RECORD_FILE_FULL:
-        my_printf_error(ER_DISK_FULL, "Frond: %s", flags | ME_ERROR_LOG, text);
+        my_printf_error(ER_DISK_FULL, "Frond: %s", own_flags, text);
         return;
     case HA_ERR_CRASHED:
-        my_printf_error(ER_NOT_KEYFILE, "Frond: %s", flags | ME_ERROR_LOG, text);
+        my_printf_error(ER_NOT_KEYFILE, "Frond: %s", own_flags, text);
         return;
     case HA_ERR_INTERNAL_ERROR:
-        my_printf_error(ER_GET_ERRMSG, "Frond: %s", flags | ME_ERROR_LOG, text);
+        my_printf_error(ER_GET_ERRMSG, "Frond: %s", own_flags, text);
+        return;
+    case EMFILE:
+        handler::print_error(error, own_flags);
+        return;
+    case HA_ERR_INCOMPATIBLE_DEFINITION:
+        my_printf_error(ER_TABLE_DEF_CHANGED, "Frond: %s", own_flags, refusal_.c_str());
         return;
     default:
         handler::print_error(error, flags);
     }
+}
+
+// Of what CREATE TABLE and renames fail with, the server tells the number only, unless there is an error by then.
+// The warning that CREATE TABLE adds would say the same once more.
+int ha_frond::tell(int error) {
+    switch (error) {
+    case HA_ERR_RECORD_FILE_FULL:
+    case HA_ERR_CRASHED:
+    case HA_ERR_INTERNAL_ERROR:
+        print_error(error, MYF(0));
+        told_ = error;
+    }
+    return error;
 }
 
 bool ha_frond::get_error_message(int, String *) { return false; }

@@ -78,8 +78,8 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     const int rc = frond_rows_create(frond_database, frond_table_name(name), &spec);
     if (!rc)
         return refuse_older_snapshots(frond_table_name(name));
-    const int error = frond_to_handler_error(nullptr, rc);
-    if (error != HA_ERR_TABLE_EXIST)
+    const int error = tell(frond_to_handler_error(nullptr, rc));
+    if (error != HA_ERR_TABLE_EXIST && error != told_)
         frond_push_warning(ha_thd(), ER_CANT_CREATE_TABLE);
     return error;
 }
@@ -223,7 +223,7 @@ handler *ha_frond::clone(const char *name, MEM_ROOT *mem_root) {
 
 int ha_frond::rename_table(const char *from, const char *to) {
     const int rc = frond_table_rename(frond_database, frond_table_name(from), frond_table_name(to));
-    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+    return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : tell(frond_to_handler_error(nullptr, rc));
 }
 
 int ha_frond::delete_table(const char *name) {

@@ -209,6 +209,24 @@ def scenario(test: Run) -> list[tuple[str, object]]:
         test.until_full()
         test.end()
 
+    def create_is_refused() -> None:
+        # The server itself would say no more than "errno: 135".
+        disk.inflate(1024)
+        admin = server.connect("kill9")
+        try:
+            for n in range(3000):
+                run(admin, f"CREATE TABLE refused{n} (id INT PRIMARY KEY, v VARBINARY(200) DEFAULT '{'x' * 150}') "
+                           f"COMMENT '{'y' * 1000}' ENGINE={engine()}")
+            raise Problem("3000 tables are created on a full disk")
+        except pymysql.err.Error as error:
+            if error.args[0] not in FULL or (engine() == "Frond" and "Frond: " not in error.args[1]):
+                raise Problem(f"CREATE TABLE on a full disk: {error.args}") from error
+            print(f"CREATE TABLE on a full disk: {error.args}")
+        for name, in rows(admin, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'kill9' "
+                                 "AND table_name LIKE 'refused%'"):
+            run(admin, f"DROP TABLE {name.decode() if isinstance(name, bytes) else name}")
+        admin.close()
+
     def more_space() -> None:
         disk.deflate()
         test.makes_progress()
@@ -244,6 +262,7 @@ def scenario(test: Run) -> list[tuple[str, object]]:
 
     return [("writers are refused and the server lives", fill),
             ("nothing is lost while it is full", test.verify),
+            ("CREATE TABLE says what is full", create_is_refused),
             ("writers go on when space is back", more_space),
             ("kill -9 while full", fill_and_kill),
             ("comes back with everything", come_back),
@@ -277,7 +296,7 @@ def main() -> int:
         try:
             if not disk.mount():
                 print("skipped: no small file system can be mounted here (needs root and a loop device "
-                      "or tmpfs)\n0 passed, 0 failed, 6 skipped")
+                      "or tmpfs)\n0 passed, 0 failed, 7 skipped")
                 return 0
             if kept:
                 subprocess.run(["cp", "-a", f"{kept}/.", str(place)], check=True)
@@ -294,7 +313,7 @@ def main() -> int:
                       + ", ".join(c.summary() for c in test.clients) + ")", flush=True)
         except (Problem, ServerFailed, pymysql.Error, OSError) as error:
             failed = 1
-            print(f"FAILED: {name if passed < 6 else ''}: {type(error).__name__} {error}\n"
+            print(f"FAILED: {name if passed < 7 else ''}: {type(error).__name__} {error}\n"
                   f"{server.log_end(15)}\nfree: {disk.free_mib():.1f} MiB\n"
                   f"again: SEED={arguments.seed} scripts/test.sh 85", flush=True)
         finally:

@@ -203,7 +203,12 @@ impl Core {
     ) -> Result<Option<Lsn>> {
         self.may_free_space()?;
         let payload = encode_entries(writes)?;
-        let _room = self.shared.wal.reserve(record_bytes(&payload, tables), claim)?;
+        let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
+        let _room = match claim {
+            Claim::Ordinary => room.map_err(|e| self.work.no_space(e))?,
+            // Makes room: what else is refused is decided by others.
+            _ => room?,
+        };
         self.commit_payload(payload, writes, tables)
     }
 
