@@ -124,10 +124,10 @@ typedef struct frond_table_spec {
 } frond_table_spec;
 
 int frond_rows_create(frond_db *db, const char *name, const frond_table_spec *spec);
-/* The `meta` bytes given at creation. Owned by the table handle. */
+/* The `meta` bytes as they were when the table was opened. Owned by the table handle. */
 int frond_rows_table_meta(frond_table *table, const uint8_t **meta, size_t *len);
-/* Gives columns and indexes the names that `spec` has for them, durably; only the names in it are looked at, and
- * nobody else uses the table meanwhile. */
+/* Gives columns and indexes the names that `spec` has for them, and the table its `meta` bytes, durably and at
+ * once; only these are looked at, and nobody else uses the table meanwhile. */
 int frond_rows_rename(frond_table *table, const frond_table_spec *spec);
 
 /* ---- binding -------------------------------------------------------------------------------- */

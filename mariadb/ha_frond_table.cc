@@ -143,12 +143,11 @@ int ha_frond::bind(const char *name) {
     const uint8_t *meta = nullptr;
     size_t meta_len = 0;
     int rc = frond_rows_table_meta(table_, &meta, &meta_len);
-    if (!rc && !frond_meta_matches(meta, meta_len, schema.signature())) {
-        sql_print_error("Frond: table '%s' and its .frm file describe different columns; the .frm file may "
-                        "have been replaced. Restore it from a backup",
-                        name_.c_str());
+    const std::string mismatch = rc ? "" : frond_meta_mismatch(meta, meta_len, schema, table);
+    if (!mismatch.empty()) {
         unbind();
-        return HA_ERR_TABLE_DEF_CHANGED;
+        return refuse("table '" + name_ + "' and its .frm file " + mismatch +
+                      "; the .frm file may have been replaced. Restore it from a backup");
     }
     hidden_ = schema.hidden();
     stats.create_time = static_cast<time_t>(frond_meta_created(meta, meta_len));
@@ -175,6 +174,13 @@ int ha_frond::bind(const char *name) {
     wanted_.assign((table->s->fields + 7) / 8, 0);
     note_nullable();
     return 0;
+}
+
+// For HA_ERR_TABLE_DEF_CHANGED the server would look for another definition and then say that there is no table.
+int ha_frond::refuse(const std::string &why) {
+    refusal_ = why;
+    frond_log_trouble(FROND_TABLE_CHANGED, why.c_str());
+    return HA_ERR_INCOMPATIBLE_DEFINITION;
 }
 
 void ha_frond::unbind() {
@@ -269,12 +275,14 @@ ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *i
     return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
 }
 
-// Columns and indexes may have other names. Rows do not depend on them, so a crash in between does no harm; tools
-// that read the files and messages show them.
+// Columns and indexes may have other names, ENUM and SET columns more members. Rows do not depend on names, and
+// both lists of members are good from now on, so a crash in between does no harm; tools that read the files and
+// messages show names.
 bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *, bool commit) {
     if (!commit)
         return false;
     Frond_schema schema(altered);
+    schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
     const frond_table_spec spec = schema.spec(0);
     const int rc = frond_rows_rename(table_, &spec);
     if (rc)

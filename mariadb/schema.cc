@@ -4,6 +4,8 @@
 
 #include "schema.h"
 
+#include <algorithm>
+
 #include "collation.h"
 #include "settings.h"
 
@@ -223,6 +225,31 @@ void Frond_schema::sign() {
     }
 }
 
+// FNV-1a. What is compared is a mistake, no attack.
+static uint64_t add_to_hash(uint64_t hash, const void *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ static_cast<const uchar *>(bytes)[i]) * 0x100000001b3ULL;
+    return hash;
+}
+
+void Frond_schema::note_members() {
+    for (size_t c = 0; c < columns_.size(); c++) {
+        if (columns_[c].type != FROND_ENUM && columns_[c].type != FROND_SET)
+            continue;
+        const TYPELIB *members = static_cast<const Field_enum *>(table_->field[c])->typelib;
+        uint64_t hash = 0xcbf29ce484222325ULL;
+        for (uint m = 0; m < members->count; m++) {
+            uchar length[4];
+            int4store(length, members->type_lengths[m]);
+            hash = add_to_hash(hash, length, sizeof length);
+            hash = add_to_hash(hash, members->type_names[m], members->type_lengths[m]);
+        }
+        char text[64];
+        members_.append(text, my_snprintf(text, sizeof text, "%s%u:%016llx", members_.empty() ? "" : ",",
+                                          static_cast<uint>(c), static_cast<ulonglong>(hash)));
+    }
+}
+
 Frond_schema::Frond_schema(TABLE *table)
     : table_(table), hidden_(table->s->primary_key >= MAX_KEY ? 1 : 0) {
     if (!hidden_ && table->s->primary_key != 0)
@@ -230,6 +257,7 @@ Frond_schema::Frond_schema(TABLE *table)
     add_columns();
     add_indexes();
     sign();
+    note_members();
 }
 
 // ---------------------------------------------------------------- options
@@ -277,7 +305,14 @@ int Frond_schema::take_options(THD *thd, HA_CREATE_INFO *info) {
 
 // ---------------------------------------------------------------- results
 
-// The meta bytes: "created at" in decimal, a newline, the signature.
+void Frond_schema::replaces(const Frond_schema &before, long long created) {
+    created_ = created;
+    if (before.members_ != members_)
+        members_before_ = before.members_;
+}
+
+// The meta bytes, in lines: "created at" in decimal; the signature; and if there are any, members, and those
+// before the latest change. The last line has no newline.
 frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
     frond_table_spec spec = {};
     spec.struct_size = sizeof spec;
@@ -292,7 +327,10 @@ frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
     if (table_->found_next_number_field && table_->s->next_number_keypart == 0)
         spec.auto_increment_column = table_->found_next_number_field->field_index;
     spec.auto_increment = auto_increment ? auto_increment : 1;
-    meta_ = std::to_string(static_cast<long long>(my_time(0))) + "\n" + signature_;
+    meta_ = std::to_string(created_ ? created_ : static_cast<long long>(my_time(0))) + "\n" + signature_;
+    for (const std::string *line : {&members_, &members_before_})
+        if (!line->empty())
+            meta_ += "\n" + *line;
     spec.meta = reinterpret_cast<const uint8_t *>(meta_.data());
     spec.meta_len = meta_.size();
     return spec;
@@ -313,13 +351,36 @@ std::vector<frond_column_layout> Frond_schema::layout() const {
     return layout;
 }
 
-bool frond_meta_matches(const uint8_t *meta, size_t len, const std::string &signature) {
-    const void *newline = len ? memchr(meta, '\n', len) : nullptr;
-    if (!newline)
-        return false;
-    const uint8_t *kept = static_cast<const uint8_t *>(newline) + 1;
-    const size_t kept_len = len - static_cast<size_t>(kept - meta);
-    return kept_len == signature.size() && memcmp(kept, signature.data(), kept_len) == 0;
+static std::vector<std::string> lines_of(const uint8_t *meta, size_t len) {
+    std::vector<std::string> lines(1);
+    for (size_t i = 0; i < len; i++) {
+        if (meta[i] == '\n')
+            lines.emplace_back();
+        else
+            lines.back() += static_cast<char>(meta[i]);
+    }
+    return lines;
+}
+
+// The first column of which two lists of members differ.
+static uint differing_column(const std::string &a, const std::string &b) {
+    size_t start = 0;
+    for (size_t i = 0; i < a.size() && i < b.size() && a[i] == b[i]; i++)
+        if (a[i] == ',')
+            start = i + 1;
+    return static_cast<uint>(strtoul(a.c_str() + start, nullptr, 10));
+}
+
+std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table) {
+    const std::vector<std::string> lines = lines_of(meta, len);
+    if (lines.size() < 2 || lines[1] != schema.signature())
+        return "describe different columns";
+    const std::string &members = schema.members();
+    if (lines.size() == 2 || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
+        return "";
+    const uint column = differing_column(members, lines[2]);
+    const char *name = column < table->s->fields ? table->field[column]->field_name.str : "?";
+    return std::string("have different members for the ENUM or SET column '") + name + "'";
 }
 
 long long frond_meta_created(const uint8_t *meta, size_t len) {

@@ -37,12 +37,19 @@ public:
     /* What must agree between creation and open for rows to be read rightly: types, sizes, keys. Names do
      * not count: renaming a column is instant. */
     const std::string &signature() const { return signature_; }
+    /* The members of ENUM and SET columns, "column:hash,..."; "" if there are no such columns. Rows hold numbers
+     * of members. ALTER TABLE adds some at the end without a copy. */
+    const std::string &members() const { return members_; }
+    /* ALTER TABLE without a copy: spec() is for the table created then, which `before` described. Both
+     * descriptions are right until the server has replaced the .frm file. */
+    void replaces(const Frond_schema &before, long long created);
     std::vector<frond_column_layout> layout() const;
 
 private:
     void add_columns();
     void add_indexes();
     void sign();
+    void note_members();
 
     TABLE *table_;
     uint32_t hidden_;
@@ -50,6 +57,8 @@ private:
     std::vector<std::vector<frond_part_spec>> parts_;
     std::vector<frond_index_spec> indexes_;
     std::string signature_;
+    std::string members_, members_before_;
+    long long created_ = 0;
     std::string meta_;
     std::string problem_;
 };
@@ -60,8 +69,10 @@ const char *frond_table_name(const char *path);
 /* Whether the path is one that the server gives to TEMPORARY tables. */
 bool frond_is_temporary(const char *path);
 
-/* The signature inside the meta bytes of a table, and the time it was created at (0 if unknown). */
-bool frond_meta_matches(const uint8_t *meta, size_t len, const std::string &signature);
+/* Why the table that has these meta bytes cannot be read by `schema`, or "". Tables of releases that did not note
+ * members have none to compare. */
+std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table);
+/* The time a table was created at, from its meta bytes; 0 if unknown. */
 long long frond_meta_created(const uint8_t *meta, size_t len);
 
 #endif

@@ -230,11 +230,11 @@ impl Core {
         Ok(table)
     }
 
-    /// Replaces the stored schema bytes (a server keeps its own notes there).
-    pub fn set_schema(self: &Arc<Self>, name: &str, schema: Vec<u8>) -> Result<()> {
+    /// Replaces the stored schema, and what the owner (a server) keeps with it.
+    pub fn set_schema(self: &Arc<Self>, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;
-        let new = TableDef { schema, ..(*old).clone() };
+        let new = TableDef { schema, meta, ..(*old).clone() };
         self.commit_definitions(&[(table_key(name), new.encode())], &[], None, Claim::Ordinary)?;
         self.names
             .write()

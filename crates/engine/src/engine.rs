@@ -124,8 +124,9 @@ impl Engine {
         self.core.truncate_table(name)
     }
 
-    pub fn set_schema(&self, name: &str, schema: Vec<u8>) -> Result<()> {
-        self.core.set_schema(name, schema)
+    /// Replaces a table's schema and meta bytes at once; durable when it returns.
+    pub fn set_schema(&self, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
+        self.core.set_schema(name, schema, meta)
     }
 
     pub fn table_exists(&self, name: &str) -> bool {

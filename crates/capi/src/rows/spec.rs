@@ -277,10 +277,11 @@ pub unsafe extern "C" fn frond_rows_rename(
             return Err(invalid("spec.struct_size is not that of this release"));
         }
         // SAFETY: A2.
-        let (columns, indexes) = unsafe {
+        let (columns, indexes, meta) = unsafe {
             (
                 array(spec.columns, spec.column_count, "columns")?,
                 array(spec.indexes, spec.index_count, "indexes")?,
+                bytes(spec.meta, spec.meta_len, "meta")?,
             )
         };
         // SAFETY: A2 for the names inside.
@@ -291,10 +292,10 @@ pub unsafe extern "C" fn frond_rows_rename(
         let indexes = indexes.iter().map(index_name).collect::<Result<Vec<_>>>()?;
         let def = table.table.def();
         let mut schema = Schema::decode(&def.schema, &def.name)?;
-        if rename(&mut schema, &columns, &indexes)? {
+        if rename(&mut schema, &columns, &indexes)? || def.meta != meta {
             let mut encoded = Vec::new();
             schema.encode(&mut encoded);
-            table.engine.set_schema(&def.name, encoded)?;
+            table.engine.set_schema(&def.name, encoded, meta.to_vec())?;
         }
         Ok(OK)
     })

@@ -167,18 +167,19 @@ fn auto_increment_given_at_creation_is_as_durable_as_the_table() {
 }
 
 #[test]
-fn recovery_gives_tables_their_last_name_and_schema() {
+fn recovery_gives_tables_their_last_name_schema_and_meta() {
     let vfs = memory();
     let engine = open(&vfs);
     let table = engine.create_table(plain("t")).unwrap();
     put(&engine, &table, b"k", b"v");
     engine.rename_table("t", "u").unwrap();
-    engine.set_schema("u", b"the last".to_vec()).unwrap();
+    engine.set_schema("u", b"the last".to_vec(), b"and notes".to_vec()).unwrap();
     drop(table);
     drop(engine);
     let engine = open(&vfs);
     let def = engine.open_table("u").unwrap().def();
     assert_eq!((def.name.as_str(), def.schema.as_slice()), ("u", b"the last".as_slice()));
+    assert_eq!(def.meta, b"and notes");
 }
 
 #[test]
