@@ -84,6 +84,12 @@ struct Work {
 
 impl Work {
     fn create(parent: &Path, keep: bool) -> Outcome<Work> {
+        if !parent.is_dir() {
+            return Err(Failure::Request(format!(
+                "{}: there is no such directory; make it, or give another one with --dir",
+                parent.display()
+            )));
+        }
         let path = parent.join(format!("frond-bench.{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|e| {
             Failure::Request(format!(
@@ -106,6 +112,9 @@ impl Drop for Work {
 
 /// Runs the benchmark. False when the check at the end found problems.
 pub fn run(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<bool> {
+    if args.rows == 0 {
+        return Err(Failure::Request("--rows 0: give at least one row".into()));
+    }
     let work = Work::create(&args.dir, args.keep)?;
     let vfs: Arc<dyn Vfs> = Arc::new(
         OsVfs::new(&work.path)

@@ -207,6 +207,20 @@ fn the_insert_benchmark_leaves_a_sound_table_and_no_files() {
 }
 
 #[test]
+fn the_insert_benchmark_makes_no_directory_that_was_misspelt_and_inserts_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("mising/disk");
+    let place = missing.to_str().unwrap();
+    let o = frond(&["bench", "iibench", "--rows", "1k", "--dir", place]);
+    assert_eq!(o.status.code(), Some(2), "{}", out(&o));
+    assert!(err(&o).contains(place) && err(&o).contains("--dir"), "{}", err(&o));
+    assert!(!dir.path().join("mising").exists());
+    let o = frond(&["bench", "iibench", "--rows", "0", "--dir", path(&dir)]);
+    assert_eq!(o.status.code(), Some(2), "{}", out(&o));
+    assert!(err(&o).contains("--rows"), "{}", err(&o));
+}
+
+#[test]
 fn small_benchmarks_of_the_parts_run() {
     for args in [
         vec!["bench", "allocator", "--extents", "100,1k", "--json"],
