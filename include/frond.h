@@ -78,7 +78,8 @@ typedef struct frond_options {
     uint64_t cache_bytes;        /* memory for pages and changes; locks have their own;
                                   * 0 = 128 MiB */
     uint64_t log_segment_bytes;  /* 0 = 64 MiB */
-    uint64_t log_capacity_bytes; /* log kept for recovery; 0 = 1 GiB */
+    uint64_t log_capacity_bytes; /* log kept for recovery, as an aim ("log_bytes_kept" is what there is);
+                                  * 0 = 1 GiB */
     uint64_t lock_bytes;         /* memory for row locks; 0 = 32 MiB */
     uint32_t background_threads; /* 0 = 2 */
     uint8_t direct_io;           /* bypass the operating system's cache for table files */

@@ -33,7 +33,15 @@ static void change_cache_size(THD *thd, st_mysql_sys_var *, void *variable, cons
 }
 
 static void change_log_capacity(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
-    change<ulonglong>(thd, "log_capacity_bytes", variable, value);
+    ulonglong wanted = *static_cast<const ulonglong *>(value);
+    if (wanted < 2 * log_segment_size) {
+        wanted = 2 * log_segment_size;
+        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_TRUNCATED_WRONG_VALUE,
+                            "Frond: frond_log_capacity is %llu: the log has two segments of "
+                            "frond_log_segment_size at least",
+                            wanted);
+    }
+    change<ulonglong>(thd, "log_capacity_bytes", variable, &wanted);
 }
 
 static void change_durability(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
@@ -52,8 +60,10 @@ static MYSQL_SYSVAR_ULONGLONG(log_segment_size, log_segment_size,
                               "Size of one file of the log, in bytes", nullptr, nullptr, 64 * MIB,
                               1 * MIB, 1 * GIB, MIB);
 static MYSQL_SYSVAR_ULONGLONG(log_capacity, log_capacity, PLUGIN_VAR_RQCMDARG,
-                              "Log kept for recovery, in bytes: more means rarer checkpoints and a "
-                              "longer start after a crash",
+                              "Log that is kept for recovery, in bytes: beyond half of it tables are "
+                              "written so that it can be removed, and near it writers are slowed. It may "
+                              "be exceeded for a while: Frond_log_bytes_kept is what there is. More means "
+                              "rarer checkpoints and a longer start after a crash",
                               nullptr, change_log_capacity, 1 * GIB, 16 * MIB, 1ULL << 42, MIB);
 static MYSQL_SYSVAR_ULONGLONG(lock_memory, row_lock_memory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                               "Memory for row locks, in bytes; a transaction with very many locks "

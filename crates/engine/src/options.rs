@@ -47,7 +47,8 @@ pub struct Options {
     pub durability: Durability,
     /// Bytes per log segment file.
     pub log_segment_bytes: u64,
-    /// Log kept for recovery, in bytes: above it the oldest unwritten changes are flushed first.
+    /// Log kept for recovery, in bytes, as an aim: above half of it the oldest unwritten changes are flushed,
+    /// near it writers are slowed. The counter `log_bytes_kept` is what there is.
     pub log_capacity_bytes: u64,
     /// Threads that flush and merge. With 0 the owner calls `Engine::background_step`.
     pub background_threads: usize,
