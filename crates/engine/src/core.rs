@@ -55,6 +55,8 @@ pub struct Core {
     pub(crate) names: RwLock<Names>,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
+    /// Held while a table's file is read, so that nobody else reads it to open the same table.
+    pub(crate) opening: Mutex<()>,
     /// Held by a checkpoint from the moment its table counts as clean until its header is durable, and by
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
@@ -104,6 +106,7 @@ impl Core {
             tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),
             ddl: Mutex::new(()),
+            opening: Mutex::new(()),
             trimming: Mutex::new(()),
             images: Images::default(),
             work,

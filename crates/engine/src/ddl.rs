@@ -73,11 +73,20 @@ impl Core {
         if let Some(table) = self.tables.read().get(&def.id) {
             return Ok(table.clone());
         }
-        let mut tables = self.tables.write();
-        if let Some(table) = tables.get(&def.id) {
+        // One at a time, and without the map, which commits and checkpoints of other tables need.
+        let _one = self.opening.lock();
+        if let Some(table) = self.tables.read().get(&def.id) {
             return Ok(table.clone());
         }
         let table = Arc::new(self.load_clean_table(def)?);
+        let mut tables = self.tables.write();
+        // Who drops a table takes it out of the names first, and then out of the map.
+        if self.names.read().by_id(def.id).is_none() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("table '{}' was dropped while it was opened", def.name),
+            ));
+        }
         tables.insert(def.id, table.clone());
         Ok(table)
     }
