@@ -85,7 +85,8 @@ typedef struct frond_options {
     uint8_t direct_io;           /* bypass the operating system's cache for table files */
     uint8_t read_only;
     uint8_t create;              /* create the directory when missing */
-    uint8_t reserved;
+    uint8_t discard_damaged_tables; /* drop tables that recovery needs and that are damaged, and keep
+                                     * their files as N.frd.damaged, instead of failing */
     /* Messages for the operator (recovery, full disk, failures); may be NULL. Any thread. */
     void (*log)(void *ctx, int level /* 0 error, 1 warning, 2 note */, const char *message);
     void *log_ctx;
@@ -175,9 +176,9 @@ void frond_txn_interrupt(frond_txn *txn);
 /* The same by frond_txn_id(), for a transaction that may be ending: a commit that waits for memory returns
  * FROND_INTERRUPTED and is rolled back. FROND_NOT_FOUND when it has ended. */
 int frond_interrupt(frond_db *db, uint64_t txn_id);
-void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 void frond_txn_clear_interrupt(frond_txn *txn);
 /* How long later lock requests wait; 0 = not at all. */
+void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 /* Number of changes made so far. */
 uint64_t frond_txn_changes(const frond_txn *txn);
 uint64_t frond_txn_id(const frond_txn *txn);

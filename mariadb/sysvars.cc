@@ -14,7 +14,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory;
 static ulong flush_log_at_commit;
 static uint background_threads, open_files;
-static my_bool direct_io;
+static my_bool direct_io, discard_damaged_tables;
 
 // Hands a changed variable to the running engine; the old value stays when it refuses.
 template <typename T>
@@ -32,6 +32,7 @@ static void change_cache_size(THD *thd, st_mysql_sys_var *, void *variable, cons
     change<ulonglong>(thd, "cache_bytes", variable, value);
 }
 
+// The engine keeps two segments at least: the variable shows what it works with.
 static void change_log_capacity(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
     ulonglong wanted = *static_cast<const ulonglong *>(value);
     if (wanted < 2 * log_segment_size) {
@@ -80,6 +81,12 @@ static MYSQL_SYSVAR_BOOL(direct_io, direct_io, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_
                          "Read and write table files without the operating system's cache", nullptr,
                          nullptr, TRUE);
 
+static MYSQL_SYSVAR_BOOL(discard_damaged_tables, discard_damaged_tables,
+                         PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                         "For one start without a backup: drop tables that recovery needs and that are "
+                         "damaged, and keep their files as N.frd.damaged, instead of not starting the engine",
+                         nullptr, nullptr, FALSE);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
                           "Seconds that a statement waits for a row lock before it fails with error "
                           "1205; 0 does not wait",
@@ -109,6 +116,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(background_threads),
     MYSQL_SYSVAR(open_files),
     MYSQL_SYSVAR(direct_io),
+    MYSQL_SYSVAR(discard_damaged_tables),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
     MYSQL_SYSVAR(default_page_size),
@@ -151,6 +159,7 @@ frond_options frond_open_options() {
     options.background_threads = background_threads;
     options.open_files = open_files;
     options.direct_io = direct_io;
+    options.discard_damaged_tables = discard_damaged_tables;
     options.create = 1;
     return options;
 }

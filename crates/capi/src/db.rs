@@ -30,7 +30,7 @@ pub struct frond_options {
     direct_io: u8,
     read_only: u8,
     create: u8,
-    reserved: u8,
+    discard_damaged_tables: u8,
     log: Option<LogFn>,
     log_ctx: *mut c_void,
     open_files: u32,
@@ -69,6 +69,7 @@ fn options(o: &frond_options) -> Result<Options> {
         background_threads: or_default(u64::from(o.background_threads), 2) as usize,
         direct_io: o.direct_io != 0,
         read_only: o.read_only != 0,
+        discard_damaged_tables: o.discard_damaged_tables != 0,
         open_files: o.open_files as usize,
         ..d
     })

@@ -80,12 +80,16 @@ impl Engine {
             ..LockOptions::default()
         });
         let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
-        match recovered {
+        let damaged = match recovered {
             Some(mut recovered) => core.recover(&mut recovered)?,
             None => {
                 let system = Arc::new(core.new_system_table());
                 core.tables.write().insert(SYSTEM_TABLE, system);
+                Vec::new()
             }
+        };
+        for table in &damaged {
+            core.discard(table)?;
         }
         remove_orphans(&core)?;
         tell_of_missing_files(&core)?;

@@ -56,6 +56,9 @@ pub struct Options {
     pub direct_io: bool,
     /// Recover in memory and write nothing: for checking and dumping.
     pub read_only: bool,
+    /// Drop tables that recovery needs and that are damaged, instead of refusing to open. For one opening, by
+    /// somebody who has no backup: the tables' files are kept under another name.
+    pub discard_damaged_tables: bool,
     /// Uncompressed bytes of a leaf before it splits.
     pub leaf_bytes: u64,
     /// Memory for row locks, in bytes.
@@ -78,6 +81,7 @@ impl Default for Options {
             background_threads: 2,
             direct_io: true,
             read_only: false,
+            discard_damaged_tables: false,
             leaf_bytes: 8 << 20,
             lock_bytes: 32 << 20,
             transaction_bytes: 0,
@@ -95,6 +99,11 @@ impl Options {
         let quarter = |n: u64| usize::try_from(n / 4).unwrap_or(usize::MAX);
         let (least, most) = (*OPEN_FILES_DERIVED.start(), *OPEN_FILES_DERIVED.end());
         descriptors.map_or(OPEN_FILES_DEFAULT, quarter).clamp(least, most)
+    }
+
+    /// Whoever only reads drops nothing.
+    pub(crate) fn discards_damaged_tables(&self) -> bool {
+        self.discard_damaged_tables && !self.read_only
     }
 
     /// Refuses values outside their ranges, naming the option and the range.

@@ -7,7 +7,8 @@
 //!
 //! - R1. The file of a table that the log later drops may be gone, or be back after its removal was not
 //!   durable although the log it needs was trimmed. Such a table is *lost*: its records are skipped. A
-//!   table that is lost and still defined at the end is corruption, and says why it was lost.
+//!   table that is lost and still defined at the end is corruption, and says why it was lost; with
+//!   `discard_damaged_tables` it is dropped then, which makes it one that the log drops.
 //! - R2. All edits of a table are applied before its free space is computed and before anything can be
 //!   flushed.
 //! - R3. Nothing is written to table files during recovery; a crash in recovery leaves what it found.
@@ -58,6 +59,30 @@ struct Found {
     images: HashMap<TableId, FoundImage>,
 }
 
+/// A table that is defined and was lost.
+pub(crate) struct Damaged {
+    def: Arc<TableDef>,
+    why: Error,
+}
+
+impl Damaged {
+    /// Why the database is not opened when `count` tables are damaged.
+    fn refusal(&self, count: usize) -> Error {
+        let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        Error::new(
+            ErrorKind::Corruption,
+            format!(
+                "{}; table '{}'{others} is needed for recovery, so the database was not opened and nothing \
+                 was changed. Put a sound copy of the file back, or restore the whole directory from a \
+                 backup. To go on without such tables, open once with discard_damaged_tables, which drops \
+                 them and keeps their files as *.frd.damaged",
+                self.why.message(),
+                self.def.name
+            ),
+        )
+    }
+}
+
 impl Found {
     /// Keeps what is wrong with a table until it is known whether the log drops it (R1). Failures of the
     /// environment are not the file's fault and end the recovery.
@@ -95,8 +120,9 @@ impl Core {
         Ok(table)
     }
 
-    /// Brings everything back from images and log.
-    pub(crate) fn recover(self: &Arc<Self>, log: &mut Recovered) -> Result<()> {
+    /// Brings everything back from images and log, but for the tables that are returned: they cannot be
+    /// used and are to be discarded before anything else happens.
+    pub(crate) fn recover(self: &Arc<Self>, log: &mut Recovered) -> Result<Vec<Damaged>> {
         let log_from = log.start();
         let mut found = Found::default();
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
@@ -178,8 +204,11 @@ impl Core {
                 None => drop(found.loading.remove(&id)),
             }
         }
-        if let Some((_, why)) = found.lost.into_iter().find(|(id, _)| names.by_id(*id).is_some()) {
-            return Err(why);
+        let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
+        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
+        damaged.sort_by_key(|d| d.def.id);
+        if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
+            return Err(first.refusal(damaged.len()));
         }
         self.tables.write().retain(|id, table| {
             let def = names.by_id(*id);
@@ -200,6 +229,25 @@ impl Core {
         }
         self.images.retain(&names);
         *self.names.write() = names;
+        Ok(damaged)
+    }
+
+    /// Drops a table that recovery could not bring back, as it was told to. Its file gets another name, from
+    /// which somebody may still read what is sound.
+    pub(crate) fn discard(self: &Arc<Self>, damaged: &Damaged) -> Result<()> {
+        let Damaged { def, why } = damaged;
+        let vfs = &self.shared.vfs;
+        let (file, aside) = (file_name(def.id), format!("{}.damaged", file_name(def.id)));
+        let there = vfs.exists(&file).map_err(|e| Error::io("look for", &file, e))?;
+        if there {
+            vfs.rename(&file, &aside)
+                .and_then(|()| vfs.sync_dir())
+                .map_err(|e| Error::io("rename", &file, e))?;
+        }
+        self.drop_table(&def.name)?;
+        let kept = if there { format!(" Its file is now {aside}.") } else { String::new() };
+        let told = format!("table '{}' was dropped, as it is damaged: {why}.{kept}", def.name);
+        self.log_message(0, &told);
         Ok(())
     }
 

@@ -159,6 +159,7 @@ impl World {
             background_threads: 0,
             direct_io: rng.percent(20),
             read_only: false,
+            discard_damaged_tables: false,
             leaf_bytes: [4096, 8192, 16384, 65536][rng.weighted(&[5, 2, 2, 1])],
             lock_bytes: 16 << 20,
             transaction_bytes: [0, 1 << 10, 8 << 10, 32 << 10][rng.weighted(&[4, 1, 3, 2])],

@@ -277,3 +277,81 @@ fn newest_segments_removed_after_a_close_are_noticed() {
     }
     assert!(noticed >= 2, "{:?}", sound.keys());
 }
+
+/// `t` is in the log and in its file; `other` as well.
+fn two_tables_that_need_the_log() -> Files {
+    let vfs = memory();
+    let engine = open(&vfs);
+    for name in ["t", "other"] {
+        engine.create_table(plain(name)).unwrap();
+        fill(&engine, name, 0, 500);
+    }
+    engine.flush_all().unwrap();
+    for name in ["t", "other"] {
+        fill(&engine, name, 500, 10);
+    }
+    engine.close().unwrap();
+    files(&vfs)
+}
+
+#[test]
+fn a_damaged_table_that_the_log_needs_is_refused_by_name_with_a_way_on() {
+    let sound = two_tables_that_need_the_log();
+    let mut damaged = sound.clone();
+    damaged.get_mut("1.frd").unwrap()[..8192].fill(0xee);
+    let e = refusal(&damaged);
+    assert_eq!(e.kind(), ErrorKind::Corruption);
+    for word in ["1.frd", "table 't'", "sound copy", "discard_damaged_tables"] {
+        assert!(e.message().contains(word), "{e}");
+    }
+
+    // Nothing was changed: with its file it is all there.
+    let vfs = directory(&damaged);
+    drop(Engine::open(Arc::new(vfs.clone()), small()).map(drop).unwrap_err());
+    vfs.set_contents("1.frd", sound["1.frd"].clone());
+    assert_eq!(rows(&files(&vfs)), 510);
+}
+
+#[test]
+fn damaged_tables_are_dropped_on_demand_and_the_others_stay() {
+    let mut damaged = two_tables_that_need_the_log();
+    damaged.get_mut("1.frd").unwrap()[..8192].fill(0xee);
+    for missing in [false, true] {
+        if missing {
+            damaged.remove("1.frd").unwrap();
+        }
+        let vfs = directory(&damaged);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let log = {
+            let told = told.clone();
+            Arc::new(move |level: u8, what: &str| {
+                told.lock().unwrap().push((level, what.to_owned()));
+            })
+        };
+        let options = Options { discard_damaged_tables: true, ..small() };
+        let engine = Engine::open_with_log(Arc::new(vfs.clone()), options, log).unwrap();
+        assert!(told.lock().unwrap().iter().any(|(level, what)| *level == 0
+            && what.contains("table 't' was dropped")
+            && (missing || what.contains("1.frd.damaged"))));
+        assert!(!engine.table_exists("t"));
+        assert_eq!(all(&engine, &engine.open_table("other").unwrap()).len(), 510);
+        engine.create_table(plain("t")).unwrap();
+        fill(&engine, "t", 0, 20);
+        engine.flush_all().unwrap();
+        turn_the_log_over(&engine, "other");
+        engine.close().unwrap();
+        drop(engine);
+        let now = files(&vfs);
+        assert_eq!(now.contains_key("1.frd.damaged"), !missing);
+        assert_eq!(rows(&now), 20);
+    }
+}
+
+#[test]
+fn whoever_only_reads_drops_no_damaged_table() {
+    let mut damaged = two_tables_that_need_the_log();
+    damaged.get_mut("1.frd").unwrap()[..8192].fill(0xee);
+    let options = Options { discard_damaged_tables: true, read_only: true, ..small() };
+    let e = Engine::open(Arc::new(directory(&damaged)), options).map(drop).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption);
+}
