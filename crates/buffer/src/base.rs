@@ -77,7 +77,7 @@ impl Base {
         (from, to.max(from))
     }
 
-    /// This base and a backlog that came later. `keep`: see `is_needless`.
+    /// This base and a backlog that came later. `keep`: see [`frond_base::Readers`].
     pub fn absorb(&self, later: &Base, keep: &[Seq]) -> Base {
         debug_assert_eq!(self.lens, later.lens);
         let (mut records, shift) = self.records.joined(&later.records);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use frond_base::{EntryRef, Seq};
+use frond_base::{EntryRef, Seq, Unserved};
 
 use crate::fence::order;
 use crate::part::Part;
@@ -17,7 +17,8 @@ impl Part {
     }
 
     /// This part and one that came later, both of `source`, `shift` being added to the places of the
-    /// later one; without versions that `keep` does not need behind one that is new.
+    /// later one. Of the keys that come with a new version, versions that nobody needs are left out (`keep`:
+    /// see [`frond_base::Readers`]).
     pub fn absorb<S: Source>(
         &self,
         later: &Part,
@@ -29,14 +30,6 @@ impl Part {
         joined.run(self, later);
         Absorbed { part: joined.part.finish(), dropped: joined.dropped, tied: joined.tied }
     }
-}
-
-/// Whether the version `seq` of a key, whose next newer version is `newer`, is needed by nobody: not
-/// by the snapshots in `keep` (ascending), nor by later ones, which are at least its last element.
-fn is_needless(seq: Seq, newer: Seq, keep: &[Seq]) -> bool {
-    let first_reader = keep.partition_point(|&s| s < seq);
-    keep.last().is_some_and(|&published| newer <= published)
-        && keep.get(first_reader).is_none_or(|&s| s >= newer)
 }
 
 /// What [`Part::absorb`] made.
@@ -102,8 +95,8 @@ impl<'a, S: Source> Joined<'a, S> {
     /// Joins entries of one head.
     fn join_tied(&mut self, head: u64, old: &[u32], new: &[u32]) {
         let source = self.source;
-        // The entry appended last, and whether something new was appended of its key.
-        let mut last: Option<(EntryRef<'a>, bool)> = None;
+        let mut last: Option<EntryRef<'a>> = None;
+        let mut unserved = Unserved::none();
         let (mut i, mut j) = (0, 0);
         while i < old.len() || j < new.len() {
             let a = old.get(i).map(|p| source.entry(*p));
@@ -125,18 +118,16 @@ impl<'a, S: Source> Joined<'a, S> {
             } else {
                 j += 1;
             }
-            let same = last.as_ref().filter(|(newer, _)| newer.key == e.key);
-            let changed = same.is_some_and(|(_, changed)| *changed) || !take_old;
-            if same.is_some_and(|(newer, _)| changed && is_needless(e.seq, newer.seq, self.keep)) {
+            if last.as_ref().is_none_or(|newer| newer.key != e.key) {
+                unserved = Unserved::all(self.keep);
+            }
+            last = Some(e);
+            if unserved.serve(e.seq, self.keep).is_none() {
                 self.dropped += record_bytes(&e);
-                if !take_old {
-                    last = last.map(|(newer, _)| (newer, true));
-                }
                 continue;
             }
             self.part.heads.push(head);
             self.part.places.push(place);
-            last = Some((e, changed));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryRef, Seq, SEQ_MAX};
+use frond_base::{AllReaders, EntryRef, Readers, Seq, SEQ_MAX};
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 
 use crate::descent::{widest, Joined, Joining};
@@ -42,9 +42,8 @@ pub struct WriteBuffer {
     directory: ArcSwap<Directory>,
     /// Serialises replacing the directory.
     publishing: Mutex<()>,
-    /// The last list of sequences to keep. An old one is safe to go by: snapshots taken since are not
-    /// older than its last element, below which alone versions are dropped.
-    keep: Mutex<Vec<Seq>>,
+    /// Asked whenever backlogs go down: versions that none of them needs are dropped there.
+    readers: Arc<dyn Readers>,
     frozen: AtomicBool,
     /// No backlog is left in a frozen buffer.
     settled: AtomicBool,
@@ -65,7 +64,14 @@ impl Default for WriteBuffer {
 }
 
 impl WriteBuffer {
+    /// A buffer that keeps every version.
     pub fn new() -> WriteBuffer {
+        WriteBuffer::read_by(Arc::new(AllReaders))
+    }
+
+    /// A buffer that drops versions which none of `readers` needs, so that a row changed often does not
+    /// pile up. Every read of it is at one of their snapshots, or at `SEQ_MAX`.
+    pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
         let router = Router::new();
         WriteBuffer {
@@ -76,7 +82,7 @@ impl WriteBuffer {
                 shelves: vec![Arc::new(RwLock::new(shelf))],
             }),
             publishing: Mutex::new(()),
-            keep: Mutex::new(Vec::new()),
+            readers,
             frozen: AtomicBool::new(false),
             settled: AtomicBool::new(false),
             min_seq: AtomicU64::new(SEQ_MAX),
@@ -88,25 +94,7 @@ impl WriteBuffer {
     /// call this at once. An entry with the key and sequence of an existing one replaces it. Each
     /// entry becomes readable by itself: atomicity of a transaction is a matter of sequences.
     pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
-        self.insert_batch_retaining(entries, &[]);
-    }
-
-    /// As [`WriteBuffer::insert_batch`], and drops versions of the same keys that nobody needs, so
-    /// that a row changed often does not pile up. `keep` lists ascending the live snapshots and, last,
-    /// the published sequence: every later snapshot is at least that. Empty: as the list before says, everything at
-    /// first. (The engine gives none yet.)
-    pub fn insert_batch_retaining<'a>(
-        &self,
-        entries: impl IntoIterator<Item = EntryRef<'a>>,
-        keep: &[Seq],
-    ) {
         assert!(!self.is_frozen(), "insert into a frozen buffer");
-        debug_assert!(keep.is_sorted());
-        if !keep.is_empty() {
-            let mut last = self.keep.lock();
-            last.clear();
-            last.extend_from_slice(keep);
-        }
         let mut source = entries.into_iter();
         let mut pending: Vec<EntryRef<'a>> = Vec::with_capacity(RUN);
         let (mut low, mut high) = (SEQ_MAX, 0);
@@ -180,7 +168,7 @@ impl WriteBuffer {
     fn join(&self, latch: &RwLock<Shelf>) {
         let joining = latch.read().joining();
         if let Some(joining) = joining {
-            let joined = joining.run(&self.keep_list(), widest(self.entries()));
+            let joined = joining.run(&self.readers.retention(), widest(self.entries()));
             self.land(latch, &joining, joined);
         }
     }
@@ -233,10 +221,6 @@ impl WriteBuffer {
         result
     }
 
-    fn keep_list(&self) -> Vec<Seq> {
-        self.keep.lock().clone()
-    }
-
     /// Makes a shelf known, and counted already, that was cut off one whose latch the caller holds
     /// (invariant 3).
     fn publish(&self, right: Shelf) {
@@ -284,6 +268,7 @@ impl WriteBuffer {
         if self.settled.load(std::sync::atomic::Ordering::Acquire) {
             return;
         }
+        let keep = self.readers.retention();
         // A reader that began before it was frozen may still divide a shelf.
         let mut at = Some(Fence::leftmost());
         while let Some(fence) = at {
@@ -294,7 +279,6 @@ impl WriteBuffer {
                 at = Some(fence);
                 continue;
             }
-            let keep = self.keep_list();
             self.change(&mut shelf, |shelf| shelf.settle(&keep));
             at = shelf.span().hi().cloned();
         }

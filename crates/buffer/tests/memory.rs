@@ -3,8 +3,10 @@
 
 use std::alloc::System;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
+use frond_base::{EntryKind, EntryRef, Readers, Seq, SEQ_MAX};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 use stats_alloc::{StatsAlloc, INSTRUMENTED_SYSTEM};
 
@@ -22,31 +24,42 @@ fn mix(n: u64) -> u64 {
     (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
+/// Nobody reads but at the published sequence; 0: nothing is known.
+#[derive(Default)]
+struct Newest(AtomicU64);
+
+impl Readers for Newest {
+    fn retention(&self) -> Vec<Seq> {
+        let published = self.0.load(Ordering::Relaxed);
+        (published > 0).then_some(published).into_iter().collect()
+    }
+}
+
 struct History {
     name: &'static str,
     key: fn(u64) -> u64,
     value: fn(u64) -> usize,
     entries: u64,
-    retains: bool,
+    drops: bool,
 }
 
 const HISTORIES: &[History] = &[
-    History { name: "random", key: mix, value: |_| 0, entries: 300_000, retains: false },
-    History { name: "ascending", key: |n| n, value: |_| 8, entries: 200_000, retains: false },
-    History { name: "descending", key: |n| !n, value: |_| 8, entries: 200_000, retains: false },
+    History { name: "random", key: mix, value: |_| 0, entries: 300_000, drops: false },
+    History { name: "ascending", key: |n| n, value: |_| 8, entries: 200_000, drops: false },
+    History { name: "descending", key: |n| !n, value: |_| 8, entries: 200_000, drops: false },
     History {
         name: "large values",
         key: mix,
         value: |n| if n % 50 == 0 { 200_000 } else { (mix(n) % 3000) as usize },
         entries: 20_000,
-        retains: false,
+        drops: false,
     },
     History {
         name: "rows changed again and again",
         key: |n| mix(n) % 5000,
         value: |n| (n % 200) as usize,
         entries: 200_000,
-        retains: true,
+        drops: true,
     },
 ];
 
@@ -70,7 +83,8 @@ fn what_is_reported_is_what_is_held() {
             let mut batch = Batch::new();
             let mut keys: Vec<u64> = Vec::with_capacity(100);
             let before = held();
-            let buffer = WriteBuffer::new();
+            let published = Arc::new(Newest::default());
+            let buffer = WriteBuffer::read_by(published.clone());
             let (mut most, mut seq): (f64, Seq) = (0.0, 0);
             let mut check = |buffer: &WriteBuffer, batch: &Batch, when: &str| {
                 let held = (held() - before) as f64 - batch.memory_bytes() as f64;
@@ -97,10 +111,10 @@ fn what_is_reported_is_what_is_held() {
                     value: &value[..(h.value)(n + i as u64)],
                 };
                 let entries = bytes.iter().map(|k| &k[..]).enumerate().map(entry);
-                match h.retains {
-                    true => buffer.insert_batch_retaining(entries, &[seq - 1]),
-                    false => buffer.insert_batch(entries),
+                if h.drops {
+                    published.0.store(seq - 1, Ordering::Relaxed);
                 }
+                buffer.insert_batch(entries);
                 drop(bytes);
                 if reads {
                     scan(&buffer, mix(!n), &mut batch);
@@ -117,7 +131,7 @@ fn what_is_reported_is_what_is_held() {
             drop(buffer.iter_range(Bound::Unbounded, Bound::Unbounded));
             check(&buffer, &batch, "frozen");
             let overhead = buffer.bytes() as f64 / buffer.payload_bytes() as f64;
-            assert!(h.retains || overhead < 2.2, "{}: {overhead}", h.name);
+            assert!(h.drops || overhead < 2.2, "{}: {overhead}", h.name);
             drop(buffer);
             let left = held() - before - batch.memory_bytes() as i64;
             assert!(left < 10_000, "{}: {left} bytes left behind", h.name);

@@ -10,7 +10,7 @@ pub const TRIM_TOO_FAR: u8 = 2;
 pub const REUSE_AT_ONCE: u8 = 3;
 /// Log and publish an edit before its runs are synced.
 pub const PUBLISH_BEFORE_SYNC: u8 = 4;
-/// Merges keep only the versions of the newest snapshot.
+/// Merges and write buffers keep only the versions of the newest snapshot.
 pub const FORGET_SNAPSHOTS: u8 = 5;
 /// Recovery drops tombstones.
 pub const DROP_TOMBSTONES: u8 = 6;

@@ -33,6 +33,7 @@ use crate::images::Images;
 use crate::large::{LargeCommit, LARGE};
 use crate::names::Names;
 use crate::options::{Durability, Options};
+use crate::readers::Readers;
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
 use crate::shared::Shared;
 use crate::table::Table;
@@ -48,8 +49,9 @@ pub struct Core {
     durability: AtomicU8,
     pub(crate) gate: RwLock<()>,
     pub(crate) commit: Mutex<()>,
-    pub(crate) clock: CommitClock,
+    pub(crate) clock: Arc<CommitClock>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
+    pub(crate) readers: Arc<Readers>,
     pub(crate) locks: Arc<LockTable>,
     pub(crate) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(crate) names: RwLock<Names>,
@@ -94,6 +96,8 @@ impl Core {
     ) -> Core {
         let durability = AtomicU8::new(options.durability as u8);
         let work = Work::new(&options);
+        let (clock, snapshots) = (Arc::new(clock), SnapshotRegistry::new());
+        let readers = Readers { snapshots: snapshots.clone(), clock: clock.clone() };
         Core {
             shared,
             options,
@@ -101,7 +105,8 @@ impl Core {
             gate: RwLock::new(()),
             commit: Mutex::new(()),
             clock,
-            snapshots: SnapshotRegistry::new(),
+            snapshots,
+            readers: Arc::new(readers),
             locks,
             tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),

@@ -100,7 +100,8 @@ impl Core {
             .enumerate()
             .map(|(i, index)| {
                 let options = tree_options(index, self.options.leaf_bytes);
-                Tree::new(tree_id(def.id, i), options, store.clone(), store.clone())
+                let readers = self.readers.clone();
+                Tree::new(tree_id(def.id, i), options, store.clone(), store.clone(), readers)
             })
             .collect();
         let counters = CounterRecord {

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind};
+use frond_base::{Error, ErrorKind, Readers};
 use frond_tree::{JobKind, Plan, Step, Tree};
 
-use crate::canary;
 use crate::core::Core;
 use crate::table::Table;
 use crate::work::Failure;
@@ -105,11 +104,7 @@ impl Core {
     /// Takes the most urgent job and runs it to its end. False when there is none.
     pub(crate) fn job_step(self: &Arc<Self>) -> bool {
         let Some((table, tree, plan)) = self.most_urgent() else { return false };
-        let mut snapshots = self.snapshots.retention(&self.clock);
-        if canary::active(canary::FORGET_SNAPSHOTS) {
-            snapshots.drain(..snapshots.len() - 1);
-        }
-        let Some(mut job) = tree.begin(&plan, snapshots) else {
+        let Some(mut job) = tree.begin(&plan, self.readers.retention()) else {
             // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
             // that never begins cannot keep a thread busy.
             if self.options.background_threads > 0 {

@@ -37,6 +37,7 @@ mod names;
 mod options;
 mod pacing;
 mod readahead;
+mod readers;
 mod record;
 mod recovery;
 pub mod rows;

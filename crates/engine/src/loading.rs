@@ -131,7 +131,8 @@ impl Loading {
         for (loader, index) in self.loaders.into_iter().zip(&def.indexes) {
             let options = tree_options(index, core.options.leaf_bytes);
             let store = self.store.clone();
-            trees.push(loader.finish(options, store.clone(), store, &name)?);
+            let readers = core.readers.clone();
+            trees.push(loader.finish(options, store.clone(), store, readers, &name)?);
         }
         Ok(Table::new(def.clone(), trees, self.store, &self.counters))
     }

@@ -3,14 +3,15 @@
 //! Invariants
 //! 1. Versions newer than the last snapshot are all kept: a snapshot taken after the job started
 //!    may need any of them.
-//! 2. Of the rest a version is kept iff it is the newest one that some snapshot sees.
+//! 2. Of the rest a version is kept iff it is the newest one that some snapshot sees (both:
+//!    [`Unserved`]).
 //! 3. A version that the oldest snapshot sees is seen by all: it gets sequence 0, and everything
 //!    older goes. At the bottom of the tree a tombstone in that place has done its work and goes as
 //!    well.
 //! 4. A version that is not below the one before it (a more recent source has it or an older one,
 //!    as after a replay of the log) is hidden by that one for every reader, and goes.
 
-use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq};
+use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq, Unserved};
 
 /// Which versions a merge keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +35,7 @@ pub struct VersionFilter {
     snapshots: Vec<Seq>,
     bottom: bool,
     first: Seq,
-    last: Seq,
-    /// `snapshots[..open]` have not met the version they see yet.
-    open: usize,
+    unserved: Unserved,
     /// Sequence of the version before.
     before: Seq,
 }
@@ -45,10 +44,11 @@ impl VersionFilter {
     pub fn new(retention: Retention) -> VersionFilter {
         let Retention { snapshots, bottom } = retention;
         assert!(snapshots.is_sorted(), "snapshots ascend");
-        let (Some(&first), Some(&last)) = (snapshots.first(), snapshots.last()) else {
+        let Some(&first) = snapshots.first() else {
             panic!("a merge needs at least the published sequence");
         };
-        VersionFilter { open: snapshots.len(), snapshots, bottom, first, last, before: 0 }
+        let unserved = Unserved::all(&snapshots);
+        VersionFilter { snapshots, bottom, first, unserved, before: 0 }
     }
 
     /// Whether the next version is kept, and the sequence to write it with. `same_key`: it is an
@@ -57,11 +57,11 @@ impl VersionFilter {
     pub fn admit(&mut self, same_key: bool, seq: Seq, kind: EntryKind) -> Option<Seq> {
         if !same_key {
             if seq <= self.first {
-                self.open = 0;
+                self.unserved = Unserved::none();
                 return (!(self.bottom && kind == EntryKind::Delete)).then_some(0);
             }
-            self.open = self.snapshots.len();
-        } else if self.open == 0 || seq >= self.before {
+            self.unserved = Unserved::all(&self.snapshots);
+        } else if self.unserved.is_none() || seq >= self.before {
             return None;
         }
         self.before = seq;
@@ -71,20 +71,12 @@ impl VersionFilter {
     /// [`Self::admit`] of a put with sequence 0 that is the first of its key: it is always kept.
     #[inline]
     pub(crate) fn admit_oldest(&mut self) {
-        self.open = 0;
+        self.unserved = Unserved::none();
     }
 
     #[inline(never)]
     fn admit_slow(&mut self, seq: Seq, kind: EntryKind) -> Option<Seq> {
-        if seq > self.last {
-            return Some(seq);
-        }
-        let seen_from = self.snapshots.partition_point(|s| *s < seq);
-        if seen_from >= self.open {
-            return None;
-        }
-        self.open = seen_from;
-        if seen_from > 0 {
+        if self.unserved.serve(seq, &self.snapshots)? > 0 {
             return Some(seq);
         }
         (!(self.bottom && kind == EntryKind::Delete)).then_some(0)

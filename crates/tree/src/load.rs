@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use frond_base::{BlockId, Error, Lsn, NodeId, Result, TreeId};
+use frond_base::{BlockId, Error, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 
 use crate::check;
@@ -118,18 +118,19 @@ impl TreeLoader {
         self.runs.iter().map(|(block, (_, extent))| (*block, *extent))
     }
 
-    /// The tree, after everything it says about itself was checked.
+    /// The tree, after everything it says about itself was checked. `readers` as for [`Tree::new`].
     pub fn finish(
         mut self,
         options: TreeOptions,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
+        readers: Arc<dyn Readers>,
         file: &str,
     ) -> Result<Tree> {
         let id = self.id;
         let trunk = self.assemble(&store).and_then(|t| check::structure(&t).map(|()| t));
         let trunk = trunk.map_err(|what| Error::corruption(file, format!("tree {id}: {what}")))?;
-        Ok(Tree::with_trunk(id, options, store, log, trunk))
+        Ok(Tree::with_trunk(id, options, store, log, readers, trunk))
     }
 
     fn assemble(&mut self, store: &Arc<dyn RunStore>) -> std::result::Result<Trunk, String> {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryRef, Lsn, NodeId, Result, Seq, TreeId};
+use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, Seq, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
@@ -49,6 +49,7 @@ pub(crate) struct TreeInner {
     pub options: TreeOptions,
     pub store: Arc<dyn RunStore>,
     log: Arc<dyn EditLog>,
+    readers: Arc<dyn Readers>,
     pub view: ArcSwap<View>,
     view_lock: Mutex<()>,
     install: Mutex<Refs>,
@@ -90,14 +91,16 @@ pub struct Image {
 }
 
 impl Tree {
-    /// An empty tree.
+    /// An empty tree. Its write buffers drop versions that none of `readers` needs: whoever reads it has
+    /// one of their snapshots as long as that lasts, or reads at `SEQ_MAX`.
     pub fn new(
         id: TreeId,
         options: TreeOptions,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
+        readers: Arc<dyn Readers>,
     ) -> Tree {
-        Tree::with_trunk(id, options, store, log, Trunk::empty())
+        Tree::with_trunk(id, options, store, log, readers, Trunk::empty())
     }
 
     pub(crate) fn with_trunk(
@@ -105,17 +108,19 @@ impl Tree {
         options: TreeOptions,
         store: Arc<dyn RunStore>,
         log: Arc<dyn EditLog>,
+        readers: Arc<dyn Readers>,
         trunk: Trunk,
     ) -> Tree {
         options.assert_sound();
         let refs = edit::count_refs(&trunk);
-        let view =
-            View { active: Arc::new(Active::new()), frozen: Vec::new(), trunk: Arc::new(trunk) };
+        let active = Arc::new(Active::new(&readers));
+        let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
             id,
             options,
             store,
             log,
+            readers,
             view: ArcSwap::from_pointee(view),
             view_lock: Mutex::new(()),
             install: Mutex::new(refs),
@@ -149,20 +154,9 @@ impl Tree {
     /// record starts. Several threads may write at once (different keys); none while the tree is
     /// being frozen.
     pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
-        self.write_retaining(lsn, batch, &[]);
-    }
-
-    /// As [`Self::write`], and drops versions of the written keys that no snapshot in `keep` (as in
-    /// `Retention`) needs, so that hot rows do not pile up versions in memory. Empty: keeps all.
-    pub fn write_retaining<'a>(
-        &self,
-        lsn: Lsn,
-        batch: impl IntoIterator<Item = EntryRef<'a>>,
-        keep: &[Seq],
-    ) {
         let view = self.inner.view.load();
         view.active.note_lsn(lsn);
-        view.active.buffer.insert_batch_retaining(batch, keep);
+        view.active.buffer.insert_batch(batch);
     }
 
     /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The
@@ -275,7 +269,7 @@ impl TreeInner {
         if view.active.buffer.is_empty() {
             if view.active.first_lsn() != Lsn::MAX {
                 // A batch without entries, of a log that holds such: it must not hold the log back.
-                let active = Arc::new(Active::new());
+                let active = Arc::new(Active::new(&self.readers));
                 let (frozen, trunk) = (view.frozen.clone(), view.trunk.clone());
                 self.view.store(Arc::new(View { active, frozen, trunk }));
             }
@@ -289,7 +283,7 @@ impl TreeInner {
         };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
-        let active = Arc::new(Active::new());
+        let active = Arc::new(Active::new(&self.readers));
         self.view.store(Arc::new(View { active, frozen, trunk: view.trunk.clone() }));
         true
     }

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::Lsn;
+use frond_base::{Lsn, Readers};
 use frond_buffer::WriteBuffer;
 
 use crate::slice::Slice;
@@ -28,8 +28,9 @@ pub(crate) struct Active {
 }
 
 impl Active {
-    pub fn new() -> Active {
-        Active { buffer: Arc::new(WriteBuffer::new()), first_lsn: AtomicU64::new(Lsn::MAX) }
+    pub fn new(readers: &Arc<dyn Readers>) -> Active {
+        let buffer = Arc::new(WriteBuffer::read_by(readers.clone()));
+        Active { buffer, first_lsn: AtomicU64::new(Lsn::MAX) }
     }
 
     pub fn note_lsn(&self, lsn: Lsn) {

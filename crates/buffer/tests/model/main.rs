@@ -1,9 +1,11 @@
-//! The buffers against a `BTreeMap` (this file), and under several threads (`concurrent`).
+//! The buffers against a `BTreeMap` (this file), under several threads (`concurrent`), and while versions
+//! that nobody needs are dropped (`readers`).
 
 // Helpers outside #[test] functions; no simulated time in tests with real threads.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod concurrent;
+mod readers;
 mod support;
 
 use std::cmp::Reverse;
@@ -128,28 +130,6 @@ fn versions_of_one_key_may_fill_many_chunks() {
 }
 
 #[test]
-fn needless_versions_are_dropped_and_needed_ones_stay() {
-    let b = WriteBuffer::new();
-    let put = |seq: Seq, keep: &[Seq]| {
-        let e = EntryRef { key: b"hot", seq, kind: EntryKind::Put, value: b"v" };
-        b.insert_batch_retaining([e], keep);
-    };
-    for seq in 1..=10_000 {
-        // Snapshot 5000 lives to the end; the published sequence is the one before.
-        let keep = if seq > 5000 { vec![5000, seq - 1] } else { vec![seq - 1] };
-        put(seq, &keep);
-    }
-    b.check();
-    assert!(b.entries() <= 4, "{} versions", b.entries());
-    let seen = |at| b.get(b"hot", at, &mut Vec::new()).map(|(s, _)| s);
-    assert_eq!(seen(5000), Some(5000));
-    assert_eq!(seen(9_999), Some(9_999));
-    assert_eq!(seen(SEQ_MAX), Some(10_000));
-    put(10_001, &[]);
-    assert_eq!(seen(10_000), Some(10_000));
-}
-
-#[test]
 fn write_buffer_behaves_as_a_map_of_versions() {
     for shape in 0..6 {
         let mut rng = Rng(1234 + shape);
@@ -245,52 +225,6 @@ fn scans_for_few_entries_find_what_lies_beyond_many_unseen_versions() {
         assert_eq!(seen(10).len(), 5000);
         assert_eq!(seen(4).len(), 0);
     }
-}
-
-/// What a kept snapshot sees never changes, whatever is dropped.
-#[test]
-fn snapshots_see_the_same_while_versions_are_dropped() {
-    let buffer = WriteBuffer::new();
-    let mut rng = Rng(99);
-    let mut model = Model::new();
-    let mut snapshots: Vec<Seq> = Vec::new();
-    for seq in 1..=3000u64 {
-        let mut keys: Vec<Vec<u8>> = (0..1 + rng.below(20)).map(|_| key(&mut rng, 3, 60)).collect();
-        keys.sort();
-        keys.dedup();
-        let v = seq.to_le_bytes();
-        // Every snapshot that lives, and the published sequence.
-        let keep: Vec<Seq> = snapshots.iter().copied().chain([seq - 1]).collect();
-        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: &v };
-        buffer.insert_batch_retaining(keys.iter().map(|k| entry(&k[..])), &keep);
-        for k in keys {
-            model.insert((k, Reverse(seq)), (EntryKind::Put, v.to_vec()));
-        }
-        match rng.below(100) {
-            0..=2 => snapshots.push(seq),
-            3 | 4 if !snapshots.is_empty() => {
-                snapshots.remove(rng.below(snapshots.len() as u64) as usize);
-            }
-            _ => {}
-        }
-        if seq % 300 == 0 {
-            for at in snapshots.iter().copied().chain([seq]) {
-                for backward in [false, true] {
-                    let (lo, hi) = (Bound::Unbounded, Bound::Unbounded);
-                    let got = scan_all(&buffer, lo, hi, Versions::VisibleAt(at), 20, backward);
-                    let want = expected(&model, lo, hi, Versions::VisibleAt(at), backward);
-                    assert!(got == want, "snapshot {at} at {seq}");
-                }
-                let k = key(&mut rng, 3, 60);
-                let mut out = Vec::new();
-                let got = buffer.get(&k, at, &mut out).map(|(s, kind)| (s, kind, out));
-                assert_eq!(got, newest_in(&model, &k, at));
-            }
-        }
-    }
-    let kept = buffer.entries();
-    assert!(kept < model.len() as u64 / 4, "{kept} of {} versions", model.len());
-    buffer.check();
 }
 
 #[test]

@@ -3,12 +3,48 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Mutex;
 
-use frond_base::{EntryKind, EntryRef, Seq};
+use frond_base::{EntryKind, EntryRef, Readers, Seq};
 use frond_buffer::{Batch, Scan, SortedBuffer, Versions, WriteBuffer};
 
 pub type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (EntryKind, Vec<u8>)>;
 pub type Owned = (Vec<u8>, Seq, EntryKind, Vec<u8>);
+
+/// Snapshots, and the published sequence.
+#[derive(Default)]
+pub struct Live(pub Mutex<(Vec<Seq>, Seq)>);
+
+impl Live {
+    pub fn publish(&self, seq: Seq) {
+        self.0.lock().unwrap().1 = seq;
+    }
+
+    /// A snapshot of what is published; the same several times if asked so.
+    pub fn open(&self) -> Seq {
+        let mut live = self.0.lock().unwrap();
+        let at = live.1;
+        live.0.push(at);
+        at
+    }
+
+    pub fn close(&self, at: Seq) {
+        let mut live = self.0.lock().unwrap();
+        let i = live.0.iter().position(|s| *s == at).unwrap();
+        live.0.remove(i);
+    }
+}
+
+impl Readers for Live {
+    fn retention(&self) -> Vec<Seq> {
+        let live = self.0.lock().unwrap();
+        let mut all = live.0.clone();
+        all.push(live.1);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
 
 pub struct Rng(pub u64);
 

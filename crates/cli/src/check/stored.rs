@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use frond_base::{BlockId, Error, ErrorKind, IndexNo, Lsn, Result, TreeId};
+use frond_base::{AllReaders, BlockId, Error, ErrorKind, IndexNo, Lsn, Result, TreeId};
 use frond_engine::{IndexDef, TableImage};
 use frond_run::{Access, BuiltRun, KeyShape, Page, PageSource, Run, RunFormat, RunIndex};
 use frond_space::{Checkpoint, TableFile};
@@ -50,7 +50,8 @@ fn tree(store: &Arc<StoredRuns>, id: TreeId, image: &[u8]) -> Result<(u64, u64, 
         filter: false,
     };
     let options = TreeOptions::new(format, format);
-    let tree = loader.finish(options, store.clone(), store.clone(), store.file.name())?;
+    let name = store.file.name();
+    let tree = loader.finish(options, store.clone(), store.clone(), Arc::new(AllReaders), name)?;
     let found = tree.check(true)?;
     Ok((found.runs, found.pages, found.entries))
 }

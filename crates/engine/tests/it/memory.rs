@@ -47,3 +47,38 @@ fn free_memory_is_returned_after_a_large_transaction_and_then_left_alone() {
     }
     assert_eq!(counter(&engine, "memory_returns"), 1);
 }
+
+/// Nothing is flushed here: what goes, the write buffer drops.
+#[test]
+fn a_row_that_is_changed_again_and_again_takes_little_memory() {
+    for old in [false, true] {
+        let vfs = memory();
+        let options = || Options {
+            cache_bytes: 64 << 20,
+            log_segment_bytes: 4 << 20,
+            log_capacity_bytes: 64 << 20,
+            ..small()
+        };
+        let open = || Engine::open(Arc::new(vfs.clone()), options()).unwrap();
+        let engine = open();
+        let table = engine.create_table(plain("t")).unwrap();
+        put(&engine, &table, b"row", b"first");
+        let mut reader = begin(&engine);
+        if old {
+            reader.snapshot();
+        }
+        for i in 0..100_000u32 {
+            put(&engine, &table, b"row", &i.to_le_bytes());
+        }
+        assert!(table.tree(0).active_bytes() < 1 << 20, "{}", table.tree(0).active_bytes());
+        let last = 99_999u32.to_le_bytes();
+        let seen = if old { &b"first"[..] } else { &last };
+        assert_eq!(get(&mut reader, &table, b"row").as_deref(), Some(seen));
+        assert_eq!(all(&engine, &table), [(b"row".to_vec(), last.to_vec())]);
+        drop((reader, table, engine));
+        let engine = open();
+        let table = engine.open_table("t").unwrap();
+        assert!(table.tree(0).active_bytes() < 1 << 20, "{}", table.tree(0).active_bytes());
+        assert_eq!(all(&engine, &table), [(b"row".to_vec(), last.to_vec())]);
+    }
+}

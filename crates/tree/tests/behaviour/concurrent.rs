@@ -3,9 +3,10 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use frond_base::{EntryKind, EntryRef, Seq, SEQ_MAX};
+use frond_base::{AllReaders, EntryKind, EntryRef, Readers, Seq, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_tree::testing::{MemLog, MemStore};
 use frond_tree::{Bounds, JobKind, Step, Tree, TreeOptions};
@@ -17,13 +18,30 @@ const ACCOUNTS: u64 = 3000;
 const EACH: u64 = 1000;
 const WRITERS: u64 = 2;
 
+/// Snapshots that are held.
+#[derive(Default)]
+struct Book {
+    published: AtomicU64,
+    live: Mutex<Vec<Seq>>,
+}
+
+impl Readers for Book {
+    fn retention(&self) -> Vec<Seq> {
+        let live = self.live.lock();
+        let mut all = live.clone();
+        all.push(self.published.load(Ordering::Acquire));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
 struct Bank {
     tree: Tree,
     /// Writers hold it shared, freezes alone.
     gate: RwLock<()>,
     commit: Mutex<Seq>,
-    published: AtomicU64,
-    live: Mutex<Vec<Seq>>,
+    book: Arc<Book>,
     stop: AtomicBool,
     commits: AtomicU64,
     scans: AtomicU64,
@@ -50,33 +68,24 @@ impl Bank {
             value,
         });
         self.tree.write(seq, batch);
-        while self.published.load(Ordering::Acquire) != seq - 1 {
+        while self.book.published.load(Ordering::Acquire) != seq - 1 {
             std::thread::yield_now();
         }
-        self.published.store(seq, Ordering::Release);
+        self.book.published.store(seq, Ordering::Release);
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
     fn snapshot(&self) -> Seq {
-        let mut live = self.live.lock();
-        let at = self.published.load(Ordering::Acquire);
+        let mut live = self.book.live.lock();
+        let at = self.book.published.load(Ordering::Acquire);
         live.push(at);
         at
     }
 
     fn release(&self, at: Seq) {
-        let mut live = self.live.lock();
+        let mut live = self.book.live.lock();
         let i = live.iter().position(|s| *s == at).unwrap();
         live.swap_remove(i);
-    }
-
-    fn retention(&self) -> Vec<Seq> {
-        let live = self.live.lock();
-        let mut all = live.clone();
-        all.push(self.published.load(Ordering::Acquire));
-        all.sort_unstable();
-        all.dedup();
-        all
     }
 
     fn running(&self) -> bool {
@@ -128,7 +137,8 @@ impl Bank {
     fn job_loop(&self) {
         while self.running() {
             let plan = self.tree.plan();
-            let Some(mut job) = plan.and_then(|p| self.tree.begin(&p, self.retention())) else {
+            let Some(mut job) = plan.and_then(|p| self.tree.begin(&p, self.book.retention()))
+            else {
                 std::thread::yield_now();
                 continue;
             };
@@ -145,13 +155,13 @@ impl Bank {
 #[test]
 fn every_snapshot_sees_the_same_total_while_all_is_in_motion() {
     let options = TreeOptions { cursor_refills: 40, ..tiny() };
-    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let book = Arc::new(Book::default());
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), book.clone());
     let bank = Bank {
         tree,
         gate: RwLock::new(()),
         commit: Mutex::new(0),
-        published: AtomicU64::new(0),
-        live: Mutex::default(),
+        book,
         stop: AtomicBool::new(false),
         commits: AtomicU64::new(0),
         scans: AtomicU64::new(0),
@@ -190,7 +200,7 @@ fn every_snapshot_sees_the_same_total_while_all_is_in_motion() {
 #[test]
 fn a_frozen_item_is_one_job_at_a_time() {
     let options = TreeOptions { group_bytes: 1, min_slice: 1, ..tiny() };
-    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), Arc::new(AllReaders));
     let (held, twice) = (AtomicU64::new(0), AtomicBool::new(false));
     let stop = AtomicBool::new(false);
     let take = || {

@@ -3,9 +3,10 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 use std::time::Instant;
 
-use frond_base::{EntryKind, EntryRef, SEQ_MAX};
+use frond_base::{AllReaders, EntryKind, EntryRef, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{Compression, KeyShape, RunFormat};
 use frond_tree::testing::{drain, MemLog, MemStore};
@@ -26,7 +27,7 @@ fn index_key(rng: &mut TestRng, id: u64) -> Vec<u8> {
 /// A tree of `n` random index entries, written in batches, frozen every `buffer` entries, all work
 /// done.
 fn loaded(n: u64, buffer: u64, options: TreeOptions) -> (Tree, Vec<Vec<u8>>) {
-    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), Arc::new(AllReaders));
     let mut rng = TestRng::new(1);
     let mut sample = Vec::new();
     for batch in 0..n / 1000 {
@@ -114,7 +115,7 @@ fn a_merged_tree_answers_from_one_source() {
         filter: false,
     };
     let options = TreeOptions { leaf_bytes: 512 << 10, ..TreeOptions::new(format, format) };
-    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new());
+    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), Arc::new(AllReaders));
     let keys: Vec<[u8; 8]> = (0..N).map(|n| (n * 3).to_be_bytes()).collect();
     let entry =
         |key| EntryRef { key, seq: 1, kind: EntryKind::Put, value: &b"twenty bytes of value"[..] };
@@ -159,7 +160,7 @@ fn a_short_range_waits_for_its_pages_once() {
     // Deltas as large as the base stay, so that a leaf has several runs.
     let options = TreeOptions { alpha_percent: 1000, ..index_options() };
     let store = MemStore::new();
-    let tree = Tree::new(TREE, options, store.clone(), MemLog::new());
+    let tree = Tree::new(TREE, options, store.clone(), MemLog::new(), Arc::new(AllReaders));
     let mut rng = TestRng::new(2);
     for round in 0..4u64 {
         let mut keys: Vec<_> =

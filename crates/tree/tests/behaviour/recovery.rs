@@ -2,8 +2,9 @@
 //! change nothing, space is given back exactly once and never under a reader.
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
-use frond_base::{ErrorKind, SEQ_MAX};
+use frond_base::{AllReaders, ErrorKind, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_tree::{Bounds, Job, Step, TreeCursor, TreeLoader, TrunkEdit};
 
@@ -135,7 +136,8 @@ fn forged_edits_and_images_are_refused_without_panic() {
     let mut rng = TestRng::new(9);
     let mut refused = 0;
     let finish = |loader: TreeLoader| {
-        let tree = loader.finish(tiny(), bench.store.clone(), bench.log.clone(), "forged")?;
+        let (store, log) = (bench.store.clone(), bench.log.clone());
+        let tree = loader.finish(tiny(), store, log, Arc::new(AllReaders), "forged")?;
         tree.check(false)
     };
     for round in 0..3000 {
@@ -184,7 +186,8 @@ fn a_deep_check_finds_a_run_that_its_meta_does_not_describe() {
     edit.encode(&mut edit_bytes);
     image.bytes = edit_bytes;
     let loader = TreeLoader::from_image(TREE, &image.bytes, "image").unwrap();
-    let tree = loader.finish(tiny(), bench.store.clone(), bench.log.clone(), "image").unwrap();
+    let (store, log) = (bench.store.clone(), bench.log.clone());
+    let tree = loader.finish(tiny(), store, log, Arc::new(AllReaders), "image").unwrap();
     tree.check(false).unwrap();
     assert_eq!(tree.check(true).unwrap_err().kind(), ErrorKind::Corruption);
 }

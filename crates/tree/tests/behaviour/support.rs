@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Seq, TableId, TreeId, SEQ_MAX};
+use frond_base::{EntryKind, EntryRef, Readers, Seq, TableId, TreeId, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{Compression, KeyShape, RunFormat, RunMeta};
 use frond_tree::testing::{MemLog, MemStore};
 use frond_tree::{Bounds, Extent, Job, Seek, Step, Tree, TreeLoader, TreeOptions};
+use parking_lot::Mutex;
 
 use crate::owner::Owner;
 
@@ -67,6 +68,16 @@ impl Model {
     }
 }
 
+/// The snapshots that lived when the last commit began; more recent ones are newer than all of them.
+#[derive(Default)]
+pub struct Live(Mutex<Vec<Seq>>);
+
+impl Readers for Live {
+    fn retention(&self) -> Vec<Seq> {
+        self.0.lock().clone()
+    }
+}
+
 /// A tree, its model, live snapshots, and jobs under way.
 pub struct Bench {
     pub tree: Tree,
@@ -77,6 +88,7 @@ pub struct Bench {
     pub seq: Seq,
     pub lsn: u64,
     pub snapshots: Vec<Seq>,
+    live: Arc<Live>,
     pub jobs: Vec<Job>,
     /// The records written: position, sequence, and what.
     pub records: Vec<(u64, Seq, Record)>,
@@ -93,7 +105,8 @@ pub enum Record {
 impl Bench {
     pub fn new(options: TreeOptions) -> Bench {
         let (store, log) = (MemStore::new(), MemLog::new());
-        let tree = Tree::new(TREE, options.clone(), store.clone(), log.clone());
+        let live = Arc::new(Live::default());
+        let tree = Tree::new(TREE, options.clone(), store.clone(), log.clone(), live.clone());
         Bench {
             tree,
             store,
@@ -103,6 +116,7 @@ impl Bench {
             seq: 0,
             lsn: 0,
             snapshots: Vec::new(),
+            live,
             jobs: Vec::new(),
             records: Vec::new(),
         }
@@ -121,6 +135,7 @@ impl Bench {
     pub fn write(&mut self, mut entries: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
         entries.sort();
         entries.dedup_by(|a, b| a.0 == b.0);
+        *self.live.0.lock() = self.retention();
         self.seq += 1;
         self.apply(self.lsn, self.seq, &entries);
         for (key, value) in &entries {
@@ -198,7 +213,8 @@ impl Bench {
             assert_eq!(loader.apply_edit(lsn, &edit, "log").unwrap(), fresh);
         }
         let (store, log) = (self.store.clone(), self.log.clone());
-        let tree = loader.finish(self.options.clone(), store, log, "log").unwrap();
+        let tree =
+            loader.finish(self.options.clone(), store, log, self.live.clone(), "log").unwrap();
         assert_eq!(tree.image().bytes, self.tree.image().bytes, "replay gives the same trunk");
         self.tree = tree;
         let mut held: Vec<_> = self.tree.run_extents().iter().map(|(b, _)| *b).collect();

@@ -1,0 +1,108 @@
+//! Which versions of a key somebody may still read: the one rule for whoever drops versions, merges of
+//! runs and write buffers alike.
+//!
+//! 1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
+//!    any of them.
+//! 2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
+//!
+//! So what is dropped has a newer version of the same key that is published, and no snapshot between the
+//! two, now or later. A list may be old: snapshots let go since make it keep too much, and later ones are
+//! not below its last element.
+//!
+//! Tested here, and by whoever drops.
+
+use crate::ids::Seq;
+
+/// Says which snapshots there are.
+pub trait Readers: Send + Sync {
+    /// The live snapshots, ascending, and last the published sequence: no snapshot that is taken later is
+    /// below it. An empty list means that nothing is known, and every version is needed.
+    fn retention(&self) -> Vec<Seq>;
+}
+
+/// Readers of whom nothing is known: every version is needed.
+pub struct AllReaders;
+
+impl Readers for AllReaders {
+    fn retention(&self) -> Vec<Seq> {
+        Vec::new()
+    }
+}
+
+/// The snapshots of a list that have not met the version they see yet, while the versions of one key pass
+/// by, newest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Unserved {
+    /// They are the first so many.
+    first: usize,
+}
+
+impl Unserved {
+    /// Before the newest version of a key.
+    #[inline]
+    pub fn all(snapshots: &[Seq]) -> Unserved {
+        Unserved { first: snapshots.len() }
+    }
+
+    /// After a version that all of them see.
+    #[inline]
+    pub fn none() -> Unserved {
+        Unserved { first: 0 }
+    }
+
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.first == 0
+    }
+
+    /// Passes the version `seq`. `None`: nobody needs it. Otherwise how many of `snapshots`, the list that
+    /// this began with, are too old to see it.
+    #[inline]
+    pub fn serve(&mut self, seq: Seq, snapshots: &[Seq]) -> Option<usize> {
+        let too_old = snapshots.partition_point(|s| *s < seq);
+        if too_old == snapshots.len() {
+            return Some(too_old);
+        }
+        if too_old >= self.first {
+            return None;
+        }
+        self.first = too_old;
+        Some(too_old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needed(versions: &[Seq], snapshots: &[Seq]) -> Vec<Seq> {
+        let mut unserved = Unserved::all(snapshots);
+        versions.iter().copied().filter(|v| unserved.serve(*v, snapshots).is_some()).collect()
+    }
+
+    #[test]
+    fn what_every_present_and_later_snapshot_sees_is_needed_and_nothing_else() {
+        // Versions, as bits, of sequences 1 to 7; snapshots likewise, the last one being the published.
+        for versions in 0..128u64 {
+            let versions: Vec<Seq> =
+                (1..8).rev().filter(|s| versions & 1 << (s - 1) != 0).collect();
+            for snapshots in 1..128u64 {
+                let snapshots: Vec<Seq> =
+                    (1..8).filter(|s| snapshots & 1 << (s - 1) != 0).collect();
+                let last = *snapshots.last().unwrap();
+                let sees = |at: Seq| versions.iter().copied().find(|v| *v <= at);
+                let later = last..9;
+                let want: Vec<Seq> = versions
+                    .iter()
+                    .copied()
+                    .filter(|v| {
+                        let mut readers = snapshots.iter().copied().chain(later.clone());
+                        readers.any(|at| sees(at) == Some(*v))
+                    })
+                    .collect();
+                assert_eq!(needed(&versions, &snapshots), want, "{versions:?} {snapshots:?}");
+            }
+            assert_eq!(needed(&versions, &[]), versions, "nothing known, nothing dropped");
+        }
+    }
+}
