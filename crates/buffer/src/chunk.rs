@@ -1,4 +1,5 @@
-//! The chunk: up to [`CHUNK_LEAVES`] leaves in order, between two fences.
+//! The chunk: up to [`CHUNK_LEAVES`] leaves in order, between two fences. A leaf that loses its last entry
+//! goes, and its range to a neighbour, so whoever walks meets entries; only a leaf alone may be empty.
 
 use std::ops::Bound;
 
@@ -15,7 +16,7 @@ pub(crate) struct Chunk {
     /// Heads of `fences` after `skip` bytes; all ones beyond them.
     heads: [u64; CHUNK_LEAVES],
     skip: usize,
-    /// `fences[0]` is the chunk's own low fence, fixed for life.
+    /// `fences[0]` is the chunk's own low fence.
     fences: Vec<Fence>,
     #[allow(clippy::vec_box)] // splits move leaves, and a leaf is over a kilobyte
     leaves: Vec<Box<Leaf>>,
@@ -199,23 +200,68 @@ impl Chunk {
         belongs
     }
 
-    /// Removes the entry at `place`.
+    /// Removes the entry at `place`. Places behind it are not what they were.
     pub fn remove(&mut self, place: Place) {
         let l = &mut self.leaves[place.leaf];
         let before = l.memory();
         l.remove(place.slot);
         self.entries -= 1;
         self.memory = self.memory + l.memory() - before;
+        self.drop_if_empty(place.leaf);
     }
 
     /// Removes the entries newer than `seq`.
     pub fn remove_newer(&mut self, seq: Seq) {
-        for l in self.leaves.iter_mut().filter(|l| l.max_seq() > seq) {
+        for leaf in (0..self.leaves.len()).rev() {
+            let l = &mut self.leaves[leaf];
+            if l.max_seq() <= seq {
+                continue;
+            }
             let before = l.memory();
             self.entries -= l.remove_newer(seq);
             self.memory = self.memory + l.memory() - before;
+            self.drop_if_empty(leaf);
         }
         self.max_seq = self.max_seq.min(seq);
+    }
+
+    /// Removes a leaf without entries, unless it is the only one: the one before it takes its range, or
+    /// the one behind it that of the first.
+    fn drop_if_empty(&mut self, leaf: usize) {
+        let n = self.leaves.len();
+        if self.leaves[leaf].len() > 0 || n == 1 {
+            return;
+        }
+        let gone = self.leaves.remove(leaf);
+        let fence = self.fences.remove(leaf.max(1));
+        self.memory -= gone.memory() + fence.memory();
+        self.heads.copy_within(leaf.max(1) + 1..n, leaf.max(1));
+        self.heads[n - 1] = u64::MAX;
+        self.grew_right = false;
+        self.see_from_fences(leaf.saturating_sub(1));
+    }
+
+    /// The fences around a leaf have changed.
+    fn see_from_fences(&mut self, leaf: usize) {
+        let hi = self.fences.get(leaf + 1).or(self.hi.as_ref());
+        self.leaves[leaf].see_from(shared_bytes(&self.fences[leaf], hi));
+    }
+
+    /// Takes the range of `right`, the chunk behind this one, which is empty.
+    pub fn extend_over(&mut self, right: &Chunk) {
+        debug_assert!(right.entries == 0 && self.hi.as_ref() == Some(right.lo()));
+        self.hi.clone_from(&right.hi);
+        self.grew_right = false;
+        self.refresh();
+        self.see_from_fences(self.leaves.len() - 1);
+    }
+
+    /// Takes the range of `left`, the chunk before this one, which is empty.
+    pub fn extend_back_over(&mut self, left: &Chunk) {
+        debug_assert!(left.entries == 0 && left.hi.as_ref() == Some(self.lo()));
+        self.fences[0].clone_from(left.lo());
+        self.refresh();
+        self.see_from_fences(0);
     }
 
     /// Moves the right part into a new chunk. Keys that arrive in order leave a full chunk behind.
@@ -373,5 +419,6 @@ impl Chunk {
         }
         assert_eq!(n, self.entries);
         assert_eq!(self.memory, self.count_memory());
+        assert!(self.leaves.len() == 1 || self.leaves.iter().all(|l| l.len() > 0), "an empty leaf");
     }
 }

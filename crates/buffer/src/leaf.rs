@@ -359,6 +359,11 @@ impl Leaf {
     fn settle(&mut self, skip: usize) {
         self.arena.shrink_to_fit();
         self.appends = 0;
+        self.see_from(skip);
+    }
+
+    /// Takes heads after `skip` bytes: what all keys between the leaf's fences begin with.
+    pub fn see_from(&mut self, skip: usize) {
         if self.skip as usize != skip {
             self.skip = skip as u16;
             for slot in 0..self.len() {

@@ -53,11 +53,27 @@ impl Router {
     /// Adds `fence` so that it becomes number `at`.
     pub fn insert(&mut self, at: usize, fence: Arc<Fence>) {
         debug_assert!(at > 0);
+        self.heads.insert(at, head_after(&fence.key, self.skip));
         self.fences.insert(at, fence);
-        let skip = common_prefix(&self.fences[1].key, &self.fences[self.len() - 1].key);
-        if skip == self.skip {
-            self.heads.insert(at, head_after(&self.fences[at].key, skip));
-        } else {
+        self.see_from_fences();
+    }
+
+    /// Removes fence number `at`, not the first one.
+    pub fn remove(&mut self, at: usize) {
+        debug_assert!(at > 0);
+        self.heads.remove(at);
+        self.fences.remove(at);
+        self.see_from_fences();
+    }
+
+    /// The second or the last fence may be another one.
+    fn see_from_fences(&mut self) {
+        let Some(second) = self.fences.get(1) else {
+            self.skip = 0;
+            return;
+        };
+        let skip = common_prefix(&second.key, &self.fences[self.len() - 1].key);
+        if skip != self.skip {
             self.skip = skip;
             self.heads = self.fences.iter().map(|f| head_after(&f.key, skip)).collect();
         }

@@ -2,7 +2,8 @@
 //!
 //! A transaction keeps one per tree; the sequence of an entry is then the number of the operation
 //! that wrote it, and [`SortedBuffer::undo_to`] takes back everything after a savepoint. It needs no
-//! undo list: leaves know their newest sequence, so only leaves with something to undo are visited.
+//! undo list: leaves know their newest sequence, so only leaves with something to undo are visited. Leaves
+//! and chunks that become empty go: whoever looks for the next entry would have to pass them every time.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -87,6 +88,7 @@ impl SortedBuffer {
                 break;
             }
             self.change(old.0, |c| c.remove(old.1));
+            self.drop_if_empty(old.0);
             place = self.chunks[at].find(key, seq);
         }
         Put { newest_before }
@@ -118,6 +120,20 @@ impl SortedBuffer {
         self.chunks.insert(at + 1, Box::new(right));
     }
 
+    /// Removes a chunk without entries, unless it is the only one; as leaves of a chunk.
+    fn drop_if_empty(&mut self, at: usize) {
+        if self.chunks[at].entries() > 0 || self.chunks.len() == 1 {
+            return;
+        }
+        let gone = self.chunks.remove(at);
+        self.memory -= gone.memory();
+        self.router.remove(at.max(1));
+        match at.checked_sub(1) {
+            Some(left) => self.change(left, |c| c.extend_over(&gone)),
+            None => self.change(0, |c| c.extend_back_over(&gone)),
+        }
+    }
+
     /// Moves (chunk, place) past ends of chunks; `None` at the end of the buffer.
     fn forward(&self, mut c: usize, mut p: Place) -> Option<(usize, Place)> {
         while !self.chunks.get(c)?.is_entry(p) {
@@ -138,9 +154,10 @@ impl SortedBuffer {
 
     /// Removes every entry newer than `seq`. Costs a look at each chunk, and the leaves concerned.
     pub fn undo_to(&mut self, seq: Seq) {
-        for at in 0..self.chunks.len() {
+        for at in (0..self.chunks.len()).rev() {
             if self.chunks[at].max_seq() > seq {
                 self.change(at, |c| c.remove_newer(seq));
+                self.drop_if_empty(at);
             }
         }
         if self.is_empty() {
@@ -304,6 +321,7 @@ impl SortedBuffer {
             chunk.check();
             let next = self.chunks.get(i + 1).map(|next| next.lo());
             assert_eq!(chunk.hi(), next, "chunks leave no gap");
+            assert!(self.chunks.len() == 1 || chunk.entries() > 0, "an empty chunk");
         }
         assert_eq!(self.entries, self.chunks.iter().map(|c| c.entries()).sum::<usize>());
         assert_eq!(self.memory, self.chunks.iter().map(|c| c.memory()).sum::<usize>());

@@ -16,8 +16,8 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
 use frond_buffer::{Cursor, SortedBuffer, Versions, WriteBuffer, MAX_KEY};
 
 use crate::support::{
-    all, check_scans, expected, key, newest_in, own, random_bound, scan_all, value, Buffer, Model,
-    Rng,
+    all, check_scans, expected, key, key_of, newest_in, own, random_bound, scan_all, value, Buffer,
+    Model, Rng,
 };
 
 #[test]
@@ -74,6 +74,38 @@ fn sorted_buffer_behaves_as_a_map_of_versions() {
         buffer.undo_to(0);
         assert!(buffer.is_empty() && buffer.iter().next().is_none());
         assert!(buffer.bytes() < 40_000, "{} bytes when empty", buffer.bytes());
+    }
+}
+
+/// Whoever looks for the next entry would pass what was left of it, at every step.
+#[test]
+fn a_rollback_to_a_savepoint_leaves_nothing_to_pass_over() {
+    for shape in [0, 1, 3] {
+        let mut buffer = SortedBuffer::new();
+        let put = |buffer: &mut SortedBuffer, n: u64, seq: Seq| {
+            buffer.put(&key_of(n, shape), seq, EntryKind::Put, b"value");
+        };
+        for (n, seq) in [(0, 1), (100_000, 2), (150_000, 3)] {
+            put(&mut buffer, n, seq);
+        }
+        let before = buffer.bytes();
+        (0..200_000).for_each(|n| put(&mut buffer, n, n + 4));
+        buffer.check();
+        buffer.undo_to(3);
+        buffer.check();
+        assert_eq!(buffer.entries(), 3);
+        assert!(buffer.bytes() <= before + (16 << 10), "{} bytes", buffer.bytes());
+        // The same again, backwards, and a part of it taken back.
+        (0..200_000).rev().for_each(|n| put(&mut buffer, n, 300_000 - n));
+        buffer.undo_to(200_000);
+        buffer.check();
+        assert_eq!(buffer.entries(), 3 + 100_000);
+        for n in [0, 99_999, 100_000, 100_001, 150_000, 199_999] {
+            let newest = buffer.newest(&key_of(n, shape)).map(|(seq, _)| seq);
+            let first = [(0, 1), (100_000, 2), (150_000, 3)].into_iter().find(|f| f.0 == n);
+            let want = if n >= 100_000 { Some(300_000 - n) } else { first.map(|f| f.1) };
+            assert_eq!(newest, want, "{n}");
+        }
     }
 }
 

@@ -63,7 +63,10 @@ impl Rng {
 
 /// Key shapes that are hard on heads and fences: shared prefixes, prefixes of each other, all ones.
 pub fn key(rng: &mut Rng, shape: u64, space: u64) -> Vec<u8> {
-    let n = rng.below(space);
+    key_of(rng.below(space), shape)
+}
+
+pub fn key_of(n: u64, shape: u64) -> Vec<u8> {
     match shape {
         0 => n.to_be_bytes().to_vec(),
         1 => [&b"tenant-0001/orders/"[..], &n.to_be_bytes()].concat(),
