@@ -173,7 +173,7 @@ impl Wal {
         };
         io.file = self.spares.lock().begin(&*self.vfs, &header)?;
         // With the descriptor of the segment before: the next rotation may come before anything is prepared.
-        self.spares.lock().hold(&*self.vfs);
+        self.spares.lock().hold_one(&*self.vfs);
         io.segment = part.segment;
         self.room.file_moved(part.segment);
         io.counts.rotations += 1;

@@ -4,7 +4,8 @@
 //! full disk has to refuse a record before it is appended. Whoever appends takes a [`Reservation`] first
 //! and holds it until the record is in the buffer; from then on the frames themselves are counted.
 //!
-//! - N1. What is buffered and what is reserved fit in the current segment and the spares.
+//! - N1. What is buffered and what is reserved fit in the current segment and the spares, and as many
+//!   spares as that takes are open: without a descriptor a segment cannot be begun either.
 //! - N2. [`Claim::Ordinary`] leaves one spare alone. What gives space back on a full disk
 //!   ([`Claim::Freeing`]: dropping a table, flushing, trimming), a few small records without a
 //!   reservation, and the next opening of the log have it.
@@ -14,7 +15,7 @@
 //! The numbers below are read one after the other, without a lock. They are written and read in an order
 //! that makes a reader see too little room rather than too much: see [`Room::segments`].
 //!
-//! Tested by `tests/wal/full.rs`.
+//! Tested by `tests/wal/full.rs` and `tests/wal/descriptors.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -170,8 +171,9 @@ impl Room {
 
 impl Wal {
     /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
-    /// space. For before an append: a full disk refuses it ([`ErrorKind::NoSpace`], nothing appended,
-    /// nothing poisoned). Several reservations at the same time do not count on the same room.
+    /// space or opening a file. For before an append: a full disk refuses it ([`ErrorKind::NoSpace`],
+    /// nothing appended, nothing poisoned), and so does a process that may open no more files
+    /// ([`ErrorKind::TooManyFiles`]). Several reservations at the same time do not count on the same room.
     pub fn reserve(&self, bytes: u64, claim: Claim) -> Result<Reservation<'_>> {
         let room = &self.room;
         let mine = room.framed(bytes);
@@ -180,9 +182,14 @@ impl Wal {
         let end = self.end();
         room.complete(end, total, claim)?;
         let left_alone = if claim == Claim::Ordinary { RESERVE } else { 0 };
-        let wanted = room.segments(end, total) + left_alone;
-        if self.spares.lock().count() < wanted {
-            if let Err(e) = self.prepare_segments(wanted) {
+        let begun = room.segments(end, total);
+        let wanted = begun + left_alone;
+        let is_ready = {
+            let spares = self.spares.lock();
+            spares.count() >= wanted && spares.open() >= begun
+        };
+        if !is_ready {
+            if let Err(e) = self.prepare_segments(wanted, begun) {
                 // Others may count on some of the spares that were made.
                 drop(held);
                 self.shed_spares()?;
@@ -201,28 +208,29 @@ impl Wal {
         room.complete(end, outstanding, Claim::Ordinary)?;
         self.shed_spares()?;
         let needed = room.segments(end, outstanding) + RESERVE;
-        self.prepare_segments(needed)?;
+        self.prepare_segments(needed, 0)?;
         // The current segment is half full: commits should not have to allocate the next but one. That
         // is a matter of speed, so the last free space of a disk is not taken for it.
         let soon = room.segments(end, outstanding.saturating_add(self.segment_bytes / 2)) + RESERVE;
-        match self.prepare_segments(soon) {
+        match self.prepare_segments(soon, 0) {
             Err(e) if e.kind() == ErrorKind::NoSpace => Ok(()),
             done => done,
         }
     }
 
-    fn prepare_segments(&self, wanted: usize) -> Result<()> {
+    fn prepare_segments(&self, wanted: usize, open: usize) -> Result<()> {
         let next = self.segments.lock().back().map_or(0, |s| s.number) + 1;
-        self.spares.lock().prepare(&*self.vfs, next, wanted)
+        self.spares.lock().prepare(&*self.vfs, next, wanted, open)
     }
 
-    /// Removes spares that nobody has reserved or will soon need.
+    /// Removes spares that nobody has reserved or will soon need, and closes what nobody has reserved.
     fn shed_spares(&self) -> Result<()> {
         let mut spares = self.spares.lock();
         // Under the lock: a reservation made from now on looks at what is left.
         let outstanding = self.room.outstanding.load(Ordering::Acquire);
         let soon = outstanding.saturating_add(self.segment_bytes / 2);
         let needed = self.room.segments(self.end(), soon) + RESERVE;
-        spares.shed(&*self.vfs, needed)
+        let open = self.room.segments(self.end(), outstanding);
+        spares.shed(&*self.vfs, needed, open)
     }
 }

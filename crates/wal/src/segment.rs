@@ -94,9 +94,9 @@ pub struct Spares {
     segment_bytes: u64,
     /// How many files to keep for reuse.
     keep: usize,
-    /// A spare that is open: to begin a segment with it takes no descriptor, of which there may be none
+    /// Spares that are open: to begin a segment with one takes no descriptor, of which there may be none
     /// when a commit is half-way.
-    held: Option<(String, Arc<dyn VfsFile>)>,
+    held: Vec<(String, Arc<dyn VfsFile>)>,
 }
 
 impl Spares {
@@ -120,13 +120,19 @@ impl Spares {
                 false => vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?,
             }
         }
-        Ok(Spares { names, segment_bytes, keep, held: None })
+        Ok(Spares { names, segment_bytes, keep, held: Vec::new() })
     }
 
-    /// Makes sure that `wanted` spares are there, their space allocated: rotations are short then, and
-    /// do not fail for want of space. `number` is that of the next segment. What was made before a
-    /// failure stays: see [`Spares::shed`].
-    pub fn prepare(&mut self, vfs: &dyn Vfs, number: u32, wanted: usize) -> Result<()> {
+    /// Makes sure that `wanted` spares are there, their space allocated, and `open` of them open: rotations
+    /// are short then, and do not fail for want of space or of descriptors. `number` is that of the next
+    /// segment. What was made before a failure stays: see [`Spares::shed`].
+    pub fn prepare(
+        &mut self,
+        vfs: &dyn Vfs,
+        number: u32,
+        wanted: usize,
+        open: usize,
+    ) -> Result<()> {
         let mut number = number;
         while self.names.len() < wanted {
             let name = spare_name(number);
@@ -141,32 +147,44 @@ impl Spares {
             }
             self.names.push(name);
         }
-        self.hold(vfs);
+        self.hold(vfs, open)?;
+        self.hold_one(vfs);
         Ok(())
     }
 
-    /// Opens a spare, if none is open and it can be.
-    pub fn hold(&mut self, vfs: &dyn Vfs) {
-        if self.held.as_ref().is_some_and(|(name, _)| self.names.contains(name)) {
-            return;
+    /// Opens spares until `open` of them are, or all.
+    fn hold(&mut self, vfs: &dyn Vfs, open: usize) -> Result<()> {
+        for name in self.names.iter().rev() {
+            if self.held.len() >= open {
+                break;
+            }
+            if self.held.iter().all(|(held, _)| held != name) {
+                let file =
+                    vfs.open(name, OpenHow::WRITE).map_err(|e| Error::io("open", name, e))?;
+                self.held.push((name.clone(), file));
+            }
         }
-        let last = self.names.last();
-        let file = last.and_then(|name| Some((name.clone(), vfs.open(name, OpenHow::WRITE).ok()?)));
-        self.held = file;
+        Ok(())
+    }
+
+    /// Opens a spare, if none is open and it can be: one that is needed later is more easily had now.
+    pub fn hold_one(&mut self, vfs: &dyn Vfs) {
+        let _ = self.hold(vfs, 1);
     }
 
     /// Removes a spare that is not listed any more. Its space comes back when nobody has it open.
-    fn remove(
-        held: &mut Option<(String, Arc<dyn VfsFile>)>,
-        vfs: &dyn Vfs,
-        name: &str,
-    ) -> Result<()> {
-        held.take_if(|(open, _)| open.as_str() == name);
+    fn remove(held: &mut Vec<(String, Arc<dyn VfsFile>)>, vfs: &dyn Vfs, name: &str) -> Result<()> {
+        held.retain(|(open, _)| open != name);
         vfs.remove(name).map_err(|e| Error::io("remove", name, e))
     }
 
     pub fn count(&self) -> usize {
         self.names.len()
+    }
+
+    /// How many of them are open.
+    pub fn open(&self) -> usize {
+        self.held.len()
     }
 
     /// Removes all spares: they have not the space of a segment.
@@ -177,9 +195,10 @@ impl Spares {
         Ok(())
     }
 
-    /// Removes spares beyond `needed`, or beyond the number to keep where that is more: a large
-    /// transaction had them made and used less, or was refused.
-    pub fn shed(&mut self, vfs: &dyn Vfs, needed: usize) -> Result<()> {
+    /// Removes spares beyond `needed`, or beyond the number to keep where that is more, and closes those
+    /// beyond `open`: a large transaction had them made and used less, or was refused.
+    pub fn shed(&mut self, vfs: &dyn Vfs, needed: usize, open: usize) -> Result<()> {
+        self.held.truncate(open.max(1));
         for name in self.names.drain(needed.max(self.keep).min(self.names.len())..) {
             Spares::remove(&mut self.held, vfs, &name)?;
         }
@@ -212,8 +231,7 @@ impl Spares {
             let what = "the log has used up its segment numbers; dump and restore the database";
             return Err(Error::new(ErrorKind::TooBig, what));
         }
-        let held = self.held.take().filter(|(name, _)| self.names.contains(name));
-        let (spare, made, opened) = match held {
+        let (spare, made, opened) = match self.held.pop() {
             Some((spare, file)) => {
                 self.names.retain(|name| *name != spare);
                 let opened = allocated(file, &spare, bytes);
@@ -254,7 +272,7 @@ impl Spares {
     pub fn take_over(&mut self, vfs: &dyn Vfs, number: u32) -> Result<()> {
         let (name, spare) = (log_name(number), spare_name(number));
         vfs.rename(&name, &spare).map_err(|e| Error::io("rename", &name, e))?;
-        self.held.take_if(|(open, _)| *open == spare);
+        self.held.retain(|(open, _)| *open != spare);
         sync_dir(vfs)?;
         self.names.push(spare);
         Ok(())

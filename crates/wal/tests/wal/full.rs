@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use frond_base::ErrorKind;
-use frond_vfs::testing::{FewFiles, SmallDisk};
+use frond_vfs::testing::SmallDisk;
 use frond_vfs::{MemVfs, OpenHow, Vfs};
 use frond_wal::{Claim, Wal};
 
@@ -65,41 +65,6 @@ fn the_last_spare_is_left_to_what_frees_space() {
     assert!(fill(&wal, &payload, Claim::Freeing) > 60);
     vfs.leave(u64::MAX);
     wal.reserve(500, Claim::Ordinary).map(drop).unwrap();
-}
-
-#[test]
-fn a_segment_is_begun_when_the_process_may_open_no_more_files() {
-    let few = FewFiles::new(MemVfs::stepped(), 100);
-    let wal = Wal::create(Arc::new(few.clone()), small(SEGMENT)).unwrap();
-    wal.prepare_segment().unwrap();
-    few.leave(few.open_files());
-    let payload = Rng(1).bytes(500);
-    for _ in 0..1000 {
-        match wal.reserve(payload.len() as u64, Claim::Freeing) {
-            Ok(_room) => {
-                let at = wal.append(1, &payload).unwrap();
-                wal.sync_to(at.end).unwrap();
-            }
-            Err(e) => assert_eq!(e.kind(), ErrorKind::TooManyFiles, "{e}"),
-        }
-    }
-    assert!(wal.status().rotations > 0);
-    // Not even one in place of those that are closed; smaller records, until not the least has room.
-    few.leave(0);
-    let mut size = payload.len();
-    for _ in 0..10_000 {
-        match wal.reserve(size as u64, Claim::Freeing) {
-            Ok(_room) => drop(wal.append(1, &payload[..size]).unwrap()),
-            Err(_) if size == 0 => break,
-            Err(_) => size -= 1,
-        }
-    }
-    assert_eq!(wal.reserve(0, Claim::Freeing).err().unwrap().kind(), ErrorKind::TooManyFiles);
-    // So has what closing the log adds; that breaks nothing.
-    wal.settle().unwrap();
-    assert!(wal.failure().is_none());
-    few.leave(100);
-    wal.reserve(payload.len() as u64, Claim::Ordinary).map(drop).unwrap();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod basic;
 mod crash;
 mod damage;
+mod descriptors;
 mod faulty;
 mod forged;
 mod full;
