@@ -183,3 +183,131 @@ pub fn add_block(file: Option<&TableFile>, block: BlockId, extent: Extent) -> Re
     let Some(file) = file else { return Ok(()) };
     file.replay_add(block, frond_space::Extent { offset: extent.offset, len: extent.len })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use frond_vfs::MemVfs;
+
+    use crate::ddl::TableSpec;
+    use crate::engine::Engine;
+    use crate::options::Options;
+    use crate::store::file_name;
+    use crate::table::Table;
+    use crate::transaction::TxnOptions;
+
+    use super::*;
+
+    fn open(vfs: &MemVfs) -> Engine {
+        let options = Options {
+            cache_bytes: 8 << 20,
+            log_segment_bytes: 64 << 10,
+            log_capacity_bytes: 32 << 20,
+            background_threads: 0,
+            ..Options::default()
+        };
+        Engine::open(Arc::new(vfs.clone()), options).unwrap()
+    }
+
+    fn create(engine: &Engine, name: &str) -> Arc<Table> {
+        let spec = TableSpec {
+            name: name.into(),
+            indexes: vec![crate::catalog::IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        };
+        engine.create_table(spec).unwrap()
+    }
+
+    /// `n` rows that do not compress, 1000 bytes each.
+    fn fill(engine: &Engine, table: &Arc<Table>, n: u32) {
+        let mut noise = u64::from(n);
+        let mut txn = engine.begin(TxnOptions::default());
+        for i in 0..n {
+            let mut value = vec![0u8; 1000];
+            for b in &mut value {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *b = (noise >> 56) as u8;
+            }
+            txn.put(table, &i.to_be_bytes(), &value, false).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+
+    /// Into runs and an image; the log stays as it is.
+    fn flush(core: &Arc<Core>, table: &Table) {
+        core.freeze(table.tree(0));
+        while table.tree(0).frozen_count() > 0 {
+            core.job_step();
+        }
+        core.checkpoint_table(table).unwrap();
+    }
+
+    fn rows(engine: &Engine, table: &str) -> usize {
+        let table = engine.open_table(table).unwrap();
+        let mut txn = engine.begin(TxnOptions::default());
+        let mut cursor = engine.cursor(&mut txn, &table, 0).unwrap();
+        let mut valid = cursor.first(&txn).unwrap();
+        let mut n = 0;
+        while valid {
+            n += 1;
+            valid = cursor.next(&txn).unwrap();
+        }
+        n
+    }
+
+    /// A file with the image before the one that the log was trimmed for: the log leads on from it, so it
+    /// will do; but only until the log is trimmed again.
+    #[test]
+    fn an_older_image_that_will_do_holds_the_log_until_there_is_a_newer_one() {
+        let vfs = MemVfs::stepped();
+        let engine = open(&vfs);
+        let core = engine.core();
+        let (t, other) = (create(&engine, "t"), create(&engine, "other"));
+        fill(&engine, &t, 10);
+        fill(&engine, &other, 200);
+        let system = core.system_table();
+        for table in [&t, &other, &system] {
+            flush(core, table);
+        }
+        // Needed from here on, in memory alone.
+        fill(&engine, &other, 1);
+        core.checkpoint_table(&t).unwrap();
+        let first = t.store().existing_file().unwrap().checkpoint_lsn();
+        let name = file_name(t.id());
+        let old = vfs.contents(&name).unwrap();
+        fill(&engine, &create(&engine, "third"), 1);
+        core.checkpoint_table(&t).unwrap();
+        assert!(t.store().existing_file().unwrap().checkpoint_lsn() > first);
+        engine.sync().unwrap();
+        let before = core.shared.wal.kept_from();
+        core.trim_log().unwrap();
+        assert!(
+            (before + 1..=first).contains(&core.shared.wal.kept_from()),
+            "trimmed, not too far"
+        );
+        drop((t, other, system, engine));
+        vfs.set_contents(&name, old);
+
+        let engine = open(&vfs);
+        let core = engine.core();
+        let t = engine.open_table("t").unwrap();
+        assert_eq!(t.store().existing_file().unwrap().checkpoint_lsn(), first);
+        assert!(core.images.wants_newer(t.id(), first));
+        assert_eq!(rows(&engine, "t"), 10);
+        // The log goes on, far beyond the old image.
+        for _ in 0..4 {
+            fill(&engine, &engine.open_table("other").unwrap(), 200);
+            engine.flush_all().unwrap();
+            for _ in 0..10 {
+                core.shorten_log(core.shared.wal.durable()).unwrap();
+            }
+        }
+        assert!(core.shared.wal.kept_from() > first);
+        drop((t, engine));
+        let engine = open(&vfs);
+        assert_eq!(rows(&engine, "t"), 10);
+    }
+}
