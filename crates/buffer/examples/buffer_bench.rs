@@ -32,4 +32,6 @@ fn main() {
     println!("overhead, random               {:.1} bytes/entry", f.overhead_bytes);
     println!("overhead, ascending            {:.1} bytes/entry", f.overhead_ascending_bytes);
     println!("drop                           {:.1} ms", f.drop_ms);
+    println!("hot row, change and read       {:.1} ns", f.hot_ns);
+    println!("hot row, left behind           {} bytes", f.hot_bytes);
 }

@@ -16,6 +16,8 @@ const SHORT: usize = 512;
 /// times.
 const LONG: usize = 8 << 10;
 const LOOKS: usize = 16;
+/// Entries of which is known how new those before them are, at most.
+const BLOCK: usize = 16;
 /// A part is this many times as large as the next one.
 const GROWTH: usize = 8;
 
@@ -24,6 +26,9 @@ pub(crate) struct Backlog {
     heads: Vec<u64>,
     places: Vec<u32>,
     arena: Arena,
+    /// The newest sequence that the shelf was given, and what it was before each block of [`BLOCK`] entries.
+    newest: Seq,
+    newest_before: Vec<Seq>,
     /// The first `indexed` entries are in `parts`.
     indexed: usize,
     parts: Vec<Part>,
@@ -33,6 +38,11 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
+    /// One that has the place of `earlier`: nothing the shelf was given before is newer than that knows.
+    pub fn after(earlier: &Backlog) -> Backlog {
+        Backlog { newest: earlier.newest, ..Backlog::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.heads.len()
     }
@@ -44,6 +54,7 @@ impl Backlog {
     pub fn memory(&self) -> usize {
         self.heads.capacity() * 8
             + self.places.capacity() * 4
+            + self.newest_before.capacity() * 8
             + self.arena.memory()
             + self.parts_memory
     }
@@ -63,6 +74,10 @@ impl Backlog {
 
     #[inline]
     pub fn push(&mut self, head: u64, e: &EntryRef<'_>, about: usize) {
+        if self.heads.len().is_multiple_of(BLOCK) {
+            self.newest_before.push(self.newest);
+        }
+        self.newest = self.newest.max(e.seq);
         self.places.push(self.arena.push(e, about));
         self.heads.push(head);
     }
@@ -109,10 +124,11 @@ impl Backlog {
         part
     }
 
-    /// Forgets everything, and keeps room.
+    /// Forgets all entries, and keeps room.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.places.clear();
+        self.newest_before.clear();
         self.arena.clear();
         self.indexed = 0;
         self.parts = Vec::new();
@@ -135,29 +151,38 @@ impl Backlog {
         }
     }
 
-    /// The most recent version of `key` at or before `at` of the entries that no part has, and all
-    /// that are as new, in the order in which they came.
+    /// The newest version of `key` at or before `at` among the entries that no part has, and whether nothing
+    /// else in the shelf can be newer. Of equal sequences it is the one that came last. A row that is changed
+    /// again and again has its versions here: those that came last are looked at first.
     #[inline]
     pub fn find_in_tail<'a>(
         &'a self,
         head: u64,
         key: &[u8],
         at: Seq,
-        mut found: impl FnMut(EntryRef<'a>),
-    ) {
+    ) -> (Option<EntryRef<'a>>, bool) {
         let from = self.indexed;
-        let tail = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
-        for (heads, places) in tail {
+        let tail = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
+        let mut best: Option<EntryRef<'a>> = None;
+        for (i, (heads, places)) in tail.enumerate().rev() {
             // Without a branch for each head.
             if heads.iter().fold(false, |any, h| any | (*h == head)) {
-                for (_, place) in heads.iter().zip(places).filter(|(h, _)| **h == head) {
+                for (_, place) in heads.iter().zip(places).rev().filter(|(h, _)| **h == head) {
                     let e = self.arena.entry(*place);
-                    if e.key == key && e.seq <= at {
-                        found(e);
+                    if e.key == key && e.seq <= at && best.is_none_or(|b| b.seq < e.seq) {
+                        best = Some(e);
                     }
                 }
             }
+            if let Some(best) = best {
+                // Of this block's beginning or of an entry in it.
+                let before = self.newest_before.get((from + i * BLOCK).div_ceil(BLOCK));
+                if best.seq >= *before.unwrap_or(&self.newest) {
+                    return (Some(best), true);
+                }
+            }
         }
+        (best, false)
     }
 
     /// Heads and places of the entries that no part has and that have heads from `first` to `last`.

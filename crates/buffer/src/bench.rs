@@ -1,11 +1,13 @@
 //! Measures the buffer: batches of random and of ascending keys, point reads, short and long scans,
-//! iteration once it is frozen, memory per entry.
+//! iteration once it is frozen, memory per entry, and a row that is changed again and again.
 //!
 //! The caller brings the clock, since this crate reads none.
 
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, EntrySource, SEQ_MAX};
+use frond_base::{EntryKind, EntryRef, EntrySource, Readers, Seq, SEQ_MAX};
 
 use crate::{Batch, Scan, Versions, WriteBuffer};
 
@@ -30,6 +32,10 @@ pub struct Figures {
     pub overhead_bytes: f64,
     pub overhead_ascending_bytes: f64,
     pub drop_ms: f64,
+    /// Changing a row in a batch of its own, and reading it, again and again.
+    pub hot_ns: f64,
+    /// Bytes that 100 thousand changes of a row have left behind.
+    pub hot_bytes: u64,
 }
 
 const KEY: usize = 24;
@@ -157,6 +163,7 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
         insert(&buffer, &keys, b + 1);
         ascending += now() - start;
     }
+    let (hot_ns, hot_bytes) = hot_row(now);
     Figures {
         entries: batches * BATCH as u64,
         random_insert_ns: late as f64 / late_n,
@@ -169,5 +176,43 @@ pub fn run(entries: u64, now: &dyn Fn() -> u64) -> Figures {
         overhead_bytes,
         overhead_ascending_bytes: overhead(&buffer),
         drop_ms,
+        hot_ns,
+        hot_bytes,
     }
+}
+
+/// The published sequence, at which everybody reads.
+#[derive(Default)]
+struct Published(AtomicU64);
+
+impl Readers for Published {
+    fn retention(&self) -> Vec<Seq> {
+        vec![self.0.load(Relaxed)]
+    }
+}
+
+/// One row of 20 thousand is changed 100 thousand times, and read each time: nanoseconds for both, and the
+/// bytes that the changes have left behind.
+fn hot_row(now: &dyn Fn() -> u64) -> (f64, u64) {
+    const CHANGES: u64 = 100_000;
+    let published = Arc::new(Published::default());
+    let buffer = WriteBuffer::read_by(published.clone());
+    let mut numbers = Numbers(1);
+    for seq in 1..=20 {
+        let mut keys: Vec<_> = (0..BATCH).map(|_| numbers.key()).collect();
+        keys.sort_unstable();
+        insert(&buffer, &keys, seq);
+    }
+    let hot = [Numbers(1).key()];
+    let before = buffer.bytes();
+    let mut out = Vec::new();
+    let start = now();
+    for seq in 21..21 + CHANGES {
+        insert(&buffer, &hot, seq);
+        published.0.store(seq, Relaxed);
+        let found = buffer.get(&hot[0], SEQ_MAX, &mut out);
+        assert_eq!(found, Some((seq, EntryKind::Put)), "the last change is read");
+    }
+    let took = now() - start;
+    (took as f64 / CHANGES as f64, buffer.bytes().saturating_sub(before))
 }

@@ -166,7 +166,9 @@ impl Shelf {
         let (fence, base) = joined.right?;
         let mut right = Shelf::of(self.span.cut(fence), base);
         // What came meanwhile. Where keys arrive in order, this shelf needs no room for more.
-        let log = std::mem::take(&mut self.log);
+        right.log = Backlog::after(&self.log);
+        let after = Backlog::after(&self.log);
+        let log = std::mem::replace(&mut self.log, after);
         log.for_each(|e| match self.span.reaches(e.key, e.seq) {
             true => self.push(&e),
             false => right.push(&e),
@@ -201,7 +203,7 @@ impl Shelf {
             }
             self.begin();
         }
-        self.log = Backlog::default();
+        self.log = Backlog::after(&self.log);
     }
 
     /// A scan has copied `n` entries.
@@ -234,24 +236,27 @@ impl Shelf {
     #[inline]
     pub fn get<'a>(&'a self, key: &[u8], at: Seq) -> Option<EntryRef<'a>> {
         let (base, log, lens) = (&*self.base, &self.log, &self.lens);
-        let mut best = base.part.find(key, at, lens, &base.records);
         if self.is_settled() {
+            return base.part.find(key, at, lens, &base.records);
+        }
+        let (mut best, is_newest) = log.find_in_tail(lens.head(key), key, at);
+        if is_newest {
             return best;
         }
         self.reads.note_get();
         let mut consider = |e: EntryRef<'a>| {
-            // From old to recent sources: of equal sequences the more recent one wins.
-            if best.is_none_or(|b| b.seq <= e.seq) {
+            // From recent to old sources: of equal sequences the more recent one wins.
+            if best.is_none_or(|b| b.seq < e.seq) {
                 best = Some(e);
             }
         };
+        for part in log.parts().iter().rev() {
+            part.find(key, at, lens, log.arena()).map(&mut consider);
+        }
         if let Some(d) = &self.descent {
             d.part.find(key, at, lens, &d.records).map(&mut consider);
         }
-        for part in log.parts() {
-            part.find(key, at, lens, log.arena()).map(&mut consider);
-        }
-        log.find_in_tail(lens.head(key), key, at, consider);
+        base.part.find(key, at, lens, &base.records).map(&mut consider);
         best
     }
 
@@ -409,6 +414,35 @@ pub(crate) mod tests {
         see(&shelf, b"tail", &[4, 3, 2, 1]);
         assert_eq!(shelf.entries(), 8);
         shelf.check();
+    }
+
+    /// Versions that come in any order, some of them twice, while parts and descents are made.
+    #[test]
+    fn reads_find_the_newest_version_in_whatever_order_they_came() {
+        let mut shelf = Shelf::new();
+        let mut model = std::collections::BTreeMap::new();
+        let mut number = 1u64;
+        let mut below = |n: u64| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (number >> 33) % n
+        };
+        for round in 1..=6000u64 {
+            let (key, seq) = ([below(4) as u8], 1 + round / 10 + below(300) * below(2));
+            let value = round.to_be_bytes();
+            push(&mut shelf, &key, seq, &value);
+            model.insert((key, seq), value);
+            match below(400) {
+                0 => shelf.index(),
+                1 => descend(&mut shelf),
+                2 if !shelf.is_descending() => shelf.begin(),
+                3 => shelf.settle(&[]),
+                _ => {}
+            }
+            let (key, at) = ([below(4) as u8], below(1000));
+            let want = model.range(([key[0]], 0)..=([key[0]], at)).next_back();
+            let got = shelf.get(&key, at).map(|e| (e.seq, e.value.to_vec()));
+            assert_eq!(got, want.map(|((_, seq), v)| (*seq, v.to_vec())), "{key:?} at {at}");
+        }
     }
 
     #[test]

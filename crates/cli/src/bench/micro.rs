@@ -103,7 +103,8 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
                              "flush_ns": f.flush_ns,
                              "overhead_bytes": f.overhead_bytes,
                              "overhead_ascending_bytes": f.overhead_ascending_bytes,
-                             "drop_ms": f.drop_ms });
+                             "drop_ms": f.drop_ms, "hot_ns": f.hot_ns,
+                             "hot_bytes": f.hot_bytes });
         writeln!(out, "{object}")?;
         return Ok(());
     }
@@ -122,5 +123,7 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
         f.overhead_ascending_bytes
     )?;
     writeln!(out, "dropping it                     {:>10.1} ms", f.drop_ms)?;
+    writeln!(out, "a row changed and read          {:>10.1} ns", f.hot_ns)?;
+    writeln!(out, "what 100k changes leave behind  {:>10} bytes", grouped(f.hot_bytes))?;
     Ok(())
 }
