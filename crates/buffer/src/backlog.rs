@@ -3,12 +3,13 @@
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
 
 use frond_base::{EntryRef, Seq};
 
 use crate::lens::Lens;
 use crate::part::Part;
-use crate::record::{Arena, Source};
+use crate::record::{record_bytes, Arena, Source};
 
 /// Entries in no order that a reader looks through at any time.
 const SHORT: usize = 512;
@@ -74,11 +75,23 @@ impl Backlog {
 
     #[inline]
     pub fn push(&mut self, head: u64, e: &EntryRef<'_>, about: usize) {
+        let place = self.arena.push(e, about);
+        self.add(head, e.seq, place);
+    }
+
+    /// Of a large entry, with its record.
+    pub fn push_alone(&mut self, head: u64, seq: Seq, record: Arc<[u8]>) {
+        let place = self.arena.push_alone(record);
+        self.add(head, seq, place);
+    }
+
+    #[inline]
+    fn add(&mut self, head: u64, seq: Seq, place: u32) {
         if self.heads.len().is_multiple_of(BLOCK) {
             self.newest_before.push(self.newest);
         }
-        self.newest = self.newest.max(e.seq);
-        self.places.push(self.arena.push(e, about));
+        self.newest = self.newest.max(seq);
+        self.places.push(place);
         self.heads.push(head);
     }
 
@@ -136,9 +149,11 @@ impl Backlog {
         *self.looked.get_mut() = 0;
     }
 
-    /// Calls `take` on all entries in the order in which they came.
-    pub fn for_each(&self, mut take: impl FnMut(EntryRef<'_>)) {
-        self.places.iter().for_each(|place| take(self.arena.entry(*place)));
+    /// Calls `take` on all entries in the order in which they came, with the records of large ones.
+    pub fn for_each(&self, mut take: impl FnMut(EntryRef<'_>, Option<&Arc<[u8]>>)) {
+        for place in &self.places {
+            take(self.arena.entry(*place), self.arena.alone(*place));
+        }
     }
 
     /// Takes all heads anew.
@@ -199,27 +214,84 @@ impl Backlog {
         .filter(move |(h, _)| near(h))
     }
 
-    /// How many entries of a range no part has, and their bytes.
+    /// Places of the entries that no part has and that have heads from `first` to `last`, or of at most
+    /// `most` of them, and how many there are; they came in no order, so each is as good as another.
+    fn some_between(
+        &self,
+        first: u64,
+        last: u64,
+        most: usize,
+    ) -> (impl Iterator<Item = u32> + '_, usize) {
+        let all = match self.tail() > most {
+            true => self.tail_between(first, last).count(),
+            false => self.tail(),
+        };
+        let step = all.div_ceil(most).max(1);
+        (self.tail_between(first, last).step_by(step).map(|(_, place)| place), all)
+    }
+
+    /// How many entries of a range no part has, and their bytes. An estimate if more than `most` have heads
+    /// that may be in it.
     pub fn weigh_tail(
         &self,
         lo: Bound<&[u8]>,
         hi: Bound<&[u8]>,
         heads: (u64, u64),
-        mut add: impl FnMut(&EntryRef<'_>),
-    ) {
-        for (_, place) in self.tail_between(heads.0, heads.1) {
+        most: usize,
+    ) -> (u64, u64) {
+        let (places, all) = self.some_between(heads.0, heads.1, most);
+        let (mut looked, mut entries, mut bytes) = (0u64, 0, 0);
+        for place in places {
+            looked += 1;
             let e = self.arena.entry(place);
             if (lo, hi).contains(e.key) {
-                add(&e);
+                entries += 1;
+                bytes += record_bytes(&e) as u64;
             }
         }
+        if all <= most {
+            return (entries, bytes);
+        }
+        let scaled = |n: u64| n * all as u64 / looked.max(1);
+        (scaled(entries), scaled(bytes))
     }
 
-    /// Of the entries that no part has: the key of every `step`th, with how many it stands for. They came in
-    /// no order, so each is as good as another.
+    /// Of the entries that no part has: the key of every `step`th, with how many it stands for.
     pub fn sample_tail(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
         for few in self.places[self.indexed..].chunks(step) {
             f(self.arena.entry(few[0]).key, few.len() as u64);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_base::EntryKind;
+
+    use super::*;
+
+    #[test]
+    fn an_estimate_looks_at_few_of_many_entries_in_no_order() {
+        let mut log = Backlog::default();
+        let mut number = 1u64;
+        for seq in 1..=20_000u64 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // One head for all: it decides nothing.
+            let key = [&b"12345678"[..], &number.to_be_bytes()].concat();
+            let e = EntryRef { key: &key, seq, kind: EntryKind::Put, value: b"v" };
+            log.push(frond_base::key_head(&key), &e, 0);
+        }
+        let head = frond_base::key_head(b"12345678");
+        let (some, all) = log.some_between(head, head, 256);
+        let looked = some.count();
+        assert!((200..=256).contains(&looked) && all == 20_000, "{looked} of {all}");
+        assert_eq!(log.some_between(0, head - 1, 256).0.count(), 0);
+        let quarter = (Bound::Unbounded, Bound::Excluded(&b"12345678\x40"[..]));
+        let weigh = |most| log.weigh_tail(quarter.0, quarter.1, (head, head), most);
+        let exact = weigh(usize::MAX);
+        assert!((4_500..5_500).contains(&exact.0), "{exact:?}");
+        let about = weigh(256);
+        assert!((3_000..7_500).contains(&about.0), "{about:?}");
+        assert!(about.1 / about.0 == exact.1 / exact.0, "{about:?} {exact:?}");
     }
 }

@@ -8,6 +8,9 @@
 //! order of their keys, into segments that never change (invariant 6), so that several bases may have
 //! them in turn. A segment belongs to one base once the one before it is dropped, so the sum over the
 //! bases is what is held.
+//!
+//! A large record is *alone*: encoded once, before any latch is taken, into a segment that goes from the
+//! arena through all bases and is never copied again.
 
 use std::sync::Arc;
 
@@ -19,8 +22,12 @@ const LONG_BIT: u16 = 1 << 13;
 const WIDTH_SHIFT: u32 = 14;
 
 const OFFSET_BITS: u32 = 16;
-/// Bytes of a segment, at most, unless one record is larger.
+/// Bytes of a segment, at most, unless a record is alone in it.
 const MOST_BYTES: usize = 1 << OFFSET_BITS;
+/// Bytes from which on a record is alone.
+const LARGE: usize = MOST_BYTES / 2;
+/// Bytes of a record beyond its key and value, at most.
+const HEADER: usize = 14;
 const FEWEST_BYTES: usize = 4096;
 /// The first segment of an arena starts with this many.
 const FIRST_BYTES: usize = 256;
@@ -46,13 +53,34 @@ pub(crate) fn record_bytes(e: &EntryRef<'_>) -> usize {
     6 + long + 2 * seq_width(e.seq) as usize + e.key.len() + e.value.len()
 }
 
-fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
+/// Whether the record of `e` is alone in its segment.
+#[inline]
+pub(crate) fn is_large(e: &EntryRef<'_>) -> bool {
+    HEADER + e.key.len() + e.value.len() >= LARGE
+}
+
+/// The record of a large entry, for [`Arena::push_alone`].
+pub(crate) fn alone(e: &EntryRef<'_>) -> Arc<[u8]> {
+    let (header, at) = header(e);
+    let mut record: Arc<[u8]> = std::iter::repeat_n(0, record_bytes(e)).collect();
+    if let Some(bytes) = Arc::get_mut(&mut record) {
+        let (front, rest) = bytes.split_at_mut(at);
+        let (key, value) = rest.split_at_mut(e.key.len());
+        front.copy_from_slice(&header[..at]);
+        key.copy_from_slice(e.key);
+        value.copy_from_slice(e.value);
+    }
+    record
+}
+
+/// What comes before the key, and how many bytes of it.
+#[inline]
+fn header(e: &EntryRef<'_>) -> ([u8; 16], usize) {
     let width = seq_width(e.seq);
     let mut word = e.key.len() as u16 | (width as u16) << WIDTH_SHIFT;
     if e.kind == EntryKind::Delete {
         word |= KIND_BIT;
     }
-    // One copy of a fixed length, and what is too much is cut off.
     let mut header = [0u8; 16];
     let at = if e.value.len() > usize::from(u16::MAX) {
         header[..2].copy_from_slice(&(word | LONG_BIT).to_le_bytes());
@@ -65,7 +93,13 @@ fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
         header[4..12].copy_from_slice(&e.seq.to_le_bytes());
         4
     };
-    let header_end = out.len() + at + 2 + 2 * width as usize;
+    (header, at + 2 + 2 * width as usize)
+}
+
+fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
+    let (header, n) = header(e);
+    let header_end = out.len() + n;
+    // One copy of a fixed length, and what is too much is cut off.
     out.extend_from_slice(&header);
     out.truncate(header_end);
     out.extend_from_slice(e.key);
@@ -108,6 +142,9 @@ pub(crate) trait Source {
     /// From the record at `place` to the end of its segment.
     fn at(&self, place: u32) -> &[u8];
 
+    /// The whole segment, if the record at `place` is alone in it.
+    fn alone(&self, place: u32) -> Option<&Arc<[u8]>>;
+
     #[inline]
     fn entry(&self, place: u32) -> EntryRef<'_> {
         decode(self.at(place))
@@ -136,12 +173,18 @@ pub(crate) fn touch<S: Source + ?Sized>(places: &[u32], source: &S) {
     }
 }
 
+/// A segment that takes no more records.
+enum Closed {
+    Full(Vec<u8>),
+    Alone(Arc<[u8]>),
+}
+
 /// Records in the order in which they came.
 #[derive(Default)]
 pub(crate) struct Arena {
     /// The segment that takes records.
     open: Vec<u8>,
-    closed: Vec<Vec<u8>>,
+    closed: Vec<Closed>,
     /// Bytes of all records.
     bytes: usize,
     /// Bytes allocated.
@@ -151,8 +194,19 @@ pub(crate) struct Arena {
 impl Source for Arena {
     #[inline]
     fn at(&self, place: u32) -> &[u8] {
-        let segment = self.closed.get((place >> OFFSET_BITS) as usize).unwrap_or(&self.open);
+        let segment = match self.closed.get((place >> OFFSET_BITS) as usize) {
+            None => &self.open[..],
+            Some(Closed::Full(segment)) => &segment[..],
+            Some(Closed::Alone(record)) => record,
+        };
         &segment[(place & 0xffff) as usize..]
+    }
+
+    fn alone(&self, place: u32) -> Option<&Arc<[u8]>> {
+        match self.closed.get((place >> OFFSET_BITS) as usize) {
+            Some(Closed::Alone(record)) => Some(record),
+            _ => None,
+        }
     }
 }
 
@@ -168,9 +222,11 @@ impl Arena {
         self.memory
     }
 
-    /// Appends the record of `e` and returns its place. A new segment is a part of `about` bytes.
+    /// Appends the record of `e`, which is not large, and returns its place. A new segment is a part of
+    /// `about` bytes.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>, about: usize) -> u32 {
+        debug_assert!(!is_large(e));
         let need = record_bytes(e);
         let len = self.open.len();
         let lacks = self.open.capacity() - len < need + SLACK;
@@ -188,9 +244,8 @@ impl Arena {
         let most = (about / 16).clamp(FEWEST_BYTES, MOST_BYTES);
         let len = self.open.len();
         if len > 0 && len + need > most {
-            let before = self.closed.capacity();
-            self.closed.push(std::mem::take(&mut self.open));
-            self.memory += (self.closed.capacity() - before) * std::mem::size_of::<Vec<u8>>();
+            let full = std::mem::take(&mut self.open);
+            self.close(Closed::Full(full));
         }
         let len = self.open.len();
         // The first segment of a small buffer grows.
@@ -198,6 +253,28 @@ impl Arena {
         let before = self.open.capacity();
         self.open.reserve_exact(need.max(more.min(most.saturating_sub(len))) + SLACK);
         self.memory += self.open.capacity() - before;
+    }
+
+    /// Appends a large record and returns its place.
+    pub fn push_alone(&mut self, record: Arc<[u8]>) -> u32 {
+        let mut open = std::mem::take(&mut self.open);
+        self.memory -= open.capacity();
+        if !open.is_empty() {
+            // Places are those of segments, so what was begun gets no more.
+            open.shrink_to_fit();
+            self.memory += open.capacity();
+            self.close(Closed::Full(open));
+        }
+        self.bytes += record.len();
+        self.memory += record.len() + COUNTS;
+        self.close(Closed::Alone(record));
+        ((self.closed.len() - 1) << OFFSET_BITS) as u32
+    }
+
+    fn close(&mut self, segment: Closed) {
+        let before = self.closed.capacity();
+        self.closed.push(segment);
+        self.memory += (self.closed.capacity() - before) * std::mem::size_of::<Closed>();
     }
 
     /// Forgets all records, and keeps room for few.
@@ -221,12 +298,19 @@ pub(crate) struct Records {
 }
 
 /// What a segment costs beyond its bytes.
-const SEGMENT: usize = std::mem::size_of::<Arc<[u8]>>() + 16;
+const SEGMENT: usize = std::mem::size_of::<Arc<[u8]>>() + COUNTS;
+/// What lies before the bytes of an `Arc`.
+const COUNTS: usize = 16;
 
 impl Source for Records {
     #[inline]
     fn at(&self, place: u32) -> &[u8] {
         &self.segments[(place >> OFFSET_BITS) as usize][(place & 0xffff) as usize..]
+    }
+
+    fn alone(&self, place: u32) -> Option<&Arc<[u8]>> {
+        let segment = &self.segments[(place >> OFFSET_BITS) as usize];
+        (segment.len() >= LARGE && length(segment) == segment.len()).then_some(segment)
     }
 }
 
@@ -243,7 +327,8 @@ impl Records {
         self.segments.len()
     }
 
-    /// Copies the records at `places`, in this order, and puts their new places there.
+    /// Copies the records at `places`, in this order, and puts their new places there. Those that are alone
+    /// are shared.
     pub fn gather<S: Source>(places: &mut [u32], from: &S) -> Records {
         let mut records = Records::default();
         let mut open = Vec::with_capacity(if places.len() < 256 { 0 } else { MOST_BYTES });
@@ -255,6 +340,15 @@ impl Records {
             fetch(&ahead[..some.len()]);
             for (b, place) in ahead.iter().zip(some) {
                 let record = &b[..length(b)];
+                let alone = if record.len() >= LARGE { from.alone(*place) } else { None };
+                if let Some(alone) = alone {
+                    if !open.is_empty() {
+                        records.close(&mut open);
+                    }
+                    *place = (records.segments.len() << OFFSET_BITS) as u32;
+                    records.add(alone.clone());
+                    continue;
+                }
                 if !open.is_empty() && open.len() + record.len() > MOST_BYTES {
                     records.close(&mut open);
                 }
@@ -270,11 +364,14 @@ impl Records {
     }
 
     fn close(&mut self, open: &mut Vec<u8>) {
-        self.segments.push(open.as_slice().into());
-        self.memory += open.len() + SEGMENT;
-        self.bytes += open.len();
+        self.add(open.as_slice().into());
         open.clear();
-        open.shrink_to(MOST_BYTES);
+    }
+
+    fn add(&mut self, segment: Arc<[u8]>) {
+        self.memory += segment.len() + SEGMENT;
+        self.bytes += segment.len();
+        self.segments.push(segment);
     }
 
     /// These segments and those of `later`; and what is added to places of `later`.
@@ -320,7 +417,10 @@ mod tests {
                 let key = vec![i as u8; 1 + i * 499];
                 let kind = if n == 0 { EntryKind::Delete } else { EntryKind::Put };
                 let e = EntryRef { key: &key, seq: *seq, kind, value: &value[..n] };
-                let place = arena.push(&e, 0);
+                let place = match is_large(&e) {
+                    true => arena.push_alone(alone(&e)),
+                    false => arena.push(&e, 0),
+                };
                 want.push((place, key.clone(), *seq, kind, n));
             }
         }
@@ -348,10 +448,18 @@ mod tests {
         for round in 0..3 {
             for i in 0..5000usize {
                 let value = vec![1; if i % 500 == 0 { 90_000 } else { i % 70 }];
-                arena.push(&put(&i.to_be_bytes(), 1 << round, &value), i * 40);
-                let closed: usize = arena.closed.iter().map(Vec::capacity).sum();
-                let held = arena.open.capacity() + closed;
-                let list = arena.closed.capacity() * std::mem::size_of::<Vec<u8>>();
+                let key = i.to_be_bytes();
+                let e = put(&key, 1 << round, &value);
+                match is_large(&e) {
+                    true => arena.push_alone(alone(&e)),
+                    false => arena.push(&e, i * 40),
+                };
+                let closed = arena.closed.iter().map(|segment| match segment {
+                    Closed::Full(segment) => segment.capacity(),
+                    Closed::Alone(record) => record.len() + COUNTS,
+                });
+                let held = arena.open.capacity() + closed.sum::<usize>();
+                let list = arena.closed.capacity() * std::mem::size_of::<Closed>();
                 assert_eq!(arena.memory(), held + list);
                 assert!(held < arena.bytes() * 2 + 2 * MOST_BYTES, "{held} {}", arena.bytes());
             }

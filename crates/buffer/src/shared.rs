@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use crate::descent::{widest, Joined, Joining};
 use crate::fence::Fence;
 use crate::frozen::FrozenScan;
+use crate::record::{alone, is_large};
 use crate::router::Router;
 use crate::shelf::Shelf;
 use crate::totals::{Tally, Totals};
@@ -122,6 +123,8 @@ impl WriteBuffer {
         let mut done = 0;
         let mut tally = Tally::default();
         while let Some(e) = entries.get(done) {
+            // Copied without a latch, be it megabytes.
+            let large = is_large(e).then(|| alone(e));
             let no = directory.router.route(e.key, e.seq);
             let latch = &directory.shelves[no];
             let mut shelf = latch.write();
@@ -131,12 +134,16 @@ impl WriteBuffer {
                 std::hint::black_box(next.is_locked());
             }
             let most = shelf.log().bytes() + RUN_BYTES;
-            while let Some(e) = entries.get(done).filter(|e| shelf.span().reaches(e.key, e.seq)) {
-                shelf.push(e);
+            if let Some(record) = large.filter(|_| shelf.span().reaches(e.key, e.seq)) {
+                shelf.push_alone(e, record);
                 done += 1;
-                if shelf.log().bytes() > most {
+            }
+            while let Some(e) = entries.get(done).filter(|e| shelf.span().reaches(e.key, e.seq)) {
+                if is_large(e) || shelf.log().bytes() > most {
                     break;
                 }
+                shelf.push(e);
+                done += 1;
             }
             let after = shelf.backlog();
             if after.0 == before.0 {
@@ -458,7 +465,8 @@ mod tests {
         put(b"z", &[7; 7 << 20]);
         assert_eq!(buffer.directory().shelves.len(), 1);
         let (seq, kind, value) = (1, EntryKind::Put, &[7; 3 << 20][..]);
-        latch.write().push(&EntryRef { key: b"a", seq, kind, value });
+        let e = EntryRef { key: b"a", seq, kind, value };
+        latch.write().push_alone(&e, alone(&e));
         buffer.change(&mut latch.write(), Shelf::begin);
         let joining = latch.read().joining().expect("a backlog is on its way");
         let joined = joining.run(&[], usize::MAX);

@@ -31,6 +31,9 @@ use crate::record::{record_bytes, Source};
 use crate::room::Room;
 use crate::span::Span;
 
+/// Entries in no order that an estimate looks at, of a shelf.
+const LOOKED_AT: usize = 256;
+
 pub(crate) struct Shelf {
     span: Span,
     /// That of the base, the descent and the backlog.
@@ -122,11 +125,17 @@ impl Shelf {
         self.room.is_overdrawn(&self.log)
     }
 
-    /// Appends `e`, which the shelf reaches.
+    /// Appends `e`, which the shelf reaches and which is not large.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>) {
         assert!(!e.key.is_empty() && e.key.len() <= crate::MAX_KEY, "key of {} bytes", e.key.len());
         self.log.push(self.lens.head(e.key), e, self.room.about);
+    }
+
+    /// As [`Shelf::push`] of a large entry with its record.
+    pub fn push_alone(&mut self, e: &EntryRef<'_>, record: Arc<[u8]>) {
+        assert!(!e.key.is_empty() && e.key.len() <= crate::MAX_KEY, "key of {} bytes", e.key.len());
+        self.log.push_alone(self.lens.head(e.key), e.seq, record);
     }
 
     /// Sorts what no part has yet.
@@ -169,9 +178,13 @@ impl Shelf {
         right.log = Backlog::after(&self.log);
         let after = Backlog::after(&self.log);
         let log = std::mem::replace(&mut self.log, after);
-        log.for_each(|e| match self.span.reaches(e.key, e.seq) {
-            true => self.push(&e),
-            false => right.push(&e),
+        log.for_each(|e, alone| {
+            let reached = self.span.reaches(e.key, e.seq);
+            let shelf = if reached { &mut *self } else { &mut right };
+            match alone {
+                Some(record) => shelf.push_alone(&e, record.clone()),
+                None => shelf.push(&e),
+            }
         });
         Some(right)
     }
@@ -287,7 +300,8 @@ impl Shelf {
         }
     }
 
-    /// Entries and bytes of records in a range; the bytes of more than `exact` entries in proportion.
+    /// Entries and bytes of records in a range; the bytes of more than `exact` entries in proportion. With 0,
+    /// at most [`LOOKED_AT`] entries in no order are looked at.
     pub fn weigh(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>, exact: usize) -> (u64, u64) {
         let ranges = || {
             self.parts().map(|(part, source)| {
@@ -296,19 +310,17 @@ impl Shelf {
             })
         };
         let in_order: usize = ranges().map(|(_, _, from, to)| to - from).sum();
-        let (mut entries, mut bytes) = (0, 0);
-        let mut add = |e: &EntryRef<'_>| {
-            entries += 1;
-            bytes += record_bytes(e) as u64;
-        };
-        self.log.weigh_tail(lo, hi, self.heads(lo, hi), &mut add);
+        let heads = self.heads(lo, hi);
+        let most = if exact > 0 { usize::MAX } else { LOOKED_AT };
+        let (tail, mut bytes) = self.log.weigh_tail(lo, hi, heads, most);
+        let entries = in_order as u64 + tail;
         if in_order <= exact {
             for (part, source, from, to) in ranges() {
-                (from..to).for_each(|i| add(&part.entry(i, source)));
+                let records = (from..to).map(|i| record_bytes(&part.entry(i, source)) as u64);
+                bytes += records.sum::<u64>();
             }
             return (entries, bytes);
         }
-        let entries = in_order as u64 + entries;
         let bytes = self.payload() as u128 * u128::from(entries) / self.entries().max(1) as u128;
         (entries, bytes as u64)
     }

@@ -13,6 +13,9 @@ use stats_alloc::{StatsAlloc, INSTRUMENTED_SYSTEM};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
+/// The allocator counts for all threads.
+static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
 /// Bytes that live.
 fn held() -> i64 {
     let s = ALLOCATOR.stats();
@@ -77,6 +80,7 @@ fn scan(buffer: &WriteBuffer, from: u64, batch: &mut Batch) {
 
 #[test]
 fn what_is_reported_is_what_is_held() {
+    let _alone = ONE_AT_A_TIME.lock();
     let value = vec![7; 200_000];
     for h in HISTORIES {
         for reads in [false, true] {
@@ -136,5 +140,39 @@ fn what_is_reported_is_what_is_held() {
             let left = held() - before - batch.memory_bytes() as i64;
             assert!(left < 10_000, "{}: {left} bytes left behind", h.name);
         }
+    }
+}
+
+/// Bytes that were allocated since, freed or not.
+fn allocated() -> u64 {
+    ALLOCATOR.stats().bytes_allocated as u64
+}
+
+/// Whatever happens to the entries around it: appended, joined, divided, gathered, frozen.
+#[test]
+fn a_large_value_is_copied_once() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let value = vec![7; 20 << 20];
+    let buffer = WriteBuffer::new();
+    let put = |key: &[u8], value: &[u8]| {
+        buffer.insert_batch([EntryRef { key, seq: 1, kind: EntryKind::Put, value }]);
+    };
+    for n in 0..2000u64 {
+        put(&mix(n).to_be_bytes(), b"small");
+    }
+    let before = allocated();
+    for n in 0..4 {
+        put(&mix(n * 100_000 + 7).to_be_bytes(), &value);
+        put(&mix(n * 100_000 + 8).to_be_bytes(), b"small");
+    }
+    buffer.freeze();
+    buffer.settle();
+    let copied = allocated() - before;
+    assert!(copied < 5 * value.len() as u64, "{copied} bytes for 4 times {}", value.len());
+    buffer.check();
+    for n in 0..4 {
+        let mut out = Vec::new();
+        assert!(buffer.get(&mix(n * 100_000 + 7).to_be_bytes(), 1, &mut out).is_some());
+        assert!(out == value);
     }
 }
