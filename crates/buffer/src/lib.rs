@@ -23,8 +23,8 @@
 //! 3. A shelf's low fence never changes; its high fence only moves down, when the shelf is divided, and
 //!    the router that names the new shelf is published before the old shelf's latch is released.
 //!    Whoever finds a key past the high fence holds an old router and starts over.
-//! 4. A thread holds one shelf's latch at a time, and waits for the router mutex
-//!    only after it. Readers hold no latch between calls.
+//! 4. A thread holds one shelf's latch at a time, and waits for the router mutex only after it; for a
+//!    shelf's joiner only without any latch. Readers hold no latch between calls.
 //! 5. Every key between two fences begins with the bytes that the fences have in common, so heads in a
 //!    `SortedBuffer` are taken after those bytes and no insert has to check them. A shelf chooses those
 //!    bytes from its entries (`lens`), and keys that begin otherwise have an extreme head.

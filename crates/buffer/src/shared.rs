@@ -52,6 +52,9 @@ pub struct WriteBuffer {
     router_bytes: AtomicU64,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
+    /// Joins that came too late.
+    #[cfg(test)]
+    wasted: AtomicU64,
 }
 
 /// Entries that one writer puts on a shelf before it gives others a chance at the latch, and bytes.
@@ -88,6 +91,8 @@ impl WriteBuffer {
             settled: AtomicBool::new(false),
             min_seq: AtomicU64::new(SEQ_MAX),
             max_seq: AtomicU64::new(0),
+            #[cfg(test)]
+            wasted: AtomicU64::new(0),
         }
     }
 
@@ -160,7 +165,7 @@ impl WriteBuffer {
         done
     }
 
-    /// Sends a shelf's backlog on its way and joins it with the base, or helps with the one before it.
+    /// Sends a shelf's backlog on its way and joins it with the base, or waits for the one before it.
     fn send_down<'s>(&self, latch: &'s RwLock<Shelf>, mut shelf: RwLockWriteGuard<'s, Shelf>) {
         if !shelf.is_descending() {
             self.change(&mut shelf, Shelf::begin);
@@ -171,8 +176,11 @@ impl WriteBuffer {
         self.join(latch);
     }
 
-    /// Joins a shelf's base with the backlog on its way there, outside the latch.
+    /// Joins a shelf's base with the backlog on its way there, outside the latch. Whoever comes while another
+    /// thread is at it waits: its backlog is overdue, and to do the same again would help nobody.
     fn join(&self, latch: &RwLock<Shelf>) {
+        let joiner = latch.read().joiner();
+        let _alone = joiner.lock();
         let joining = latch.read().joining();
         if let Some(joining) = joining {
             let joined = joining.run(&self.readers.retention(), widest(self.entries()));
@@ -180,10 +188,12 @@ impl WriteBuffer {
         }
     }
 
-    /// Puts in place what was joined, unless another thread has joined the same.
+    /// Puts in place what was joined, unless the shelf was put in order otherwise meanwhile.
     fn land(&self, latch: &RwLock<Shelf>, joining: &Joining, joined: Joined) {
         let mut shelf = latch.write();
         if !shelf.awaits(joining) {
+            #[cfg(test)]
+            self.wasted.fetch_add(1, Relaxed);
             return;
         }
         // Counted at once: what is cut off is never missing from the totals.
@@ -382,6 +392,31 @@ mod tests {
         let newest = |k: u32| buffer.newest(&k.to_be_bytes()).map(|(seq, _)| seq);
         assert!((0..200).all(|k| newest(k) == Some(if k < 50 { 1 } else { 2 })));
         assert_eq!(buffer.entries(), 250);
+        buffer.check();
+    }
+
+    #[test]
+    fn many_writers_of_one_shelf_do_not_join_the_same_twice() {
+        let buffer = WriteBuffer::new();
+        std::thread::scope(|threads| {
+            for w in 0..4u32 {
+                let buffer = &buffer;
+                threads.spawn(move || {
+                    // So few keys that there is one shelf.
+                    for n in 0..60u32 {
+                        let mut keys: Vec<[u8; 4]> = (0..1000)
+                            .map(|i| (mix(n * 1000 + i) % 1500 * 4 + w).to_be_bytes())
+                            .collect();
+                        keys.sort_unstable();
+                        keys.dedup();
+                        let seq = 1;
+                        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: b"v" };
+                        buffer.insert_batch(keys.iter().map(|key| entry(&key[..])));
+                    }
+                });
+            }
+        });
+        assert_eq!(buffer.wasted.load(Relaxed), 0);
         buffer.check();
     }
 

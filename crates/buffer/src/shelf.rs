@@ -20,6 +20,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryRef, Seq};
+use parking_lot::Mutex;
 
 use crate::backlog::Backlog;
 use crate::base::Base;
@@ -31,6 +32,8 @@ use crate::record::{record_bytes, Source};
 use crate::room::Room;
 use crate::span::Span;
 
+/// Bytes of what joiners hold.
+const JOINER: usize = 24;
 /// Entries in no order that an estimate looks at, of a shelf.
 const LOOKED_AT: usize = 256;
 
@@ -43,6 +46,7 @@ pub(crate) struct Shelf {
     log: Backlog,
     room: Room,
     reads: Reads,
+    joiner: Arc<Mutex<()>>,
 }
 
 impl Shelf {
@@ -59,7 +63,13 @@ impl Shelf {
             descent: None,
             log: Backlog::default(),
             reads: Reads::default(),
+            joiner: Arc::default(),
         }
+    }
+
+    /// To be held by whoever joins, taken without the latch: two threads would do the same work.
+    pub fn joiner(&self) -> Arc<Mutex<()>> {
+        self.joiner.clone()
     }
 
     pub fn span(&self) -> &Span {
@@ -77,6 +87,7 @@ impl Shelf {
             + self.descent.as_ref().map_or(0, |d| d.memory())
             + self.log.memory()
             + std::mem::size_of::<Shelf>()
+            + JOINER
             + self.span.memory()
     }
 
