@@ -16,7 +16,7 @@ use crate::net::Sampling;
 use crate::stats::distribution::base_units;
 use crate::stats::names::{Names, Top};
 use crate::stats::series::Series;
-use crate::stats::{Class, Summary};
+use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
 use found::{loss, notes, patterns};
 
@@ -59,6 +59,11 @@ fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
+/// Seconds from one time to another. A log may hold any times.
+fn span(first: Option<Micros>, last: Option<Micros>) -> Option<f64> {
+    first.zip(last).map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
+}
+
 /// Makes the document. The table in `outcome` is used up.
 pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
     let overall = outcome.table.overall();
@@ -66,7 +71,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
     if !options.order_given && overall.present(Metric::QueryTime) == 0 {
         order = Order { metric: Metric::QueryTime, aggregate: super::rank::Aggregate::Count };
     }
-    let span = overall.first.zip(overall.last).map(|(first, last)| (last - first) as f64 / 1e6);
+    let span = span(overall.first, overall.last);
     let width = span.map_or(1, |span| (span as i64 / CHART_POINTS).max(1));
     let width = width.max(overall.series.width());
     let builder = Builder {
@@ -204,25 +209,24 @@ impl Builder<'_> {
             users: self.shares(&all.users),
             hosts: self.shares(&all.hosts),
             dbs: self.shares(&all.dbs),
-            tables: self.tables(&outcome.table.classes),
+            tables: self.tables(&outcome.table),
         }
     }
 
     /// What each table has of everything, by the tables of each class's sample.
-    fn tables(&self, classes: &[Class]) -> Vec<model::Share> {
+    fn tables(&self, table: &Table) -> Vec<model::Share> {
         if self.options.group_by != GroupBy::Fingerprint {
             return Vec::new();
         }
         let mut sums: HashMap<String, (u64, u64)> = HashMap::new();
-        for class in classes {
-            let mut masked = Vec::new();
-            let sql: &[u8] = if self.options.redact {
-                fingerprint::mask(&class.sample.sql, &mut masked);
-                &masked
-            } else {
-                &class.sample.sql
-            };
-            for table in class::tables(sql) {
+        for (i, class) in table.classes.iter().enumerate() {
+            let mut sql = table.whole_sql(i);
+            if self.options.redact {
+                let mut masked = Vec::new();
+                fingerprint::mask(&sql, &mut masked);
+                sql = masked.into();
+            }
+            for table in class::tables(&sql) {
                 let db = if table.db.is_empty() { text(class.sample.db()) } else { table.db };
                 let dot = if db.is_empty() { "" } else { "." };
                 let sum = sums.entry(format!("{db}{dot}{}", table.table)).or_default();

@@ -15,7 +15,7 @@ use crate::fingerprint::{self, ClassId, SqlMode};
 use crate::metric::{Metric, Unit};
 use crate::stats::distribution::base_units;
 use crate::stats::names::{Names, Top};
-use crate::stats::{Class, Summary};
+use crate::stats::{Class, Summary, Table};
 
 /// Width of the lines that end in underscores.
 const LINE: usize = 74;
@@ -32,13 +32,6 @@ pub struct Options {
 
 /// Writes the report.
 pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    if options.redact {
-        for class in &mut outcome.table.classes {
-            let mut masked = Vec::new();
-            fingerprint::mask(&class.sample.sql, &mut masked);
-            class.sample.sql = masked.into();
-        }
-    }
     let overall = outcome.table.overall();
     let (ranked, reasons) =
         rank(&outcome.table.classes, options.order, options.limit, options.outliers);
@@ -47,7 +40,7 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
         return writeln!(out, "\n# No events processed.");
     }
     let span =
-        overall.first_stamp.zip(overall.last_stamp).map_or(0.0, |(a, b)| (b - a) as f64 / 1e6);
+        overall.first_stamp.zip(overall.last_stamp).map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
     let time = overall.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(overall.count, time, span);
     writeln!(out)?;
@@ -62,11 +55,22 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     writeln!(out, "# ============     ======= ======= ======= ======= ======= ======= =======")?;
     attributes(&overall, None, out)?;
     booleans(&overall, out)?;
-    profile(classes, &ranked, &reasons, &overall, out)?;
+    profile(&outcome.table, &ranked, &reasons, &overall, options.redact, out)?;
     for (i, (class, reason)) in ranked.iter().zip(&reasons).enumerate() {
-        page(&outcome.table.whole(*class), i + 1, *reason, &overall, &outcome.table.names, out)?;
+        let mut class = outcome.table.whole(*class);
+        if options.redact {
+            // Behind `whole`: what it brings back from the disk is not masked.
+            class.to_mut().sample.sql = masked(&class.sample.sql).into();
+        }
+        page(&class, i + 1, *reason, &overall, &outcome.table.names, out)?;
     }
     Ok(())
+}
+
+fn masked(sql: &[u8]) -> Vec<u8> {
+    let mut masked = Vec::new();
+    fingerprint::mask(sql, &mut masked);
+    masked
 }
 
 fn underscored(mut line: String) -> String {
@@ -222,10 +226,11 @@ fn booleans(class: &Class, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn profile(
-    classes: &[Class],
+    table: &Table,
     ranked: &[usize],
     reasons: &[Reason],
     overall: &Class,
+    redact: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = overall.sum(Metric::QueryTime) as f64 / 1e9;
@@ -238,9 +243,12 @@ fn profile(
         out,
         "# ==== ================================== ============= ===== ======= ===== ===="
     )?;
+    let classes = &table.classes;
     let mut item = Vec::new();
-    for (i, class) in ranked[..reasons.len()].iter().map(|i| &classes[*i]).enumerate() {
-        fingerprint::distill(&class.sample.sql, &mut item);
+    for (i, at) in ranked[..reasons.len()].iter().enumerate() {
+        let class = &classes[*at];
+        let sql = table.whole_sql(*at);
+        fingerprint::distill(&if redact { masked(&sql).into() } else { sql }, &mut item);
         let time = class.sum(Metric::QueryTime) as f64 / 1e9;
         let vm = class.summary(Metric::QueryTime).map_or(0.0, |s| {
             let stddev = bucketed(&s).stddev / 1e9;
@@ -286,7 +294,7 @@ fn page(
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let span = class.first_stamp.zip(class.last_stamp).map_or(0.0, |(a, b)| (b - a) as f64 / 1e6);
+    let span = class.first_stamp.zip(class.last_stamp).map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
     let time_sum = class.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(class.count, time_sum, span);
     // Its offsets count from behind the `#` that begins an event, except of the first.

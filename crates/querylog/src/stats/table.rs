@@ -103,6 +103,12 @@ impl Table {
         whole
     }
 
+    /// The whole statement of a class's sample.
+    pub fn whole_sql(&self, class: usize) -> Cow<'_, [u8]> {
+        let sample = &self.classes[class].sample;
+        sample.read(&self.spill).map_or(Cow::Borrowed(&sample.sql), |sql| Cow::Owned(sql.into()))
+    }
+
     /// Adds an event that stands for `weight` statements to the class of `key`. Many events are better collected in
     /// a `Batch`.
     pub fn add(&mut self, key: &[u8], event: &Event<'_>, weight: u32) {

@@ -1,6 +1,6 @@
 //! One class of the document.
 
-use super::{seconds, text, Builder, Waiting};
+use super::{seconds, span, text, Builder, Waiting};
 use crate::digest::GroupBy;
 use crate::event::Flag;
 use crate::fingerprint::{self, ClassId, SqlMode, StatementKind, TableRef};
@@ -13,7 +13,7 @@ use crate::stats::{Class, Sample, Summary};
 impl Builder<'_> {
     pub(super) fn class(&self, class: &Class, rank: u64, reason: Reason) -> model::Class {
         let of_fingerprints = self.options.group_by == GroupBy::Fingerprint;
-        let span = class.first.zip(class.last).map(|(first, last)| (last - first) as f64 / 1e6);
+        let span = span(class.first, class.last);
         let (per_second, concurrency) = self.rates(class, span);
         let time = class.summary(Metric::QueryTime);
         let total = self.overall.sum(Metric::QueryTime);

@@ -14,24 +14,25 @@ use crate::stats::Class;
 
 /// Patterns by their classes' names; the ones that took most time first.
 pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
-    let by_hash: HashMap<u64, &Class> =
-        outcome.table.classes.iter().map(|c| (fingerprint::class_hash(&c.key), c)).collect();
-    let item = |class: &Class| {
+    let classes = &outcome.table.classes;
+    let by_hash: HashMap<u64, usize> =
+        classes.iter().enumerate().map(|(i, c)| (fingerprint::class_hash(&c.key), i)).collect();
+    let item = |class: usize| {
         let mut item = Vec::new();
-        fingerprint::distill(&class.sample.sql, &mut item);
+        fingerprint::distill(&outcome.table.whole_sql(class), &mut item);
         if item.is_empty() {
-            text(&class.key)
+            text(&classes[class].key)
         } else {
             text(&item)
         }
     };
     let mut runs: Vec<_> =
-        found.runs.iter().filter_map(|(hash, runs)| Some((by_hash.get(hash)?, runs))).collect();
+        found.runs.iter().filter_map(|(hash, runs)| Some((*by_hash.get(hash)?, runs))).collect();
     runs.sort_by(|a, b| {
         b.1.time
             .cmp(&a.1.time)
             .then_with(|| b.1.statements.cmp(&a.1.statements))
-            .then_with(|| a.0.key.cmp(&b.0.key))
+            .then_with(|| classes[a.0].key.cmp(&classes[b.0].key))
     });
     runs.truncate(20);
     model::Patterns {
@@ -41,7 +42,7 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
         repeated: runs
             .into_iter()
             .map(|(class, runs)| model::Repeated {
-                id: ClassId::of(&class.key).to_string(),
+                id: ClassId::of(&classes[class].key).to_string(),
                 item: item(class),
                 runs: runs.runs,
                 statements: runs.statements,
@@ -50,7 +51,7 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
                 after: runs
                     .before()
                     .and_then(|b| by_hash.get(&b))
-                    .map_or_else(String::new, |c| item(c)),
+                    .map_or_else(String::new, |c| item(*c)),
             })
             .collect(),
     }

@@ -116,3 +116,36 @@ fn tables_are_summed_over_all_classes() {
     let of = |name: &str| tables.iter().find(|t| t.name == name).map(|t| (t.count, t.time));
     assert_eq!((of("shop.a"), of("shop.b")), (Some((2, 3.0)), Some((1, 1.0))));
 }
+
+/// More than fits into memory, so that most samples are on disk when the report is made.
+#[test]
+fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
+    let mut log = String::new();
+    for i in 0..400_u32 {
+        let name: String = i.to_string().bytes().map(|b| (b + 49) as char).collect();
+        let long = "x".repeat(50_000);
+        let sql = format!(
+            "select {name} from a where p = 'secret' and q = '{long}' union select {name} from b"
+        );
+        log += &event("u", "1.0", &sql);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.log");
+    std::fs::write(&path, log).unwrap();
+    let mut outcome =
+        run(&[Origin::of(&path)], &Arc::new(Settings::default()), &mut |_| {}).ok().unwrap();
+    assert_eq!(outcome.table.classes.len(), 400);
+    let report = build(&mut outcome, &Options::default());
+    let of = |name: &str| report.overall.tables.iter().find(|t| t.name == name).map(|t| t.count);
+    assert_eq!((of("shop.a"), of("shop.b")), (Some(400), Some(400)));
+    let options = crate::report::ptqd::Options {
+        order: Order::default(),
+        limit: Limit { share: 1.0, most: usize::MAX },
+        outliers: None,
+        redact: true,
+    };
+    let mut page = Vec::new();
+    crate::report::ptqd::write(&mut outcome, &options, &mut page).unwrap();
+    assert!(memchr::memmem::find(&page, b"secret").is_none(), "a literal survived");
+    assert_eq!(memchr::memmem::find_iter(&page, b"SELECT UNION a b").count(), 400);
+}

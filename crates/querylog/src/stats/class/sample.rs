@@ -127,6 +127,11 @@ impl Sample {
         self.more.as_ref().is_some_and(|more| more.stored.is_some())
     }
 
+    /// The whole statement, if it is on disk and can be read.
+    pub(in crate::stats) fn read(&self, spill: &Spill) -> Option<Box<[u8]>> {
+        self.more.as_ref()?.stored.and_then(|stored| spill.read(stored))
+    }
+
     /// Makes the statement whole again.
     pub(in crate::stats) fn restore(&mut self, spill: &Spill) {
         let stored = self.more.as_mut().and_then(|more| more.stored.take());
