@@ -2,6 +2,7 @@
 
 mod args;
 mod live;
+mod output;
 mod progress;
 mod when;
 
@@ -29,20 +30,13 @@ pub fn run(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
     match &args.output {
         None => run_to(args, out),
         Some(path) => {
-            let file =
-                create(path).map_err(|e| Failure::Request(format!("{}: {e}", path.display())))?;
-            let mut file = io::BufWriter::new(file);
+            let inputs = args.files.iter().chain(args.diff.iter().flatten());
+            let mut file = output::Output::begin(path, inputs)?;
             let fine = run_to(args, &mut file)?;
             file.flush()?;
             Ok(fine)
         }
     }
-}
-
-/// A report is no file of a database.
-#[allow(clippy::disallowed_methods)]
-fn create(path: &Path) -> io::Result<std::fs::File> {
-    std::fs::File::create(path)
 }
 
 fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
@@ -59,6 +53,11 @@ fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
         return write(args, &mut outcome, &options, out).map(|()| fine);
     }
     if let Some(files) = &args.diff {
+        if files.iter().all(|file| file == Path::new("-")) {
+            return Err(Failure::Request(
+                "--diff: only one of the two can be standard input; store the other in a file".into(),
+            ));
+        }
         let (before, first) = one_side(args, &files[..1], settings.clone(), &options)?;
         let (after, second) = one_side(args, &files[1..], settings, &options)?;
         return write_diff(args, &before, &after, out).map(|()| first && second);
@@ -75,6 +74,13 @@ fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
     if let Some(at) = &args.diff_at {
         let at = parse_time(at, when::now(), &TimeZone::UTC)
             .map_err(|e| Failure::Request(format!("--diff-at: {e}")))?;
+        if let Some(once) = files.iter().find(|file| !can_be_read_again(file)) {
+            return Err(Failure::Request(format!(
+                "--diff-at reads the logs twice, which {} cannot be: store it in a file first (packed files are read \
+                 as they are)",
+                if once == Path::new("-") { "standard input".into() } else { once.display().to_string() }
+            )));
+        }
         let early =
             Settings { until: Some(settings.until.map_or(at, |u| u.min(at))), ..settings.clone() };
         let late = Settings { since: Some(settings.since.map_or(at, |s| s.max(at))), ..settings };
@@ -115,8 +121,13 @@ fn read(
             eprintln!("frond: {words}");
         }
     }
-    let fine = outcome.problems.is_empty() && outcome.skips.count() == 0;
+    let fine = is_fine(&outcome);
     Ok((outcome, fine))
+}
+
+/// True if everything could be read.
+fn is_fine(outcome: &digest::Outcome) -> bool {
+    outcome.problems.is_empty() && outcome.skips.count() == 0
 }
 
 /// What could not be read, in a line.
@@ -153,9 +164,19 @@ fn one_side(
     Ok((report::build(&mut outcome, &options), fine))
 }
 
+/// False for pipes. What is missing is told when it is opened.
+#[allow(clippy::disallowed_methods)] // A log is no file of a database.
+fn can_be_read_again(path: &Path) -> bool {
+    path != Path::new("-") && std::fs::metadata(path).map_or(true, |found| found.is_file())
+}
+
 /// A report in JSON; `None` if the file is something else.
 #[allow(clippy::disallowed_methods)] // A report is no file of a database.
 fn stored_report(path: &Path) -> Outcome<Option<Report>> {
+    if !can_be_read_again(path) {
+        // Of a pipe the first byte would be gone.
+        return Ok(None);
+    }
     let Ok(mut file) = std::fs::File::open(path) else { return Ok(None) };
     let mut first = [0];
     if !matches!(io::Read::read(&mut file, &mut first), Ok(1)) || first != *b"{" {
@@ -205,18 +226,20 @@ fn run_follow(
         from_begin: args.from_begin,
     };
     let mut left = args.reports;
+    let mut fine = true;
     let mut result = Ok(());
     follow(&how, settings, &mut |mut outcome| {
         let options = report::Options {
             generated: options.generated.map(|_| when::now()),
             ..options.clone()
         };
+        fine &= is_fine(&outcome);
         result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
         left = left.map(|n| n.saturating_sub(1));
         result.is_ok() && left != Some(0)
     })
     .map_err(Failure::Request)?;
-    result.map(|()| true)
+    result.map(|()| fine)
 }
 
 /// Writes the report in the form that was asked for.
@@ -348,89 +371,4 @@ fn threads() -> usize {
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // A log is no file of a database.
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    const LOG: &str = "# User@Host: a[a] @ h []\n# Thread_id: 1  Schema: shop  QC_hit: No\n# Query_time: 1.5  Lock_time: 0\nSET timestamp=1767290971;\nselect * from t where id=7;\n";
-
-    /// What a command line gives: whether all could be read, and the text; or what it complains about.
-    fn digest(options: &[&str], log: &str) -> Result<(bool, String), String> {
-        #[derive(Parser)]
-        struct Line {
-            #[command(flatten)]
-            digest: DigestArgs,
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("slow.log");
-        std::fs::write(&path, log).unwrap();
-        let line = ["digest", "--quiet", path.to_str().unwrap()];
-        let args = Line::parse_from(line.iter().chain(options)).digest;
-        let mut out = Vec::new();
-        match run(&args, &mut out) {
-            Ok(fine) => Ok((fine, String::from_utf8(out).unwrap())),
-            Err(failure) => Err(failure.to_string()),
-        }
-    }
-
-    #[test]
-    fn a_log_gives_its_classes() {
-        let (fine, text) = digest(&[], LOG).unwrap();
-        assert!(
-            fine && text.contains("Profile by total exec time") && text.contains("id=7"),
-            "{text}"
-        );
-        let (_, text) = digest(&["--redact"], LOG).unwrap();
-        assert!(!text.contains("id=7"), "{text}");
-        let (_, text) = digest(&["--compat", "ptqd-3.2"], LOG).unwrap();
-        assert!(text.contains("# Overall: 1 total, 1 unique"), "{text}");
-        let (_, json) = digest(&["--json", "--reproducible"], LOG).unwrap();
-        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(report["classes"][0]["metrics"][0]["sum"], 1.5);
-        for form in ["--csv", "--ndjson", "--html"] {
-            assert!(digest(&[form], LOG).unwrap().1.contains("select * from t"), "{form}");
-        }
-    }
-
-    #[test]
-    fn two_periods_are_compared() {
-        let (fine, text) = digest(&["--diff-at", "2026-01-02"], LOG).unwrap();
-        let text = text.replace("\n#   ", " ");
-        assert!(
-            fine && text.contains("UTC, 1 statements") && text.contains(", 0 statements"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn events_are_chosen() {
-        for (options, chosen) in [
-            (["--filter", "query_time > 2s"], false),
-            (["--filter", "db == 'shop'"], true),
-            (["--since", "2026-01-02"], false),
-            (["--until", "2026-01-02"], true),
-        ] {
-            let (_, text) = digest(&options, LOG).unwrap();
-            assert_eq!(text.contains("Profile by"), chosen, "{options:?} {text}");
-        }
-    }
-
-    #[test]
-    fn what_is_lost_makes_the_status_1_and_mistakes_2() {
-        assert!(!digest(&[], &LOG[..LOG.len() - 9]).unwrap().0);
-        assert!(digest(&[], "\u{7f}ELF").unwrap_err().contains("program"));
-        assert!(digest(&["--filter", "query_tme > 2"], LOG).unwrap_err().contains("column"));
-        for wrong in
-            [["--order-by", "nonsense"], ["--limit", "x"], ["--since", "x"], ["--group-by", ""]]
-        {
-            assert!(digest(&wrong, LOG).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn following_gives_a_report_per_interval() {
-        let (_, text) =
-            digest(&["-F", "--from-begin", "--interval", "2", "--reports", "1"], LOG).unwrap();
-        assert!(text.contains("# Overall: 1 total, 1 unique"), "{text}");
-    }
-}
+mod tests;
