@@ -2,11 +2,17 @@
 //!
 //! Invariants:
 //! 1. An event is counted once, in the interval in which its end was read.
-//! 2. A rotated log (another file has the name, or the file became shorter) is read to its end before the new one is
-//!    begun; a log that is missing for a while (between two steps of `logrotate`) is waited for.
+//! 2. A rotated log is read to its end before the next one is begun. A server writes to the file it has open until
+//!    `FLUSH LOGS`, however long another one has the name: the old file is left when there is something in the new one
+//!    and the old one is quiet for `QUIET`. A log that is missing for a while (between two steps of `logrotate`) is
+//!    waited for. A log that became shorter (`copytruncate`) is read from its begin.
 //! 3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
 //!    writes an event in more than one piece.
+//!
+//! Not seen: what a `copytruncate` removes before it was read, and that there was one if by the next look the log is
+//! as long as before.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +40,9 @@ pub struct Follow {
 
 struct Log {
     path: PathBuf,
-    file: Option<(File, u64)>,
+    file: Option<Opened>,
+    /// Files that got the name since, in that order.
+    next: VecDeque<Opened>,
     /// Of the next byte to read.
     offset: u64,
     /// Read, but not yet parsed: begins where an event does.
@@ -42,9 +50,18 @@ struct Log {
     format: Option<Format>,
     carry: Carry,
     general: crate::genlog::Parser,
+    /// When the file grew last, or, if that is later, when its successor was found not to be empty.
     last_growth: Instant,
-    number: u32,
+    succeeded: bool,
+    /// What was read since the last outcome; the last is `file`.
+    files: Vec<FileInfo>,
 }
+
+/// A file, and its inode's number: as long as it is open no other file has that.
+type Opened = (File, u64);
+
+/// More rotations than this within `QUIET` are not a log's.
+const MAX_NEXT: usize = 16;
 
 /// Follows the log and calls `each` with what every interval held, until `each` says false. `Err` says why the log
 /// cannot be followed.
@@ -56,15 +73,18 @@ pub fn follow(
     let mut log = Log {
         path: follow.path.clone(),
         file: None,
+        next: VecDeque::new(),
         offset: 0,
         held: Vec::new(),
         format: settings.format,
         carry: Carry { zone: settings.zone, ..Carry::default() },
         general: crate::genlog::Parser::new(settings.zone.unwrap_or(0)),
         last_growth: Instant::now(),
-        number: 0,
+        succeeded: false,
+        files: Vec::new(),
     };
-    log.open()?;
+    log.file = log.open()?;
+    log.begin_file();
     if log.file.is_none() {
         return Err(format!("{}: no such file or directory", follow.path.display()));
     }
@@ -73,16 +93,14 @@ pub fn follow(
     }
     let mut worker = Worker::new(settings.clone());
     let mut due = Instant::now() + follow.interval;
-    let mut bytes = 0;
     loop {
         let grown = log.read(&mut worker)?;
-        bytes += grown;
         if Instant::now() >= due {
             due += follow.interval;
             let counts = std::mem::replace(&mut worker, Worker::new(settings.clone())).finish();
-            let file = FileInfo { name: log.path.display().to_string(), format: log.format, bytes };
-            bytes = 0;
-            if !each(counts.outcome(vec![file], log.carry.zone)) {
+            let files = std::mem::take(&mut log.files);
+            log.begin_file();
+            if !each(counts.outcome(files, log.carry.zone)) {
                 return Ok(());
             }
         }
@@ -98,17 +116,21 @@ fn fail(path: &Path, error: &std::io::Error) -> String {
 
 impl Log {
     /// Opens the file that has the name now, if there is one.
-    fn open(&mut self) -> Result<(), String> {
+    fn open(&self) -> Result<Option<Opened>, String> {
         match File::open(&self.path) {
             Ok(file) => {
                 let inode = file.metadata().map_err(|e| fail(&self.path, &e))?.ino();
-                self.file = Some((file, inode));
-                self.offset = 0;
-                Ok(())
+                Ok(Some((file, inode)))
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(fail(&self.path, &e)),
         }
+    }
+
+    /// What is read from now on is of another file, or for another outcome.
+    fn begin_file(&mut self) {
+        let name = self.path.display().to_string();
+        self.files.push(FileInfo { name, format: self.format, bytes: 0 });
     }
 
     /// Skips what is there already, after a look at what it is.
@@ -138,14 +160,24 @@ impl Log {
         if !self.held.is_empty() && self.last_growth.elapsed() >= QUIET {
             self.parse(worker, true)?;
         }
-        if self.rotated() {
+        if self.shrunk() {
             self.parse(worker, true)?;
-            self.file = None;
-            self.number += 1;
-            self.carry = Carry { zone: self.carry.zone, ..Carry::default() };
-            self.open()?;
+            let Some((file, _)) = &mut self.file else { return Ok(0) };
+            file.seek(SeekFrom::Start(0)).map_err(|e| fail(&self.path, &e))?;
+            self.begin_anew();
+        } else if self.succeeded()? {
+            self.parse(worker, true)?;
+            self.file = self.next.pop_front();
+            self.begin_anew();
         }
         Ok(0)
+    }
+
+    fn begin_anew(&mut self) {
+        self.offset = 0;
+        self.succeeded = false;
+        self.carry = Carry { zone: self.carry.zone, ..Carry::default() };
+        self.begin_file();
     }
 
     fn append(&mut self) -> Result<u64, String> {
@@ -154,17 +186,36 @@ impl Log {
         let result = file.take(pump::PIECE as u64).read_to_end(&mut self.held);
         let grown = (self.held.len() - before) as u64;
         self.offset += grown;
+        if let Some(info) = self.files.last_mut() {
+            info.bytes += grown;
+        }
         result.map_err(|e| fail(&self.path, &e))?;
         Ok(grown)
     }
 
-    /// True if another file has the name, or this one became shorter, or there is none.
-    fn rotated(&self) -> bool {
-        let Some((file, inode)) = &self.file else { return true };
-        if file.metadata().is_ok_and(|m| m.len() < self.offset) {
-            return true;
+    fn shrunk(&self) -> bool {
+        let length = self.file.as_ref().and_then(|(file, _)| file.metadata().ok()).map(|m| m.len());
+        length.is_some_and(|length| length < self.offset)
+    }
+
+    /// True if another file got the name and this one is done with.
+    fn succeeded(&mut self) -> Result<bool, String> {
+        let newest = self.next.back().or(self.file.as_ref()).map(|(_, inode)| *inode);
+        let named = std::fs::metadata(&self.path).ok().map(|m| m.ino());
+        if named.is_some() && named != newest && self.next.len() < MAX_NEXT {
+            let opened = self.open()?;
+            self.next.extend(opened.filter(|(_, inode)| Some(*inode) != newest));
         }
-        std::fs::metadata(&self.path).is_ok_and(|m| m.ino() != *inode)
+        let Some((next, _)) = self.next.front() else { return Ok(false) };
+        if !self.succeeded {
+            // One that lost its name again gets nothing more.
+            let begun = self.next.len() > 1 || next.metadata().is_ok_and(|m| m.len() > 0);
+            if begun {
+                self.succeeded = true;
+                self.last_growth = Instant::now();
+            }
+        }
+        Ok(self.file.is_none() || self.succeeded && self.last_growth.elapsed() >= QUIET)
     }
 
     fn parse(&mut self, worker: &mut Worker, last: bool) -> Result<(), String> {
@@ -190,7 +241,11 @@ impl Log {
             (false, None) if self.held.len() >= pump::MAX_EVENT => self.held.len(),
             (false, None) => return Ok(()),
         };
-        let place = Place { file: self.number, offset: self.offset - self.held.len() as u64 };
+        if let Some(info) = self.files.last_mut() {
+            info.format = self.format;
+        }
+        let file = self.files.len().saturating_sub(1) as u32;
+        let place = Place { file, offset: self.offset - self.held.len() as u64 };
         let bytes = &self.held[..whole];
         match self.format {
             Some(Format::GeneralLog) => self.general.parse(bytes, place, worker),
@@ -207,57 +262,4 @@ impl Log {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn event(i: u32) -> String {
-        format!("# User@Host: a[a] @ h []\n# Query_time: 0.{i:03}  Lock_time: 0\nselect {i};\n")
-    }
-
-    #[test]
-    fn a_rotated_log_is_read_to_its_end_and_then_the_new_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("slow.log");
-        std::fs::write(&path, event(1)).unwrap();
-        let options =
-            Follow { path: path.clone(), interval: Duration::from_millis(3500), from_begin: true };
-        let writer = std::thread::spawn({
-            let path = path.clone();
-            let moved = dir.path().join("slow.log.1");
-            move || {
-                let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
-                // An event in two pieces, and one behind it after the rotation, as servers do until FLUSH LOGS.
-                let whole = event(2);
-                file.write_all(&whole.as_bytes()[..30]).unwrap();
-                std::thread::sleep(Duration::from_millis(300));
-                file.write_all(&whole.as_bytes()[30..]).unwrap();
-                std::fs::rename(&path, moved).unwrap();
-                std::thread::sleep(Duration::from_millis(300));
-                file.write_all(event(3).as_bytes()).unwrap();
-                std::fs::write(&path, event(4)).unwrap();
-            }
-        });
-        let mut events = 0;
-        let mut skips = 0;
-        follow(&options, &Arc::new(Settings::default()), &mut |outcome| {
-            events += outcome.events;
-            skips += outcome.skips.count();
-            false
-        })
-        .unwrap();
-        writer.join().unwrap();
-        assert_eq!((events, skips), (4, 0));
-    }
-
-    #[test]
-    fn a_missing_log_is_said() {
-        let options = Follow {
-            path: PathBuf::from("/nonexistent/slow.log"),
-            interval: Duration::from_secs(1),
-            from_begin: false,
-        };
-        let error = follow(&options, &Arc::new(Settings::default()), &mut |_| false).unwrap_err();
-        assert!(error.contains("no such file"), "{error}");
-    }
-}
+mod tests;
