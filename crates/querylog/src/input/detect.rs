@@ -74,7 +74,7 @@ pub fn detect(head: &[u8]) -> Result<Option<Format>, String> {
     if let Some(what) = foreign(head) {
         return Err(what);
     }
-    if let Some(format) = text(head) {
+    if let Some(format) = text(head)? {
         return Ok(Some(format));
     }
     let odd = head.iter().filter(|b| **b < 9 || (14..32).contains(*b)).count();
@@ -97,7 +97,7 @@ fn capture(head: &[u8]) -> Option<Format> {
     })
 }
 
-/// Files that are given by mistake.
+/// Files that are given by mistake, by their first bytes.
 fn foreign(head: &[u8]) -> Option<String> {
     let is = |magic: &[u8]| head.starts_with(magic);
     let what = if is(b"\xfebin") {
@@ -124,13 +124,6 @@ fn foreign(head: &[u8]) -> Option<String> {
         "this is a table definition (.frm), not a query log; the slow log's name is @@slow_query_log_file"
     } else if innodb_page(head) {
         "this is an InnoDB tablespace, not a query log; the slow log's name is @@slow_query_log_file"
-    } else if memmem::find(head, b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE").is_some()
-        || memmem::find(head, b"# at 4\n#").is_some()
-    {
-        "this is the output of mariadb-binlog, which has no durations of statements; the slow log is what this command \
-         reads"
-    } else if error_log(head) {
-        "this is a server's error log; the slow log's name is @@slow_query_log_file"
     } else {
         return None;
     };
@@ -146,22 +139,20 @@ fn innodb_page(head: &[u8]) -> bool {
         && head[8..16].iter().all(|b| *b == 0xff || *b == 0)
 }
 
-fn error_log(head: &[u8]) -> bool {
-    let lines = || head.split(|b| *b == b'\n').take(50);
-    let is_entry = |line: &&[u8]| {
-        crate::text::stamp(line).is_some()
-            && [&b"[Note]"[..], b"[Warning]", b"[ERROR]", b"[System]"]
-                .iter()
-                .any(|tag| memmem::find(line, tag).is_some())
-    };
-    lines().filter(is_entry).count() >= 1 && !lines().any(|l| l.starts_with(b"# "))
+/// A line of a server's error log.
+fn error_entry(line: &[u8]) -> bool {
+    crate::text::stamp(line).is_some()
+        && [&b"[Note]"[..], b"[Warning]", b"[ERROR]", b"[System]"]
+            .iter()
+            .any(|tag| memmem::find(line, tag).is_some())
 }
 
-/// Text logs, by their first lines.
-fn text(head: &[u8]) -> Option<Format> {
+/// Text logs, by their first lines; `Err` for other texts of servers. The first line that tells decides: statements
+/// behind it may hold anything, lines of the others as well.
+fn text(head: &[u8]) -> Result<Option<Format>, String> {
     let mut server_start = false;
     let mut rest = head;
-    for _ in 0..2000 {
+    for number in 0..2000 {
         if rest.is_empty() {
             break;
         }
@@ -175,20 +166,35 @@ fn text(head: &[u8]) -> Option<Format> {
         let line = rest[..end].trim_ascii_end();
         rest = &rest[end..];
         if crate::slowlog::split::is_head(line) || line.starts_with(b"# administrator command: ") {
-            return Some(Format::SlowLog);
+            return Ok(Some(Format::SlowLog));
         }
         if crate::genlog::is_head(line) {
-            return Some(Format::GeneralLog);
+            return Ok(Some(Format::GeneralLog));
+        }
+        if line.starts_with(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE")
+            || line == b"# at 4" && rest.starts_with(b"#")
+        {
+            return Err("this is the output of mariadb-binlog, which has no durations of statements; the slow log is \
+                        what this command reads"
+                .into());
+        }
+        if number < 50 && error_entry(line) && !head_lines(head).any(|l| l.starts_with(b"# ")) {
+            return Err("this is a server's error log; the slow log's name is @@slow_query_log_file"
+                .into());
         }
         if tcpdump_line(line) {
-            return Some(Format::TcpdumpText);
+            return Ok(Some(Format::TcpdumpText));
         }
     }
     if server_start {
         // A log without an entry: both kinds begin alike.
-        return Some(Format::SlowLog);
+        return Ok(Some(Format::SlowLog));
     }
-    statements(head).then_some(Format::Raw)
+    Ok(statements(head).then_some(Format::Raw))
+}
+
+fn head_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split(|b| *b == b'\n').take(50)
 }
 
 /// `2009-04-12 09:50:16.804849 IP 127.0.0.1.42167 > 127.0.0.1.12345: tcp 37`
@@ -249,6 +255,19 @@ mod tests {
     }
 
     #[test]
+    fn statements_that_look_like_other_files_change_nothing() {
+        let odd = "/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n# at 4\n#260101 12:00:00 server id 1\n2026-01-01 12:00:00 0 [ERROR] x > y\n";
+        for (head, format) in [
+            (format!("# User@Host: a[a] @ h []\n# Query_time: 1\n{odd}"), Format::SlowLog),
+            (format!("260101  9:09:31\t     8 Query\tselect '[Note]'\n{odd}"), Format::GeneralLog),
+            ("2026-01-01T12:00:00.1Z\t    4 Query\tinsert into l values ('[ERROR] > 1')\n".to_owned(), Format::GeneralLog),
+            ("select '\n2026-01-01 12:00:00 0 [Note]\n'\n# Time: 260101  9:09:31\n# User@Host: a[a] @ h []\n".to_owned(), Format::SlowLog),
+        ] {
+            assert_eq!(detect(head.as_bytes()), Ok(Some(format)), "{head}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let mut page = vec![0_u8; 16384];
         page[25] = 8;
@@ -260,6 +279,10 @@ mod tests {
             (b"\xfd7zXZ\0", "xz -dc"),
             (b"\xfe\xfe\x0b\x01", "Aria"),
             (b"2026-01-01 12:00:00 0 [Note] InnoDB: x\n", "error log"),
+            (b"2026-01-01 12:00:00 0 [Warning] a > b\n", "error log"),
+            (b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n/*!40019 x*/;\n", "mariadb-binlog"),
+            (b"# The proper term is\n/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n", "mariadb-binlog"),
+            (b"DELIMITER /*!*/;\n# at 4\n#260101 12:00:00 server id 1\n", "mariadb-binlog"),
             (b"\x00\x01\x02\x03\x04\x05", "binary data"),
             (b"hello world\n", "--type raw"),
             (&page, "InnoDB tablespace"),
