@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Count, sum, min and max are exact (a sum saturates at 2^64 base units).
-//! 2. `merge` of parts equals adding all values to one, whatever the order.
+//! 2. `merge` of parts equals adding all values to one, whatever the order: everything is a sum of integers.
 //! 3. Zeros are only counted: most attributes of most statements are zero.
 
 use super::bucket::{scale_of, Buckets, Histogram, FINE};
@@ -15,8 +15,9 @@ pub struct Distribution {
     sum: u64,
     min: u64,
     max: u64,
-    /// Of values in base units.
-    squares: f64,
+    /// Of values in base units: the low and the high half of a number of 128 bits, which would have to begin at a
+    /// multiple of 16 bytes. Saturates.
+    squares: [u64; 2],
     /// Filled only once two values differ.
     histogram: Histogram,
 }
@@ -67,16 +68,30 @@ fn bucket_of(buckets: Buckets, metric: Metric, value: u64) -> u16 {
     buckets.fine(value as f64 * scale_of(metric.unit())) >> shift_of(metric)
 }
 
+#[inline]
+fn square(value: u64) -> u128 {
+    u128::from(value) * u128::from(value)
+}
+
+#[inline]
+fn halves(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
+}
+
+#[inline]
+fn whole([low, high]: [u64; 2]) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
+}
+
 impl Distribution {
     /// With one value, not zero.
     pub fn new(value: u64) -> Distribution {
-        let squares = value as f64 * value as f64;
         Distribution {
             count: 1,
             sum: value,
             min: value,
             max: value,
-            squares,
+            squares: halves(square(value)),
             histogram: Histogram::default(),
         }
     }
@@ -102,7 +117,7 @@ impl Distribution {
         }
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
-        self.squares += value as f64 * value as f64;
+        self.squares = halves(whole(self.squares).saturating_add(square(value)));
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
@@ -135,9 +150,21 @@ impl Distribution {
         }
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
-        self.squares += other.squares;
+        self.squares = halves(whole(self.squares).saturating_add(whole(other.squares)));
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// Of `count` values: these, and zeros.
+    fn variance(&self, count: u64) -> f64 {
+        let n = count as f64;
+        let (squares, square_of_sum) = (whole(self.squares), square(self.sum));
+        // Exact where it fits: the two are nearly equal where values are.
+        let spread = match squares.checked_mul(u128::from(count)) {
+            Some(all) => all.saturating_sub(square_of_sum) as f64 / n,
+            None => squares as f64 - square_of_sum as f64 / n,
+        };
+        (spread / (count - 1) as f64).max(0.0)
     }
 
     pub fn sum(&self) -> u64 {
@@ -165,12 +192,7 @@ impl Distribution {
         } else {
             pairs.extend(self.histogram.sorted().iter().map(|&(b, c)| (b, u64::from(c))));
         }
-        let mean = self.sum as f64 / count as f64;
-        let variance = if count > 1 {
-            ((self.squares - mean * mean * count as f64) / (count - 1) as f64).max(0.0)
-        } else {
-            0.0
-        };
+        let variance = if count > 1 { self.variance(count) } else { 0.0 };
         Summary {
             metric,
             count,
@@ -180,6 +202,7 @@ impl Distribution {
             stddev: variance.sqrt(),
             known: Known::ALL,
             fine: shift_of(metric) == 0,
+            zeros,
             pairs,
         }
     }
@@ -198,6 +221,8 @@ pub struct Summary {
     /// What of this is known; the rest has no meaning.
     pub known: Known,
     fine: bool,
+    /// How many of the values are zero. They are in the first bucket, which smaller times than 1 us share.
+    zeros: u64,
     /// (bucket, count), ascending.
     pairs: Vec<(u16, u64)>,
 }
@@ -214,6 +239,7 @@ impl Summary {
             stddev: 0.0,
             known: Known::ALL,
             fine: false,
+            zeros: count,
             pairs: vec![(0, count)],
         }
     }
@@ -260,7 +286,8 @@ impl Summary {
         let factor = if self.fine { 1 } else { FINE };
         let scale = scale_of(self.metric.unit());
         let low = usize::from(bucket) * factor;
-        (buckets.low(low) / scale, buckets.low(low + factor) / scale)
+        // The first one has no parts.
+        (buckets.low(low) / scale, buckets.low((low + factor).max(FINE)) / scale)
     }
 
     /// The value below which a share `q` of all values lies, in base units; exact at the ends.
@@ -272,12 +299,12 @@ impl Summary {
         if rank == self.count {
             return self.max;
         }
-        let mut below = 0;
-        for &(bucket, count) in &self.pairs {
+        if rank <= self.zeros {
+            return 0;
+        }
+        let mut below = self.zeros;
+        for &(bucket, count) in self.others() {
             if below + count >= rank {
-                if bucket == 0 && self.metric.unit() != Unit::Time {
-                    return 0;
-                }
                 let (low, high) = self.bounds(bucket);
                 let inside = (rank - below) as f64 - 0.5;
                 let value = low + (high - low) * inside / count as f64;
@@ -303,13 +330,20 @@ impl Summary {
         decades
     }
 
-    /// (lower bound, upper bound, count) in base units of each bucket that is not empty, ascending.
+    /// (lower bound, upper bound, count) in base units of each bucket that is not empty, ascending. Zeros have one of
+    /// their own, without a width.
     pub fn histogram(&self) -> Vec<(f64, f64, u64)> {
         let bounds = |&(bucket, count): &(u16, u64)| {
             let (low, high) = self.bounds(bucket);
             (low, high, count)
         };
-        self.pairs.iter().map(bounds).collect()
+        let zeros = (self.zeros > 0).then_some((0.0, 0.0, self.zeros));
+        zeros.into_iter().chain(self.others().iter().map(bounds)).collect()
+    }
+
+    /// The buckets of what is not zero.
+    fn others(&self) -> &[(u16, u64)] {
+        &self.pairs[usize::from(self.zeros > 0)..]
     }
 
     /// (coarse bucket, count), ascending: what pt-query-digest has.
@@ -382,6 +416,47 @@ mod tests {
         let constant = of(&[7, 7, 7], Metric::RowsSent);
         assert_eq!((constant.quantile(0.5), constant.stddev), (7, 0.0));
         assert_eq!(of(&[0, 0], Metric::RowsSent).max, 0);
+    }
+
+    #[test]
+    fn zeros_are_zero_and_not_anything_below_a_microsecond() {
+        let mut values = vec![0; 990];
+        values.extend([300, 5_000, 2_000_000].repeat(3));
+        values.push(9_000_000);
+        for metric in [Metric::QueryTime, Metric::LockTime] {
+            let summary = of(&values, metric);
+            for (q, from, to) in
+                [(0.5, 0, 0), (0.95, 0, 0), (0.99, 0, 0), (0.992, 1, 999), (0.995, 4_800, 5_200)]
+            {
+                let found = summary.quantile(q);
+                assert!((from..=to).contains(&found), "{metric:?} {q}: {found}");
+            }
+            assert_eq!(summary.decades()[0], 996);
+            assert_eq!(summary.histogram().iter().map(|b| b.2).sum::<u64>(), 1000);
+        }
+    }
+
+    #[test]
+    fn deviations_do_not_depend_on_the_order_nor_on_the_size_of_values() {
+        let buckets = Buckets::default();
+        let values: Vec<u64> = (0..3000_u64).map(|i| 1_000_000_007 + i * i % 977).collect();
+        let make = |values: &mut dyn Iterator<Item = u64>| {
+            let mut d = Distribution::new(values.next().unwrap());
+            values.for_each(|v| d.add(buckets, Metric::QueryTime, v));
+            d
+        };
+        let there = make(&mut values.iter().copied());
+        let mut back = make(&mut values[..700].iter().rev().copied());
+        back.merge(buckets, Metric::QueryTime, &make(&mut values[700..].iter().rev().copied()));
+        let deviation = |d: &Distribution| d.summary(Metric::QueryTime, 3000).stddev;
+        assert_eq!(deviation(&there).to_bits(), deviation(&back).to_bits());
+        let small: Vec<f64> = values.iter().map(|v| (v - 1_000_000_007) as f64).collect();
+        let mean = small.iter().sum::<f64>() / 3000.0;
+        let exact = (small.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2999.0).sqrt();
+        assert!((deviation(&there) / exact - 1.0).abs() < 1e-9, "{exact}");
+        // What no longer fits is large, not wrong.
+        let huge = of(&[u64::MAX, 1, u64::MAX], Metric::RowsSent);
+        assert!(huge.stddev > 1e18 && huge.stddev.is_finite(), "{}", huge.stddev);
     }
 
     #[test]
