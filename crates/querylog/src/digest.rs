@@ -218,6 +218,8 @@ pub fn run(
                     scope.spawn(move || serve(worker, &next, &full))
                 })
                 .collect();
+            // Or `take` would wait for ever for threads that have all panicked.
+            drop(next);
             let mut team = Team { worker: worker(), jobs, empty };
             reading.read_all(&mut inputs, settings, &mut team, progress);
             let Team { worker, jobs, .. } = team;

@@ -69,6 +69,9 @@ pub struct Settings {
     pub traffic: crate::net::Options,
     /// What pt-query-digest does not see as statements is not one: `Execute` of a general log.
     pub compat: bool,
+    /// Every event is a bug.
+    #[cfg(test)]
+    pub panics: bool,
 }
 
 impl Default for Settings {
@@ -89,6 +92,8 @@ impl Default for Settings {
             patterns: false,
             traffic: crate::net::Options::default(),
             compat: false,
+            #[cfg(test)]
+            panics: false,
         }
     }
 }

@@ -44,13 +44,14 @@ fn shown(outcome: &Outcome) -> Vec<String> {
         .map(|c| {
             let time = c.summary(Metric::QueryTime).unwrap();
             format!(
-                "{} {} {} {} {} {} {:?} {}",
+                "{} {} {} {} {} {} {} {:?} {}",
                 String::from_utf8_lossy(&c.key),
                 c.count,
                 time.sum,
                 time.min,
                 time.max,
                 time.quantile(0.95),
+                time.stddev.to_bits(),
                 c.series.at_width(1),
                 c.sample.place.offset
             )
@@ -159,4 +160,17 @@ fn general_and_raw_logs_do_not_depend_on_threads() {
         assert!(one.2.len() >= 30);
         assert_eq!(counted(3), one);
     }
+}
+
+#[test]
+fn threads_that_all_panic_end_the_run() {
+    let (_dir, origins) = origins(&[log(0..60_000)]);
+    let settings = Settings { threads: 2, panics: true, ..Settings::default() };
+    let (done, ended) = std::sync::mpsc::channel();
+    // Not joined: the run that this is about never ended.
+    std::thread::spawn(move || {
+        let run = || drop(run(&origins, &Arc::new(settings), &mut |_| {}));
+        let _ = done.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+    });
+    assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
 }

@@ -218,6 +218,8 @@ fn prefix(key: &mut Vec<u8>, word: &[u8]) {
 impl Sink for Worker {
     #[inline]
     fn event(&mut self, event: &Event<'_>) {
+        #[cfg(test)]
+        assert!(!self.settings.panics, "as the test wants it");
         self.counts.events += 1;
         self.counts.order.see(event);
         if !self.wanted(event) {
