@@ -85,7 +85,7 @@ impl Order {
             piece.mixed = Some(event.place);
         }
         if end < piece.latest.saturating_sub(BACK) {
-            piece.back.get_or_insert((event.place, piece.latest - end));
+            piece.back.get_or_insert((event.place, piece.latest.saturating_sub(end)));
             piece.steps += 1;
         }
         piece.lowest = piece.lowest.min(end);
@@ -127,7 +127,7 @@ impl Order {
                 None => ranges.push((piece.begin, piece.lowest, piece.latest)),
                 Some((_, lowest, latest)) => {
                     if piece.first < latest.saturating_sub(BACK) {
-                        back = back.or(Some((piece.begin, *latest - piece.first)));
+                        back = back.or(Some((piece.begin, latest.saturating_sub(piece.first))));
                         steps += 1;
                     }
                     *lowest = piece.lowest.min(*lowest);

@@ -351,7 +351,7 @@ impl Parser {
             if let (Some(Stamp { local, zone: None }), Some(utc)) =
                 (inherited.stamp, found.timestamp)
             {
-                inherited.zone = nearest_zone(local - utc);
+                inherited.zone = nearest_zone(local.saturating_sub(utc));
             }
         }
         if found.clock_jumped {
@@ -385,7 +385,7 @@ impl Parser {
 /// The zone a difference of local time and UTC shows: quarters of an hour, at most 14 hours.
 fn nearest_zone(difference: Micros) -> Option<i32> {
     const QUARTER: i64 = 900 * 1_000_000;
-    let quarters = (difference + QUARTER / 2).div_euclid(QUARTER);
+    let quarters = difference.saturating_add(QUARTER / 2).div_euclid(QUARTER);
     (-56..=56).contains(&quarters).then_some(quarters as i32 * 900)
 }
 

@@ -202,12 +202,18 @@ fn time(line: &[u8]) -> Option<i64> {
             return None;
         }
         let seconds = days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
-        return Some(seconds * 1_000_000_000 + fraction(&line[19..])?);
+        return nanos(seconds, fraction(&line[19..])?);
     }
     let dot = line.iter().take(12).position(|b| *b == b'.')?;
     // At least nine digits: a time of day or a version number is not one.
     let seconds = digits(&line[..dot]).filter(|_| dot >= 9)?;
-    Some(seconds.checked_mul(1_000_000_000)? + fraction(&line[dot..])?)
+    nanos(seconds, fraction(&line[dot..])?)
+}
+
+/// `None` for times at which nobody captured anything: no difference of two others overflows.
+fn nanos(seconds: i64, fraction: i64) -> Option<i64> {
+    const LONG: i64 = 140 * 366 * 86400;
+    (-LONG..LONG).contains(&seconds).then(|| seconds * 1_000_000_000 + fraction)
 }
 
 fn digits(text: &[u8]) -> Option<i64> {
@@ -268,6 +274,9 @@ mod tests {
         assert_eq!(time(b"12:00:00.000000 IP"), None);
         assert_eq!(time(b"2009-04-12 11:00:13.1070390000 IP"), None);
         assert_eq!(time(b"1969-12-31 23:59:59.5 IP"), Some(-500_000_000));
+        for extreme in ["0000-01-01 00:00:00.0 IP", "9999-12-31 23:59:59.9 IP", "9223372036.0 IP"] {
+            assert_eq!(time(extreme.as_bytes()), None, "{extreme}");
+        }
     }
 
     #[test]
