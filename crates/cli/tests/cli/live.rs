@@ -112,6 +112,18 @@ fn slow_log_table(socket: &Path) {
     assert_eq!(count(&["--until", "2020-01-01"]), 0);
     assert!(count(&["--since", "1h"]) >= 28);
     assert_eq!(count(&["--filter", "sql =~ 'sleep'"]), 1);
+    // What the server does not log is told by its variables only.
+    assert!(!notes(&report).contains("log_slow_filter"), "{}", notes(&report));
+    admin.run("set global log_slow_rate_limit = 3, global log_slow_filter = 'full_scan'");
+    let report = self::report(socket, &["--slow-log-table"]);
+    let insert = class(&report, "insert into t");
+    assert_eq!((&insert["events"], &insert["statements"]), (&25.into(), &75.into()));
+    assert_eq!(metric(insert, "Rows_affected")["sum"], 75.0);
+    assert!(notes(&report).contains("taken for 3 statements"), "{}", notes(&report));
+    assert!(notes(&report).contains("log_slow_filter is full_scan"), "{}", notes(&report));
+    let report = self::report(socket, &["--slow-log-table", "--rate", "1"]);
+    assert_eq!(class(&report, "insert into t")["statements"], 25);
+    admin.run("set global log_slow_rate_limit = default, global log_slow_filter = default");
 }
 
 fn digests(socket: &Path) {

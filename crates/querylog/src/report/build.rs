@@ -15,7 +15,6 @@ use crate::metric::{Metric, Unit};
 use crate::net::Sampling;
 use crate::stats::distribution::base_units;
 use crate::stats::names::{Names, Top};
-use crate::stats::series::Series;
 use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
 use found::{loss, notes, patterns};
@@ -81,6 +80,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         files: outcome.files.iter().map(|f| f.name.clone()).collect(),
         width,
         sampled: outcome.sampled.as_ref(),
+        totals: totals(&outcome.table, &overall),
     };
     let all = &outcome.table.classes;
     let (shown, hidden) = builder.ranked(all, order);
@@ -141,6 +141,21 @@ fn group_name(group: &GroupBy) -> String {
     .into()
 }
 
+/// The sums of everything, of which classes have shares.
+fn totals(table: &Table, overall: &Class) -> [u64; Metric::COUNT] {
+    let mut totals = [0_u64; Metric::COUNT];
+    for metric in Metric::ALL {
+        totals[metric.index()] = if overall.weight > overall.count {
+            // Each class at its own rate.
+            let classes = table.classes.iter().chain([&table.rest]);
+            classes.fold(0, |sum, class| sum.saturating_add(class.scaled_sum(*metric)))
+        } else {
+            overall.sum(*metric)
+        };
+    }
+    totals
+}
+
 struct Builder<'a> {
     options: &'a Options,
     names: &'a Names,
@@ -148,6 +163,7 @@ struct Builder<'a> {
     files: Vec<String>,
     width: i64,
     sampled: Option<&'a crate::net::Estimator>,
+    totals: [u64; Metric::COUNT],
 }
 
 /// Who waits for the statements of a class, in the order in which the groups are shown.
@@ -187,7 +203,8 @@ impl Builder<'_> {
 
     fn overall(&self, outcome: &Outcome, span: Option<f64>) -> model::Overall {
         let all = self.overall;
-        let (per_second, concurrency) = self.rates(all, span);
+        let time = self.totals[Metric::QueryTime.index()];
+        let (per_second, concurrency) = self.rates(all, time, span);
         model::Overall {
             events: all.count,
             left_out: outcome.left_out,
@@ -200,15 +217,15 @@ impl Builder<'_> {
             per_second,
             concurrency,
             zone: outcome.zone,
-            metrics: self.metrics(all),
+            metrics: self.metrics(all, |m| self.totals[m.index()]),
             flags: flags(all),
             errors: all.rare().errors,
             unmeasured: all.rare().unmeasured,
             times: times(all),
-            series: self.series(&all.series),
-            users: self.shares(&all.users),
-            hosts: self.shares(&all.hosts),
-            dbs: self.shares(&all.dbs),
+            series: self.series(all),
+            users: self.shares(all, &all.users),
+            hosts: self.shares(all, &all.hosts),
+            dbs: self.shares(all, &all.dbs),
             tables: self.tables(&outcome.table),
         }
     }
@@ -230,8 +247,8 @@ impl Builder<'_> {
                 let db = if table.db.is_empty() { text(class.sample.db()) } else { table.db };
                 let dot = if db.is_empty() { "" } else { "." };
                 let sum = sums.entry(format!("{db}{dot}{}", table.table)).or_default();
-                sum.0 += class.count;
-                sum.1 = sum.1.saturating_add(class.sum(Metric::QueryTime));
+                sum.0 = sum.0.saturating_add(class.scaled(class.count));
+                sum.1 = sum.1.saturating_add(class.scaled_sum(Metric::QueryTime));
             }
         }
         let mut shares: Vec<model::Share> = sums
@@ -248,46 +265,47 @@ impl Builder<'_> {
         shares
     }
 
-    fn rates(&self, class: &Class, span: Option<f64>) -> (Option<f64>, Option<f64>) {
+    /// Per second and concurrency of a class, whose statements took `time` together.
+    fn rates(&self, class: &Class, time: u64, span: Option<f64>) -> (Option<f64>, Option<f64>) {
         // Stamps of whole seconds: a rate over less than that would mean nothing.
         let span = span.filter(|s| *s >= 1.0);
         let per_second = span.map(|s| class.weight as f64 / s);
-        let time = class.summary(Metric::QueryTime).map(|t| seconds(t.sum));
-        // A sampled statement stands for as much time as it took, that many times.
-        let weight = class.weight as f64 / class.count.max(1) as f64;
-        (per_second, span.zip(time).map(|(s, t)| t * weight / s))
+        let timed = class.present(Metric::QueryTime) > 0;
+        (per_second, span.filter(|_| timed).map(|s| seconds(time) / s))
     }
 
-    fn metrics(&self, class: &Class) -> Vec<model::Metric> {
+    /// `sum` gives the sums for all statements that the events stand for.
+    fn metrics(&self, class: &Class, sum: impl Fn(Metric) -> u64) -> Vec<model::Metric> {
         Metric::ALL
             .iter()
             .filter_map(|m| class.summary(*m))
-            .map(|summary| metric(&summary, self.overall.sum(summary.metric)))
+            .map(|s| metric(&s, sum(s.metric), self.totals[s.metric.index()]))
             .collect()
     }
 
-    fn series(&self, series: &Series) -> model::Series {
+    fn series(&self, class: &Class) -> model::Series {
+        let series = &class.series;
         let points = series
             .at_width(self.width)
             .into_iter()
             .map(|(at, interval)| model::Point {
                 at,
-                count: interval.count.into(),
-                time: seconds(interval.time),
+                count: class.scaled(interval.count.into()),
+                time: seconds(class.scaled(interval.time)),
             })
             .collect();
         let width = (self.width.max(1) as u64).next_power_of_two() as i64;
         model::Series { width: width.max(series.width()), points }
     }
 
-    fn shares(&self, top: &Top) -> Vec<model::Share> {
+    fn shares(&self, class: &Class, top: &Top) -> Vec<model::Share> {
         let mut shares: Vec<model::Share> = top
             .sorted()
             .into_iter()
             .map(|s| model::Share {
                 name: text(self.names.name(s.id)),
-                count: s.count.into(),
-                time: seconds(s.time),
+                count: class.scaled(s.count.into()),
+                time: seconds(class.scaled(s.time)),
             })
             .collect();
         shares.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
@@ -304,14 +322,15 @@ impl Builder<'_> {
         hidden: impl Iterator<Item = &'b Class>,
         folded: &'b Class,
     ) -> Option<model::Rest> {
-        let total = self.overall.sum(Metric::QueryTime);
+        let total = self.totals[Metric::QueryTime.index()];
         let mut rest = model::Rest::default();
         let mut time = 0_u64;
         let has_folded = folded.count > 0;
         for class in hidden.chain(has_folded.then_some(folded)) {
             rest.classes += 1;
             rest.events += class.count;
-            time = time.saturating_add(class.sum(Metric::QueryTime));
+            rest.statements += class.weight.max(class.count);
+            time = time.saturating_add(class.scaled_sum(Metric::QueryTime));
         }
         rest.time = seconds(time);
         rest.share_of_time = if total == 0 { 0.0 } else { time as f64 / total as f64 };
@@ -319,7 +338,7 @@ impl Builder<'_> {
     }
 }
 
-fn metric(summary: &Summary, total: u64) -> model::Metric {
+fn metric(summary: &Summary, sum: u64, total: u64) -> model::Metric {
     let unit = summary.metric.unit();
     let base = base_units(unit);
     let value = |v: u64| v as f64 / base;
@@ -335,7 +354,7 @@ fn metric(summary: &Summary, total: u64) -> model::Metric {
         }
         .into(),
         count: summary.count,
-        sum: value(summary.sum),
+        sum: value(sum),
         min: if known.min { value(summary.min) } else { f64::NAN },
         max: if known.max { value(summary.max) } else { f64::NAN },
         mean: summary.mean() / base,
@@ -345,7 +364,7 @@ fn metric(summary: &Summary, total: u64) -> model::Metric {
         p999: quantile(0.999),
         quantile_error: summary.quantile_error(),
         stddev: if known.shape { summary.stddev / base } else { f64::NAN },
-        share: if total == 0 { 0.0 } else { summary.sum as f64 / total as f64 },
+        share: if total == 0 { 0.0 } else { sum as f64 / total as f64 },
     }
 }
 

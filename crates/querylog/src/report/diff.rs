@@ -198,12 +198,12 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
 fn values(report: &Report, class: &Class) -> Values {
     let span = report.overall.seconds.filter(|s| *s >= 1.0);
     let time = class.time();
-    // A statement of a sampled log stands for several.
-    let weight = class.statements.max(class.events) as f64 / class.events.max(1) as f64;
+    // Of a sampled log it is all that the events stand for, as the sums are.
+    let statements = class.statements.max(class.events) as f64;
     Values {
         events: class.events,
-        per_second: span.map(|s| class.events as f64 * weight / s),
-        load: span.zip(time).map(|(s, t)| t.sum * weight / s),
+        per_second: span.map(|s| statements / s),
+        load: span.zip(time).map(|(s, t)| t.sum / s),
         time: time.map(|t| t.sum),
         mean: time.map(|t| t.mean),
         p95: time.map(|t| t.p95),
@@ -240,7 +240,12 @@ fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
     if without.rest.is_some() {
         return None;
     }
-    let amount = |r: &Report| r.overall.seconds.filter(|s| *s >= 1.0);
+    // Of a sampled log only a part was seen of what happened.
+    let amount = |r: &Report| {
+        let all = &r.overall;
+        let rate = all.statements.max(all.events).max(1) as f64 / all.events.max(1) as f64;
+        all.seconds.filter(|s| *s >= 1.0).map(|s| s / rate)
+    };
     // Without times, what counts is how much of the other log there is.
     let (here, there) = match (amount(with), amount(without)) {
         (Some(here), Some(there)) => (here, there),

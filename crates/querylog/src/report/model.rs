@@ -110,6 +110,7 @@ pub struct Metric {
     pub unit: String,
     /// Events that had it.
     pub count: u64,
+    /// Of all statements that the events stand for.
     pub sum: f64,
     #[serde(with = "unknown")]
     pub min: f64,
@@ -316,6 +317,9 @@ pub struct Plan {
 pub struct Rest {
     pub classes: u64,
     pub events: u64,
+    /// Statements they stand for.
+    #[serde(default)]
+    pub statements: u64,
     /// Seconds.
     pub time: f64,
     pub share_of_time: f64,

@@ -33,6 +33,11 @@ pub struct Options {
 /// Writes the report.
 pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> io::Result<()> {
     let overall = outcome.table.overall();
+    let limited = overall.weight > overall.count;
+    for class in &mut outcome.table.classes {
+        // It says that there is a limit and scales nothing.
+        class.weight = class.count;
+    }
     let (ranked, reasons) =
         rank(&outcome.table.classes, options.order, options.limit, options.outliers);
     let classes = &outcome.table.classes;
@@ -44,6 +49,9 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     let time = overall.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(overall.count, time, span);
     writeln!(out)?;
+    if limited {
+        writeln!(out, "# Rate limits apply")?;
+    }
     let title = format!(
         "# Overall: {} total, {} unique, {qps} QPS, {concurrency}x concurrency ",
         short(overall.count as f64, 1000.0),

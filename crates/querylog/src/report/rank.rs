@@ -96,10 +96,10 @@ impl Order {
     /// A class's number; classes without the attribute come last.
     pub fn value(self, class: &Class) -> f64 {
         if self.aggregate == Aggregate::Count {
-            return class.count as f64;
+            return class.weight.max(class.count) as f64;
         }
         if self.aggregate == Aggregate::Sum {
-            return class.sum(self.metric) as f64 / base_units(self.metric.unit());
+            return class.scaled_sum(self.metric) as f64 / base_units(self.metric.unit());
         }
         let Some(summary) = class.summary(self.metric) else { return -1.0 };
         let known = match self.aggregate {

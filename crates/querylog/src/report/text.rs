@@ -59,7 +59,7 @@ fn all(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
         ("Hosts", &overall.hosts),
         ("Tables", &overall.tables),
     ];
-    breakdowns(&lists, overall.events, width, out)?;
+    breakdowns(&lists, overall.statements.max(overall.events), width, out)?;
     over_time(&overall.series, &overall.series, width, out)?;
     loss::write(report, width, out)?;
     profile::write(report, width, out)?;

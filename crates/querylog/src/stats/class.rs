@@ -262,6 +262,22 @@ impl Class {
         self.distribution(metric).map_or(0, Distribution::sum)
     }
 
+    /// What `value`, a number or a sum of events, is for all statements that they stand for. Where the rate changed
+    /// within the class, its mean rate is taken.
+    pub fn scaled(&self, value: u64) -> u64 {
+        if self.weight <= self.count {
+            return value;
+        }
+        let product = u128::from(value) * u128::from(self.weight);
+        let count = u128::from(self.count);
+        u64::try_from((product + count / 2) / count).unwrap_or(u64::MAX)
+    }
+
+    /// The sum of an attribute in base units, for all statements that the events stand for.
+    pub fn scaled_sum(&self, metric: Metric) -> u64 {
+        self.scaled(self.sum(metric))
+    }
+
     /// What few classes have.
     pub fn rare(&self) -> &Rare {
         self.rare.as_deref().unwrap_or(&rare::NOTHING)

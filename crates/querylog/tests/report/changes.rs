@@ -96,3 +96,39 @@ fn hostile_reports_are_compared_without_a_panic() {
     let mut page = Vec::new();
     frond_querylog::report::html::write(&report, Some(&diff), &mut page).unwrap();
 }
+
+/// One event in twenty, as `log_slow_rate_limit=20` of Percona Server leaves it.
+fn thinned(log: &str) -> String {
+    let mut seed = 7_u64;
+    let mut thin = String::new();
+    for event in log.split("# User@Host: ").skip(1) {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if seed >> 40 < (1 << 24) / 20 {
+            let limit = "\n# Log_slow_rate_type: query  Log_slow_rate_limit: 20\nSET timestamp";
+            thin += &format!("# User@Host: {}", event.replacen("\nSET timestamp", limit, 1));
+        }
+    }
+    thin
+}
+
+#[test]
+fn another_sampling_rate_is_no_change() {
+    let before = report_of(log(3, 1.0, false).as_bytes());
+    let after = report_of(thinned(&log(3, 1.0, false)).as_bytes());
+    assert!(after.overall.statements > 15 * after.overall.events, "the rate was not read");
+    for (a, b) in [(&before, &after), (&after, &before)] {
+        let diff = compare(a, b).unwrap();
+        let loud: Vec<_> = diff
+            .changes
+            .iter()
+            .filter(|c| !matches!(c.verdict.as_str(), "same" | "unsure"))
+            .map(|c| (&c.item, &c.verdict, &c.tests))
+            .collect();
+        assert!(loud.is_empty(), "{loud:#?}");
+    }
+    // What is there is still found.
+    let slower = report_of(thinned(&log(3, 1.6, true)).as_bytes());
+    let diff = compare(&before, &slower).unwrap();
+    assert_eq!(of(&diff, "join stock").verdict, "slower");
+    assert_eq!(of(&diff, "recommendations").verdict, "new");
+}

@@ -90,6 +90,34 @@ fn input(server: &Server, format: Format, bytes: u64) -> Vec<FileInfo> {
     vec![FileInfo { name: server.name.clone(), format: Some(format), bytes }]
 }
 
+/// What the server leaves out of its slow log, which the table does not tell.
+#[derive(Default)]
+struct Sampling {
+    rate: Option<u32>,
+    notes: Vec<String>,
+}
+
+impl Sampling {
+    fn ask(server: &mut Server, settings: &Settings) -> Outcome<Sampling> {
+        let mut sampling = Sampling::default();
+        let limit = server.value("SELECT @@global.log_slow_rate_limit")?.unwrap_or_default();
+        if let (None, Some(rate)) = (settings.rate, limit.parse().ok().filter(|rate| *rate > 1)) {
+            sampling.rate = Some(rate);
+            sampling.notes.push(format!(
+                "log_slow_rate_limit is {rate} now: each row is taken for {rate} statements. If it was another one when the rows were written, say --rate."
+            ));
+        }
+        let filter = server.value("SELECT @@global.log_slow_filter")?.unwrap_or_default();
+        // Nothing was in the cache, if there is one at all: what has this has every statement.
+        if !filter.is_empty() && !filter.split(',').any(|word| word == "query_cache_miss") {
+            sampling.notes.push(format!(
+                "log_slow_filter is {filter} now: the server logs no other statements, however slow they are."
+            ));
+        }
+        Ok(sampling)
+    }
+}
+
 fn slow_log_table(
     server: &mut Server,
     settings: &Arc<Settings>,
@@ -113,7 +141,9 @@ fn slow_log_table(
     };
     let until = settings.until.filter(|_| stamped == Stamped::Start);
     let question = slow_table::question(&has, settings.since, until, server.own);
-    let mut worker = Worker::new(settings.clone());
+    let sampling = if server.mariadb { Sampling::ask(server, settings)? } else { Sampling::default() };
+    let settings = Settings { rate: settings.rate.or(sampling.rate), ..Settings::clone(settings) };
+    let mut worker = Worker::new(Arc::new(settings.clone()));
     let (mut rows, mut bytes, mut interrupted) = (0, 0, false);
     let name = server.name.clone();
     server.rows(&question, &mut |row| {
@@ -150,6 +180,7 @@ fn slow_log_table(
     outcome.notes.push(format!(
         "Of mysql.slow_log ({rows} rows; long_query_time is {long} s now): plans, flags, sizes of answers and engine statistics are only in the log file."
     ));
+    outcome.notes.extend(sampling.notes);
     outcome.notes.extend(todo.map(|todo| format!("These rows may be old: {todo}.")));
     if interrupted {
         outcome.problems.push(Problem { name, what: format!("interrupted after {rows} rows") });

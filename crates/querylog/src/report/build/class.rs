@@ -14,9 +14,10 @@ impl Builder<'_> {
     pub(super) fn class(&self, class: &Class, rank: u64, reason: Reason) -> model::Class {
         let of_fingerprints = self.options.group_by == GroupBy::Fingerprint;
         let span = span(class.first, class.last);
-        let (per_second, concurrency) = self.rates(class, span);
+        let all_time = class.scaled_sum(Metric::QueryTime);
+        let (per_second, concurrency) = self.rates(class, all_time, span);
         let time = class.summary(Metric::QueryTime);
-        let total = self.overall.sum(Metric::QueryTime);
+        let total = self.totals[Metric::QueryTime.index()];
         let sql: &[u8] = &class.sample.sql;
         let mut item = Vec::new();
         fingerprint::distill(sql, &mut item);
@@ -32,11 +33,11 @@ impl Builder<'_> {
             reason: if reason == Reason::Outlier { "outlier".into() } else { String::new() },
             events: class.count,
             statements: class.weight,
-            share_of_events: class.count as f64 / self.overall.count.max(1) as f64,
+            share_of_events: class.weight as f64 / self.overall.weight.max(1) as f64,
             share_of_time: if total == 0 {
                 0.0
             } else {
-                class.sum(Metric::QueryTime) as f64 / total as f64
+                all_time as f64 / total as f64
             },
             per_second,
             concurrency,
@@ -47,7 +48,7 @@ impl Builder<'_> {
                 .filter(|t| t.known.shape)
                 .map(Summary::variance_to_mean),
             rows_examined_per_row: examined_per_row(class),
-            metrics: self.metrics(class),
+            metrics: self.metrics(class, |m| class.scaled_sum(m)),
             flags: flags(class),
             errors: class.rare().errors,
             error: class.rare().error,
@@ -55,10 +56,10 @@ impl Builder<'_> {
             prepares: class.rare().prepares,
             executes: class.rare().executes,
             times: times(class),
-            series: self.series(&class.series),
-            users: self.shares(&class.users),
-            hosts: self.shares(&class.hosts),
-            dbs: self.shares(&class.dbs),
+            series: self.series(class),
+            users: self.shares(class, &class.users),
+            hosts: self.shares(class, &class.hosts),
+            dbs: self.shares(class, &class.dbs),
             sample: (class.count > 0).then(|| self.sample(&class.sample)),
             plans: plans(class),
             sampled: self.sampled.and_then(|s| s.class(fingerprint::class_hash(&class.key))).map(

@@ -148,7 +148,7 @@ pub(super) fn notes(overall: &Class) -> Vec<String> {
     let mut notes = Vec::new();
     if overall.weight > overall.count {
         notes.push(format!(
-            "The log is a sample: {} events stand for {} statements. Counts per second and concurrency are scaled; sums of attributes are of what was logged.",
+            "The log is a sample: {} events stand for {} statements. Calls, sums, shares, ranks, rates and charts are scaled to all of them; numbers of events, means, percentiles and extremes are of what was logged.",
             overall.count, overall.weight
         ));
     }

@@ -149,3 +149,73 @@ fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
     assert!(memchr::memmem::find(&page, b"secret").is_none(), "a literal survived");
     assert_eq!(memchr::memmem::find_iter(&page, b"SELECT UNION a b").count(), 400);
 }
+
+/// One of ten of `t`, all of `u`.
+fn sampled() -> String {
+    let mut log = String::new();
+    for time in ["0.5", "1.0", "1.5"] {
+        let logged = event("web", time, "select a from t where id = 1");
+        let limit = "\n# Log_slow_rate_type: query  Log_slow_rate_limit: 10\n#\n# explain: id";
+        log += &logged.replace("\n#\n# explain: id", limit);
+    }
+    log + &event("web", "20.0", "select b from u")
+}
+
+#[test]
+fn a_sampled_log_is_scaled_to_all_statements() {
+    let report = report(&sampled(), &Options::default());
+    let [t, u] = &report.classes[..] else { panic!("{:?}", report.classes) };
+    assert!(t.key.contains("from t") && u.key.contains("from u"));
+    assert_eq!((t.events, t.statements, u.statements), (3, 30, 1));
+    let time = t.time().unwrap();
+    assert_eq!((time.count, time.sum, time.mean, time.max), (3, 30.0, 1.0, 1.5));
+    assert!((t.share_of_time - 0.6).abs() < 1e-9 && (t.share_of_events - 30.0 / 31.0).abs() < 1e-9);
+    assert_eq!(t.metric("Rows_sent").unwrap().sum, 60.0);
+    assert_eq!((t.users[0].count, t.users[0].time), (30, 30.0));
+    assert_eq!(t.series.points.iter().map(|p| p.count).sum::<u64>(), 30);
+    assert_eq!((report.overall.events, report.overall.statements), (4, 31));
+    assert_eq!(report.overall.metric("Query_time").unwrap().sum, 50.0);
+    let of_t = report.overall.tables.iter().find(|s| s.name == "shop.t").unwrap();
+    assert_eq!((of_t.count, of_t.time), (30, 30.0));
+    assert!(report.notes.iter().any(|n| n.contains("4 events stand for 31 statements")));
+    let mut text = Vec::new();
+    crate::report::text::write(&report, 80, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line = text.lines().find(|l| l.contains("SELECT t")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells[3..7], ["30s", "60.0%", "30", "1s"], "{text}");
+}
+
+#[test]
+fn what_is_not_shown_of_a_sampled_log_is_scaled_too() {
+    let options = Options { limit: Limit { share: 1.0, most: 1 }, ..Options::default() };
+    let mut log = sampled();
+    log = log.replace("20.0", "70.0");
+    let rest = report(&log, &options).rest.unwrap();
+    assert_eq!((rest.events, rest.statements, rest.time, rest.share_of_time), (3, 30, 30.0, 0.3));
+}
+
+#[test]
+fn pt_query_digest_says_that_there_is_a_limit_and_scales_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.log");
+    let options = crate::report::ptqd::Options {
+        order: Order::default(),
+        limit: Limit::default(),
+        outliers: None,
+        redact: false,
+    };
+    let page = |log: &str| {
+        std::fs::write(&path, log).unwrap();
+        let settings = Settings { compat: true, ..Settings::default() };
+        let mut outcome = run(&[Origin::of(&path)], &Arc::new(settings), &mut |_| {}).ok().unwrap();
+        let mut page = Vec::new();
+        crate::report::ptqd::write(&mut outcome, &options, &mut page).unwrap();
+        String::from_utf8(page).unwrap()
+    };
+    let said = page(&sampled());
+    assert!(said.contains("\n# Rate limits apply\n# Overall: 4 total, 2 unique"), "{said}");
+    let line = said.lines().find(|l| l.contains("#    1 0x")).unwrap();
+    assert!(line.contains(" 20.0000 87.0%     1 "), "{line}");
+    assert!(!page(&event("web", "1.0", "select 1")).contains("Rate limits"));
+}

@@ -189,7 +189,7 @@ impl Names {
                 "redacted": report.selection.redacted,
             },
             "overall": overall,
-            "rest": report.rest.as_ref().map(|r| json!({"classes": r.classes, "events": r.events, "time": number(r.time), "share_of_time": number(r.share_of_time)})),
+            "rest": report.rest.as_ref().map(|r| json!({"classes": r.classes, "events": r.statements.max(r.events), "time": number(r.time), "share_of_time": number(r.share_of_time)})),
             "loss": {
                 "problems": l.problems.iter().take(LIST).map(|p| json!({"input": short(&p.input), "what": short(&p.what)})).collect::<Vec<_>>(),
                 "skips": l.skips.iter().take(LIST).collect::<Vec<_>>(),

@@ -92,8 +92,8 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
             [
                 &duration(rest.time),
                 &share(rest.share_of_time),
-                &count(rest.events as f64),
-                &duration(rest.time / rest.events.max(1) as f64),
+                &count(rest.statements.max(rest.events) as f64),
+                &duration(rest.time / rest.statements.max(rest.events).max(1) as f64),
                 "",
                 "",
             ],
@@ -120,7 +120,7 @@ fn one(class: &Class, columns: &Columns, out: &mut dyn Write) -> io::Result<()> 
         [
             &of(time.map(|t| t.sum)),
             &share(class.share_of_time),
-            &count(class.events as f64),
+            &count(class.statements.max(class.events) as f64),
             &of(time.map(|t| t.mean)),
             &of(time.map(|t| t.p95)),
             &class.variance_to_mean.map_or_else(|| "-".into(), |v| format!("{v:.2}")),

@@ -84,7 +84,7 @@ function columns() {
     timed && { title: "Share of time", of: (c) => c.share_of_time || 0, kind: "s", show: (c) => [
       el("span", { class: "bar" }, el("i", { style: `width:${((c.share_of_time || 0) * 100).toFixed(1)}%` })), percent(c.share_of_time || 0)] },
     timed && number("Time", m("Query_time", "sum"), duration, "All statements of the class together"),
-    number("Calls", (c) => c.events, count),
+    number("Calls", (c) => c.statements || c.events, count),
     timed && number("Mean", m("Query_time", "mean"), duration),
     timed && number("95 %", m("Query_time", "p95"), duration, "95 % of the statements took at most this"),
     timed && number("Max", m("Query_time", "max"), duration),
@@ -174,7 +174,7 @@ function shares(title, list, total, timed) {
 
 function breakdowns(of, title) {
   const sum = metric(of, "Query_time", "sum"), timed = sum > 0;
-  const total = { events: of.events, time: sum };
+  const total = { events: of.statements || of.events, time: sum };
   const byTable = of === D.overall ? of.tables : null;
   const parts = [["Users", of.users], ["Hosts", of.hosts], ["Databases", of.dbs], ["Tables (a statement counts for each of its tables)", byTable]]
     .map(([name, list]) => shares(name, list, total, timed)).filter(Boolean);
