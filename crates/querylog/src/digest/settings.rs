@@ -19,7 +19,7 @@ pub enum GroupBy {
     Kind,
     /// Verb and tables.
     Distill,
-    /// An attribute that is not well known, by its name.
+    /// Any other attribute, by its name.
     Attribute(String),
 }
 

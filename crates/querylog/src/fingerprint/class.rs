@@ -16,6 +16,14 @@ impl ClassId {
         ClassId(Md5::digest(fingerprint).into())
     }
 
+    pub fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        ClassId(bytes)
+    }
+
     /// The right-most 16 digits, as older tools print them.
     pub fn short(self) -> ShortClassId {
         let mut half = [0; 8];

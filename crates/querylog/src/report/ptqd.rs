@@ -11,8 +11,9 @@ use super::ptqd_numbers::{bucketed, Bucketed};
 use super::rank::{rank, Limit, Order, Outliers, Reason};
 use crate::digest::Outcome;
 use crate::event::{Flag, Micros};
-use crate::fingerprint::{self, ClassId, SqlMode};
+use crate::fingerprint::{self, SqlMode};
 use crate::metric::{Metric, Unit};
+use crate::stats::class::key;
 use crate::stats::distribution::base_units;
 use crate::stats::names::{Names, Top};
 use crate::stats::{Class, Summary, Table};
@@ -44,8 +45,10 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     if overall.count == 0 {
         return writeln!(out, "\n# No events processed.");
     }
-    let span =
-        overall.first_stamp.zip(overall.last_stamp).map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
+    let span = overall
+        .first_stamp
+        .zip(overall.last_stamp)
+        .map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
     let time = overall.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(overall.count, time, span);
     writeln!(out)?;
@@ -270,7 +273,7 @@ fn profile(
             out,
             "# {:>4} 0x{} {time:8.4} {:4.1}% {:>5} {:7.4} {vm:5.2} {}",
             i + 1,
-            ClassId::of(&class.key),
+            key::id(&class.key),
             if total > 0.0 { time / total * 100.0 } else { 0.0 },
             class.count,
             time / class.count as f64,
@@ -302,7 +305,10 @@ fn page(
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let span = class.first_stamp.zip(class.last_stamp).map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
+    let span = class
+        .first_stamp
+        .zip(class.last_stamp)
+        .map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
     let time_sum = class.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(class.count, time_sum, span);
     // Its offsets count from behind the `#` that begins an event, except of the first.
@@ -312,7 +318,7 @@ fn page(
     };
     let title = format!(
         "# Query {rank}: {qps} QPS, {concurrency}x concurrency, ID 0x{} at byte {offset} ",
-        ClassId::of(&class.key)
+        key::id(&class.key)
     );
     writeln!(out, "\n{}", underscored(title).trim_end())?;
     let why = if reason == Reason::Rank { "--limit" } else { "--outliers" };

@@ -14,6 +14,7 @@ use super::series::Series;
 use crate::event::{Flag, Micros, Place};
 use crate::metric::Metric;
 
+pub mod key;
 mod rare;
 mod sample;
 #[cfg(test)]
@@ -33,7 +34,7 @@ pub const SAMPLE_LIMIT: usize = 64 << 10;
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// What its events have in common: the fingerprint, or the value they are grouped by.
+    /// What its events have in common: the fingerprint, or the value they are grouped by; shortened (`key`).
     pub key: Box<[u8]>,
     pub count: u64,
     /// How many statements the events stand for.

@@ -147,6 +147,9 @@ impl Table {
 
     /// Adds statements of which a server counted totals; `event` stands for them.
     pub fn add_totals(&mut self, key: &[u8], event: &Event<'_>, totals: &Totals) {
+        let mut bounded = key.to_vec();
+        super::class::key::bound(&mut bounded);
+        let key = &bounded[..];
         let db = self.names.id(event.db);
         let class = Class::of_totals(key, event, db, totals, self.sample_limit);
         let at = self.find_or_insert(crate::fingerprint::class_hash(key), key);

@@ -3,10 +3,11 @@
 use super::{seconds, span, text, Builder, Waiting};
 use crate::digest::GroupBy;
 use crate::event::Flag;
-use crate::fingerprint::{self, ClassId, SqlMode, StatementKind, TableRef};
+use crate::fingerprint::{self, SqlMode, StatementKind, TableRef};
 use crate::metric::Metric;
 use crate::report::model;
 use crate::report::rank::Reason;
+use crate::stats::class::key;
 use crate::stats::names::Top;
 use crate::stats::{Class, Sample, Summary};
 
@@ -24,9 +25,13 @@ impl Builder<'_> {
         let kind = StatementKind::of(sql);
         model::Class {
             rank,
-            id: if of_fingerprints { ClassId::of(&class.key).to_string() } else { String::new() },
-            key: text(&class.key),
-            item: if of_fingerprints && !item.is_empty() { text(&item) } else { text(&class.key) },
+            id: if of_fingerprints { key::id(&class.key).to_string() } else { String::new() },
+            key: text(&key::text(&class.key)),
+            item: if of_fingerprints && !item.is_empty() {
+                text(&item)
+            } else {
+                text(&key::text(&class.key))
+            },
             kind: kind.name().into(),
             tables: tables(sql),
             user_class: self.waiting(&class.users).name().into(),
@@ -34,11 +39,7 @@ impl Builder<'_> {
             events: class.count,
             statements: class.weight,
             share_of_events: class.weight as f64 / self.overall.weight.max(1) as f64,
-            share_of_time: if total == 0 {
-                0.0
-            } else {
-                all_time as f64 / total as f64
-            },
+            share_of_time: if total == 0 { 0.0 } else { all_time as f64 / total as f64 },
             per_second,
             concurrency,
             first: class.first,

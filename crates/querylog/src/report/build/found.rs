@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use super::{seconds, text, Options};
 use crate::digest::Outcome;
 use crate::event::Losses;
-use crate::fingerprint::{self, ClassId};
+use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Summary;
 use crate::report::model;
+use crate::stats::class::key;
 use crate::stats::patterns::Patterns;
 use crate::stats::Class;
 
@@ -21,7 +22,7 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
         let mut item = Vec::new();
         fingerprint::distill(&outcome.table.whole_sql(class), &mut item);
         if item.is_empty() {
-            text(&classes[class].key)
+            text(&key::text(&classes[class].key))
         } else {
             text(&item)
         }
@@ -42,7 +43,7 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
         repeated: runs
             .into_iter()
             .map(|(class, runs)| model::Repeated {
-                id: ClassId::of(&classes[class].key).to_string(),
+                id: key::id(&classes[class].key).to_string(),
                 item: item(class),
                 runs: runs.runs,
                 statements: runs.statements,
@@ -101,7 +102,8 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
         (of(|s| s.fragments), "packets are fragments of IP datagrams and were not read"),
         (of(|s| s.unreadable), "packets are too short to be read: capture with tcpdump -s 0"),
         (of(|s| s.unusable), "packets are of an unknown link type or have no time"),
-        (of(|s| s.evicted), "connections were given up for want of memory"),
+        (of(|s| s.evicted), "connections were given up for want of memory: what they were doing then has no time"),
+        (of(|s| s.forgotten), "prepared statements were forgotten for want of memory: executions of them have no text"),
     ];
     let nothing = of(|s| s.events) == 0 && losses.packets > 0;
     let nothing = nothing.then(|| {

@@ -219,3 +219,51 @@ fn pt_query_digest_says_that_there_is_a_limit_and_scales_nothing() {
     assert!(line.contains(" 20.0000 87.0%     1 "), "{line}");
     assert!(!page(&event("web", "1.0", "select 1")).contains("Rate limits"));
 }
+
+/// Classes in the order of `order`, by their tables' names.
+fn ordered(log: &str, order: &str) -> String {
+    let options = Options {
+        order: order.parse().unwrap(),
+        order_given: true,
+        limit: Limit { share: 1.0, most: usize::MAX },
+        ..Options::default()
+    };
+    report(log, &options).classes.iter().map(|c| c.tables[0].table.as_str()).collect()
+}
+
+#[test]
+fn every_order_ranks_by_what_it_says() {
+    let mut log = String::new();
+    let mut add = |table: &str, lock: &str, rows: u32, times: &[f64]| {
+        for time in times {
+            let event = event("u", &format!("{time}"), &format!("select 1 from {table}"));
+            let event = event.replace("Lock_time: 0.5", &format!("Lock_time: {lock}"));
+            log += &event.replace("Rows_examined: 10", &format!("Rows_examined: {rows}"));
+        }
+    };
+    // Calls 4, 20, 2, 1; sums 4, 10, 8, 6; means 1, 0.5, 4, 6; the second is sometimes slow.
+    add("a", "0.001", 1000, &[1.0; 4]);
+    let mut sometimes = vec![0.1; 19];
+    sometimes.push(8.1);
+    add("b", "0.002", 10, &sometimes);
+    add("c", "0.5", 100, &[3.9, 4.1]);
+    add("d", "0.1", 1500, &[6.0]);
+    for (order, expected) in [
+        ("time", "bcda"),
+        ("mean", "dcab"),
+        ("p50", "dcab"),
+        ("p95", "dcab"),
+        ("p99", "bdca"),
+        ("max", "bdca"),
+        ("count", "bacd"),
+        ("rows", "adbc"),
+        ("lock", "cdba"),
+        ("variance", "bcad"),
+        ("Query_time:min", "dcab"),
+        ("Rows_examined:max", "dacb"),
+        ("Lock_time:mean", "cdba"),
+        ("Rows_sent:sum", "bacd"),
+    ] {
+        assert_eq!(ordered(&log, order), expected, "{order}");
+    }
+}
