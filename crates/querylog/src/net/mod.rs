@@ -109,6 +109,8 @@ pub struct Summary {
     pub not_sampled: u64,
     /// Connections closed early for want of memory.
     pub evicted: u64,
+    /// Prepared statements whose texts were forgotten for want of memory.
+    pub forgotten: u64,
     pub gaps: u64,
     pub bytes_missing: u64,
     /// Requests whose begin was seen, and the bytes they say they have.
@@ -185,6 +187,7 @@ impl fmt::Display for Summary {
             (self.unreadable, "packets are too short to be read: capture with `tcpdump -s 0`"),
             (self.unusable, "packets are of an unsupported link type or have no time"),
             (self.evicted, "connections were given up for want of memory"),
+            (self.forgotten, "prepared statements were forgotten for want of memory"),
         ];
         for (count, what) in notes {
             if count > 0 {

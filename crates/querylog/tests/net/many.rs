@@ -93,3 +93,56 @@ fn the_longest_idle_give_way_when_all_work() {
     assert_eq!(got.events.len(), 3000);
     assert!(got.summary.to_string().contains("500 connections were given up"));
 }
+
+#[test]
+fn what_takes_too_much_memory_forgets_prepared_statements_and_goes_on() {
+    let long = "x".repeat(40_000);
+    let mut connections = Vec::new();
+    for n in 0..100u16 {
+        let mut c = Connection::new(20_000 + n);
+        let mut time = c.login(BEGIN + i64::from(n) * 10 * MS, 0);
+        for id in 0..10 {
+            let prepare = packet(0, format!("\x16select '{long}', ?, {n}").as_bytes());
+            time = c.ask(time + MS, &prepare, MS, &prepared(id, 1, 1));
+        }
+        for _ in 0..3 {
+            let next = BEGIN + 2_000 * MS + time % MS;
+            time = c.ask(next.max(time + MS), &query("select 'and on'"), MS, &rows(1, 1));
+        }
+        c.ask(time + MS, &execute(3, 0, &["v"], true), MS, &rows(1, 1));
+        connections.push(c);
+    }
+    let options = Options { most_memory: 8 << 20, ..Options::default() };
+    let got = read_with(&pcap(&merge(connections), 1 << 20), options, 1 << 20);
+    let summary = &got.summary;
+    assert_eq!((summary.evicted, summary.unmeasured, summary.connections), (0, 0, 100));
+    assert!(summary.forgotten > 500, "{}", summary.forgotten);
+    assert_eq!(got.events.iter().filter(|e| e.sql == "select 'and on'").count(), 300);
+    assert!(got.events.iter().any(|e| e.sql == "EXECUTE 3"));
+    assert!(summary.to_string().contains("prepared statements were forgotten"));
+}
+
+#[test]
+fn a_connection_that_was_given_up_for_want_of_memory_is_read_on() {
+    // Statements of which the last part is missing hold what can only be given up.
+    let mut connections = Vec::new();
+    for n in 0..40u16 {
+        let mut c = Connection::new(20_000 + n);
+        let time = c.login(BEGIN + i64::from(n) * 10 * MS, 0);
+        let statement = query(&format!("select '{}'", "y".repeat(900_000)));
+        let end = c.send(time + MS, CLIENT, &statement[..800_000]);
+        let rest = BEGIN + 2_000 * MS + i64::from(n) * MS;
+        let sent = c.send(rest.max(end + MS), CLIENT, &statement[800_000..]);
+        let mut time = c.send(sent + MS, SERVER, &rows(1, 1));
+        for i in 0..5 {
+            time = c.ask(time + MS, &query(&format!("select 'on {i}'")), MS, &rows(1, 1));
+        }
+        connections.push(c);
+    }
+    let options = Options { most_memory: 8 << 20, ..Options::default() };
+    let got = read_with(&pcap(&merge(connections), 1 << 20), options, 1 << 20);
+    assert!(got.summary.evicted > 10, "{}", got.summary.evicted);
+    // The last ones at the latest, of each connection.
+    let last = got.events.iter().filter(|e| e.sql == "select 'on 4'" && e.time == Some(MS as u64));
+    assert_eq!(last.count(), 40);
+}

@@ -26,6 +26,8 @@ enum State {
     Active(Box<Session>),
     /// Ended or given up.
     Closed,
+    /// Closed for want of memory: its next bytes begin it anew.
+    Evicted,
     /// Not among the sampled ones.
     NotChosen,
 }
@@ -74,7 +76,7 @@ impl Flow {
     pub(super) fn segment(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         if segment.flags & SYN != 0 {
             self.synchronise(segment, output);
-        } else if matches!(self.state, State::Closed) {
+        } else if matches!(self.state, State::Closed | State::Evicted) {
             self.reopen(segment, output);
         }
         if let State::Candidate { .. } = self.state {
@@ -103,7 +105,7 @@ impl Flow {
         match self.state {
             State::Active(_) => {}
             State::NotChosen => output.counts.not_sampled += 1,
-            State::Candidate { .. } | State::Closed => return,
+            State::Candidate { .. } | State::Closed | State::Evicted => return,
         }
         self.counted = true;
         output.counts.connections += 1;
@@ -139,7 +141,7 @@ impl Flow {
         let side = if answer { Side::Server } else { Side::Client };
         let same = self.first_is_client == Some(first_is_client)
             && match self.state {
-                State::Closed => false,
+                State::Closed | State::Evicted => false,
                 State::NotChosen => answer,
                 _ => !self.streams.is_reuse(side, segment.sequence),
             };
@@ -165,6 +167,11 @@ impl Flow {
     #[cold]
     fn reopen(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let side = self.side(segment);
+        if matches!(self.state, State::Evicted) && !segment.payload.is_empty() {
+            self.streams = Streams::default();
+            self.activate(None, output);
+            return;
+        }
         let ignored = segment.payload.is_empty()
             || !output.options.is_server(self.server().port)
             || !self.streams.is_known(side)
@@ -245,6 +252,22 @@ impl Flow {
         self.streams.finish(&mut Attached { session: &mut session, output });
         session.close(Unmeasured::CutAtEnd, output);
         output.counts.retransmitted += self.streams.retransmitted;
+    }
+
+    /// Closes it, because others need its memory.
+    pub(super) fn evict(&mut self, output: &mut Output<'_>) {
+        if self.is_active() {
+            output.counts.evicted += 1;
+            self.close(output);
+            self.state = State::Evicted;
+        }
+    }
+
+    /// Gives back memory that it can do without.
+    pub(super) fn forget(&mut self, output: &mut Output<'_>) {
+        if let State::Active(session) = &mut self.state {
+            session.forget(output);
+        }
     }
 
     pub(super) fn count_memory(&self) -> usize {

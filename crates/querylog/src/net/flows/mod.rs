@@ -9,7 +9,8 @@
 //!
 //! Invariants
 //!  1. The table holds at most `Options::most_connections`, and the connections' buffers at most
-//!     `Options::most_memory` bytes in all; past that, those longest without a packet are closed.
+//!     `Options::most_memory` bytes in all; past that, those longest without a packet forget the
+//!     texts of their prepared statements, and if that is not enough are closed, until they go on.
 //!  2. A closed connection stays in the table until its room is needed, so that its late packets
 //!     do not begin another.
 //!  3. Connections without a byte of payload, and closed ones, make room before working ones do,
@@ -133,15 +134,16 @@ impl Flows {
     fn shrink(&mut self, output: &mut Output<'_>) {
         // Some more than need be, so that not every packet does this.
         let goal = output.options.most_memory / 8 * 7;
-        for list in [List::Cheap, List::Working] {
+        let steps: [fn(&mut Flow, &mut Output<'_>); 2] = [Flow::forget, Flow::evict];
+        for (step, list) in steps.iter().flat_map(|s| [(s, List::Cheap), (s, List::Working)]) {
             let mut index = self.order.oldest(list);
             while index != NONE && self.memory > goal {
                 let flow = &mut self.flows[index as usize];
                 if flow.memory > 0 {
-                    output.counts.evicted += u64::from(flow.is_active());
-                    flow.close(output);
+                    step(flow, output);
                     self.memory -= flow.memory;
-                    flow.memory = 0;
+                    flow.memory = flow.count_memory();
+                    self.memory += flow.memory;
                 }
                 // It stays in its list until its next packet, or until its room is needed.
                 index = self.order.newer(index);

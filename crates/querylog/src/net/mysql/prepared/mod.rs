@@ -46,6 +46,13 @@ impl Statements {
         self.text_bytes + self.long_bytes + self.by_id.len() * std::mem::size_of::<Statement>()
     }
 
+    /// Forgets all texts, for want of memory; gives how many. Executions go on without.
+    pub(super) fn forget(&mut self) -> u64 {
+        let forgotten = self.by_id.len() as u64;
+        *self = Statements { last: self.last, ..Statements::default() };
+        forgotten
+    }
+
     /// The server has given `text` the number `id`.
     pub(super) fn prepared(&mut self, id: u32, text: &[u8]) {
         self.close(id);

@@ -193,6 +193,11 @@ impl Session {
             + self.command.as_ref().map_or(0, |(_, gathered, _)| gathered.capacity())
     }
 
+    /// Makes room: forgets what only makes reports nicer.
+    pub(in crate::net) fn forget(&mut self, output: &mut Output<'_>) {
+        output.counts.forgotten += self.statements.forget();
+    }
+
     /// No more bytes come.
     pub(in crate::net) fn close(&mut self, why: Unmeasured, output: &mut Output<'_>) {
         if self.command.take().is_some() {
