@@ -2,7 +2,10 @@
 //! the application that asks for one row at a time).
 //!
 //! Events must come in the order of the log. What a slow log left out (`long_query_time`) is not seen, so a run of
-//! statements may really have others between them.
+//! statements may really have others between them. A loop of two statements in turn (A, B, A, B) is no run.
+//!
+//! Two servers may use the same number for a connection. In captures connections have numbers of their own; in logs
+//! they are told apart by their users and hosts as well.
 //!
 //! Invariant: at most `MAX_CONNECTIONS` connections and `MAX_CLASSES` classes are remembered.
 
@@ -60,10 +63,24 @@ pub struct Patterns {
     pub statements_in_transactions: u64,
 }
 
+/// Tells connections apart; `None` if the event does not say whose it is.
+fn connection_of(event: &Event<'_>) -> Option<u64> {
+    if event.connection > 0 {
+        return Some(event.connection);
+    }
+    let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+    for name in [event.user, event.host] {
+        hash.update(name);
+        hash.update(&[0]);
+    }
+    hash.update(&event.thread_id?.to_le_bytes());
+    Some(hash.digest())
+}
+
 impl Patterns {
     /// The next event of the log.
     pub fn add(&mut self, class: u64, event: &Event<'_>) {
-        let Some(thread) = event.thread_id else { return };
+        let Some(thread) = connection_of(event) else { return };
         if self.connections.len() >= MAX_CONNECTIONS && !self.connections.contains_key(&thread) {
             self.finish();
         }
@@ -168,6 +185,25 @@ mod tests {
             (runs.runs, runs.statements, runs.longest, runs.time, runs.before()),
             (2, 18, 9, 180, Some(1))
         );
+    }
+
+    #[test]
+    fn connections_are_told_apart_and_found_without_the_server_s_number() {
+        // As in a capture of an old connection; then two servers, in a capture and in mixed logs.
+        let ours = Event { sql: b"select 1", ..Event::default() };
+        let [first, second] = [1, 2].map(|c| Event { connection: c, ..ours.clone() });
+        let [one, other] = [&first, &second].map(|e| Event { thread_id: Some(7), ..e.clone() });
+        let [web, etl] = [b"web", b"etl"].map(|user| Event { user, connection: 0, ..one.clone() });
+        for (event, meanwhile) in [(&first, &second), (&one, &other), (&web, &etl)] {
+            let mut patterns = Patterns::default();
+            for i in 0..6 {
+                patterns.add(1, event);
+                patterns.add(10 + i, meanwhile);
+            }
+            patterns.finish();
+            assert_eq!(patterns.runs.len(), 1);
+            assert_eq!(patterns.runs[&1].longest, 6);
+        }
     }
 
     #[test]
