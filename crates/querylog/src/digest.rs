@@ -24,6 +24,7 @@ use crate::net::{self, Traffic};
 use crate::slowlog::{self, Carry};
 use crate::stats::patterns::Patterns;
 use crate::stats::{Shared, Table};
+use crate::text::decimal;
 pub use settings::{GroupBy, Settings};
 pub use skips::Skips;
 pub use worker::Worker;
@@ -260,10 +261,17 @@ fn first_time(input: &Input) -> Option<Micros> {
         let line = line.strip_prefix(b"# Time: ").unwrap_or(line);
         crate::text::stamp(line).map(|(stamp, _)| stamp.utc(0))
     };
+    let lines = || input.head.split(|b| *b == b'\n');
     match input.format? {
-        Format::SlowLog | Format::GeneralLog => {
-            input.head.split(|b| *b == b'\n').find_map(stamp_of)
+        Format::SlowLog => {
+            // Not every server writes `# Time` always, and it is not UTC.
+            let timestamp_of = |line: &[u8]| {
+                let (value, _) = decimal(line.strip_prefix(b"SET timestamp=")?, 1_000_000)?;
+                Micros::try_from(value).ok()
+            };
+            lines().find_map(timestamp_of).or_else(|| lines().find_map(stamp_of))
         }
+        Format::GeneralLog => lines().find_map(stamp_of),
         // All captures of one run have one zone, so it does not matter for their order.
         Format::Pcap | Format::PcapNg | Format::TcpdumpText => net::first_time(&input.head, 0),
         _ => None,
@@ -356,6 +364,7 @@ impl Reading {
                 let boundary = &mut |buffer: &[u8], _| crate::genlog::last_boundary(buffer);
                 pump::pump(&mut *reader, boundary, &mut |buffer, length, offset, _| {
                     let place = Place { file: number, offset };
+                    crew.own().begin(place);
                     general.parse(&buffer[..length], place, crew.own());
                     progress(offset + length as u64, input);
                 })
@@ -388,6 +397,7 @@ impl Reading {
         let mut reader = std::mem::replace(&mut input.reader, Box::new(std::io::empty()));
         let traffic = self.traffic.get_or_insert_with(|| Traffic::new(settings.traffic.clone()));
         traffic.next_file(number, crew.own())?;
+        crew.own().begin(Place { file: number, offset: 0 });
         let mut buffer = Vec::new();
         loop {
             buffer.clear();

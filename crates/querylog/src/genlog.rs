@@ -164,6 +164,11 @@ impl Parser {
                 }
                 next = (stop + 1).min(bytes.len());
             }
+            if next == bytes.len() && !bytes.ends_with(b"\n") {
+                // Servers end every entry with a line break: this one was cut.
+                sink.skip(Skip { place: here, bytes: (next - at) as u64, why: SkipReason::Cut });
+                return;
+            }
             self.entry(head, bytes[argument..next].trim_ascii_end(), here, sink);
             at = next;
         }
@@ -324,6 +329,14 @@ mod tests {
         assert_eq!(skips, 0);
         assert_eq!(events[0].1, "SET NAMES utf8");
         assert_eq!((events[1].1.as_str(), events[1].4), ("select\r\n 7", Some(1_465_326_423)));
+    }
+
+    #[test]
+    fn an_entry_without_its_end_is_told() {
+        let log = "061226 15:42:36\t     11 Query\tselect 1\n\t\t    11 Query\tselect\n 2 from t";
+        let (events, skips) = parse(log);
+        assert_eq!((events.len(), skips), (1, 1));
+        assert_eq!(parse(&format!("{log}\n")).0.len(), 2);
     }
 
     #[test]

@@ -1,9 +1,12 @@
-//! Whether the events of slow logs follow each other as those of one server do.
+//! Whether the events of logs and captures follow each other as those of one server do.
 //!
 //! Two things cannot happen in the log of one server whose clock runs: that an event ends long before one that was
 //! written before it, and that one connection runs statements of two users at the same time. The first is seen where
 //! logs were put one behind the other, or where the clock was set back; the second where logs of two servers were
 //! mixed, whose connections have the same numbers. Files whose times overlap are two servers' (or one file twice).
+//!
+//! A general log has begins only, which are looked at as ends: servers write an entry at once. Captured connections
+//! may be of several servers, so that only the clock is looked at.
 //!
 //! Nothing is corrected: rates and charts of such inputs are what they are, and a note says why they look odd.
 //!
@@ -14,7 +17,7 @@
 //! 2. Memory: a table of a fixed size per thread, and some words per piece.
 
 use super::FileInfo;
-use crate::event::{Event, Micros, Place};
+use crate::event::{Event, Micros, Place, Unmeasured};
 
 /// An event that ends so much before one written before it was not written by the same clock. Servers write an event
 /// when it has ended; stamps of whole seconds and threads that wait for the log explain some seconds.
@@ -57,7 +60,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// A piece of a slow log begins.
+    /// A piece of an input begins.
     pub fn begin(&mut self, place: Place) {
         self.done.extend(self.now.take());
         self.begin = place;
@@ -70,8 +73,10 @@ impl Order {
         if self.connections.is_empty() {
             return;
         }
-        let (Some(start), Some(end)) = (event.start, event.end) else { return };
-        let mixed = self.runs_as_another(event, start, end);
+        let Some(start) = event.start else { return };
+        let logged_at_once = event.unmeasured == Some(Unmeasured::NotLogged);
+        let Some(end) = event.end.or(logged_at_once.then_some(start)) else { return };
+        let mixed = event.connection == 0 && self.runs_as_another(event, start, end);
         let piece = self.now.get_or_insert(Piece {
             begin: self.begin,
             first: end,

@@ -174,3 +174,81 @@ fn threads_that_all_panic_end_the_run() {
     });
     assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
 }
+
+#[test]
+fn a_general_log_whose_clock_goes_back_and_two_of_the_same_time_are_told() {
+    let general = |seconds: std::ops::Range<u32>| -> String {
+        seconds
+            .map(|s| format!("260101 10:{:02}:{:02}\t    7 Query\tselect {s}\n", s / 60, s % 60))
+            .collect()
+    };
+    let notes = |logs: &[String]| {
+        let logs: Vec<Vec<u8>> = logs.iter().map(|log| log.clone().into_bytes()).collect();
+        let (_dir, origins) = origins(&logs);
+        digest(&origins, 2).notes.concat()
+    };
+    assert_eq!(notes(&[general(0..300), general(300..900)]), "");
+    let said = notes(&[general(300..900) + &general(0..300)]);
+    assert!(said.contains("The clock goes back by 899 s in "), "{said}");
+    let said = notes(&[general(0..600), general(100..900)]);
+    assert!(said.contains("cover the same time"), "{said}");
+}
+
+#[test]
+fn rotated_logs_in_any_order_give_what_the_log_before_its_rotation_gives() {
+    let parts = [log(0..900), log(900..1500), log(1500..1501), log(1501..2600), log(2600..3000)];
+    let (_one, whole) = origins(&[parts.concat()]);
+    let key = |shown: Vec<String>| -> Vec<String> {
+        // Places are of different files.
+        shown.iter().map(|s| s.rsplit_once(' ').unwrap().0.to_owned()).collect()
+    };
+    let whole = digest(&whole, 1);
+    let mut order = [0, 1, 2, 3, 4];
+    for i in 0..40 {
+        order.swap(i % 5, (i * 7 + 3) % 4);
+        let (_dir, mut files) = origins(&order.map(|n| parts[n].clone()));
+        let outcome = digest(&files, 1 + i % 3);
+        assert_eq!(key(shown(&outcome)), key(shown(&whole)), "{order:?}");
+        assert_eq!(outcome.notes, Vec::<String>::new(), "{order:?}");
+        let bytes: Vec<u64> = outcome.files.iter().map(|f| f.bytes).collect();
+        assert_eq!(bytes, [0, 1, 2, 3, 4].map(|n: usize| parts[n].len() as u64), "{order:?}");
+        // The same file twice is said.
+        files.push(files[0].clone());
+        assert!(!digest(&files, 1).notes.is_empty());
+    }
+}
+
+#[test]
+fn classes_of_long_fingerprints_are_bounded_and_have_their_ids() {
+    let columns = |n: u32| -> String { (0..1500).map(|i| format!("column{i}_{n}, ")).collect() };
+    let mut bytes = Vec::new();
+    for n in [1, 2, 1] {
+        let event = String::from_utf8(log(0..1)).unwrap();
+        let long = format!("select {} from t0 where", columns(0) + &columns(n) + "last");
+        bytes.extend(event.replace("select * from t0 where", &long).into_bytes());
+    }
+    let (_dir, origins) = origins(&[bytes]);
+    let mut outcome = digest(&origins, 2);
+    let classes = &outcome.table.classes;
+    assert_eq!(classes.len(), 2);
+    assert!(classes.iter().all(|c| c.key.len() < 5000));
+    let report = crate::report::build(&mut outcome, &crate::report::Options::default());
+    for class in &report.classes {
+        let mut whole = Vec::new();
+        let sql = class.sample.as_ref().unwrap().sql.as_bytes();
+        crate::fingerprint::fingerprint(sql, crate::fingerprint::Dialect::Frond, &mut whole);
+        assert_eq!(class.id, crate::fingerprint::ClassId::of(&whole).to_string());
+        assert!(class.key.ends_with(&format!("... ({} bytes)", whole.len())), "{}", class.key);
+    }
+}
+
+#[test]
+fn well_known_attributes_group_too() {
+    let (_dir, origins) = origins(&[log(0..70)]);
+    for (name, classes) in [("Thread_id", 7), ("Rows_sent", 5), ("QC_hit", 1), ("nosuch", 1)] {
+        let group_by = GroupBy::Attribute(name.into());
+        let settings = Settings { group_by, ..Settings::default() };
+        let outcome = run(&origins, &Arc::new(settings), &mut |_| {}).ok().unwrap();
+        assert_eq!(outcome.table.classes.len(), classes, "{name}");
+    }
+}

@@ -6,13 +6,14 @@ use super::order::Order;
 use super::settings::{GroupBy, Settings};
 use super::skips::Skips;
 use super::{FileInfo, Outcome};
-use crate::event::{Event, Kind, Sink, Skip, Unmeasured};
+use crate::event::{Event, Kind, Place, Sink, Skip, Unmeasured};
 use crate::filter::Scratch;
 use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Estimator;
 use crate::slowlog;
 use crate::stats::batch::Who;
+use crate::stats::class::key;
 use crate::stats::names::Recent;
 use crate::stats::patterns::Patterns;
 use crate::stats::{Batch, Shared};
@@ -98,6 +99,11 @@ impl Worker {
         }
     }
 
+    /// A piece of an input begins that is no slow log.
+    pub fn begin(&mut self, place: Place) {
+        self.counts.order.begin(place);
+    }
+
     /// Parses a piece, whose events are marked or not; gives what the next inherits.
     pub fn slow_log(
         &mut self,
@@ -164,7 +170,7 @@ impl Worker {
                     GroupBy::User => key.extend_from_slice(event.user),
                     GroupBy::Host => key.extend_from_slice(event.host),
                     GroupBy::Attribute(name) => {
-                        key.extend_from_slice(event.attribute(name.as_bytes()).unwrap_or_default());
+                        event.put_value(name.as_bytes(), key);
                     }
                     GroupBy::Tables => {
                         let mut tables = Vec::new();
@@ -268,6 +274,7 @@ impl Worker {
     #[inline]
     fn count(&mut self, event: &Event<'_>) {
         self.find_key(event);
+        key::bound(&mut self.key);
         let weight = if event.rate > 1 { event.rate } else { self.settings.rate.unwrap_or(1) };
         let hash = fingerprint::class_hash(&self.key);
         if let Some(patterns) = &mut self.counts.patterns {

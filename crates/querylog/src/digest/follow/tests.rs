@@ -53,12 +53,12 @@ fn a_missing_log_is_said() {
     assert!(error.contains("no such file"), "{error}");
 }
 
-/// The events that following the log gives in 5 s of what `write` does to it, and what could not be read.
+/// The events that following the log gives in 8 s of what `write` does to it, and what could not be read.
 fn followed(write: impl FnOnce(&Path) + Send + 'static) -> (Vec<String>, u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("slow.log");
     std::fs::write(&path, event(1)).unwrap();
-    let options = Follow { path: path.clone(), interval: Duration::from_secs(5), from_begin: true };
+    let options = Follow { path: path.clone(), interval: Duration::from_secs(8), from_begin: true };
     let writer = std::thread::spawn(move || write(&path));
     let (mut seen, mut skips) = (Vec::new(), 0);
     let group_by = crate::digest::GroupBy::User;
