@@ -55,7 +55,8 @@ fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
     if let Some(files) = &args.diff {
         if files.iter().all(|file| file == Path::new("-")) {
             return Err(Failure::Request(
-                "--diff: only one of the two can be standard input; store the other in a file".into(),
+                "--diff: only one of the two can be standard input; store the other in a file"
+                    .into(),
             ));
         }
         let (before, first) = one_side(args, &files[..1], settings.clone(), &options)?;
@@ -260,7 +261,13 @@ fn write(
             outliers: options.outliers,
             redact: options.redact,
         };
-        return Ok(report::ptqd::write(outcome, &options, out)?);
+        if !(args.output.is_none() && io::stdout().is_terminal()) {
+            return Ok(report::ptqd::write(outcome, &options, out)?);
+        }
+        // That tool prints statements as they are; into a terminal they could be commands.
+        let mut page = Vec::new();
+        report::ptqd::write(outcome, &options, &mut page)?;
+        return Ok(out.write_all(report::text::plain(&String::from_utf8_lossy(&page)).as_bytes())?);
     }
     let report = report::build(outcome, options);
     if args.json {

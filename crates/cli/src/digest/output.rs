@@ -40,7 +40,8 @@ impl Output {
             refuse_inputs(path, there, inputs)?;
         }
         // Of a symbolic link the target is replaced, not the link.
-        let target = if there.is_some() { fs::canonicalize(path).map_err(fail)? } else { path.into() };
+        let target =
+            if there.is_some() { fs::canonicalize(path).map_err(fail)? } else { path.into() };
         let mut name = std::ffi::OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         name.push(format!(".{}.tmp", std::process::id()));

@@ -32,10 +32,7 @@ fn line(words: &[&str]) -> Result<(bool, String), String> {
 #[test]
 fn a_log_gives_its_classes() {
     let (fine, text) = digest(&[], LOG).unwrap();
-    assert!(
-        fine && text.contains("Profile by total exec time") && text.contains("id=7"),
-        "{text}"
-    );
+    assert!(fine && text.contains("Profile by total exec time") && text.contains("id=7"), "{text}");
     let (_, text) = digest(&["--redact"], LOG).unwrap();
     assert!(!text.contains("id=7"), "{text}");
     let (_, text) = digest(&["--compat", "ptqd-3.2"], LOG).unwrap();
@@ -105,7 +102,8 @@ fn an_output_replaces_its_file_only_when_it_is_complete() {
     line(&[&log, "-o", &link]).unwrap();
     assert!(now().contains("Profile by"));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    line(&["-F", "--from-begin", "--interval", "2", "--reports", "2", &log, "-o", &report]).unwrap();
+    line(&["-F", "--from-begin", "--interval", "2", "--reports", "2", &log, "-o", &report])
+        .unwrap();
     assert_eq!(now().matches("# Overall").count(), 1);
     assert!(line(&[&log, "-o", &name("no/such/directory")]).is_err());
     line(&[&log, "-o", "/dev/null"]).unwrap();

@@ -33,8 +33,8 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     out.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Invariant 2.
-fn plain(text: &str) -> String {
+/// Without what a terminal would take for commands (invariant 2).
+pub fn plain(text: &str) -> String {
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     text.chars().map(|c| if odd(c) { '\u{fffd}' } else { c }).collect()
 }

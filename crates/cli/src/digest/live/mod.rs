@@ -141,7 +141,8 @@ fn slow_log_table(
     };
     let until = settings.until.filter(|_| stamped == Stamped::Start);
     let question = slow_table::question(&has, settings.since, until, server.own);
-    let sampling = if server.mariadb { Sampling::ask(server, settings)? } else { Sampling::default() };
+    let sampling =
+        if server.mariadb { Sampling::ask(server, settings)? } else { Sampling::default() };
     let settings = Settings { rate: settings.rate.or(sampling.rate), ..Settings::clone(settings) };
     let mut worker = Worker::new(Arc::new(settings.clone()));
     let (mut rows, mut bytes, mut interrupted) = (0, 0, false);
