@@ -179,8 +179,9 @@ fn text(head: &[u8]) -> Result<Option<Format>, String> {
                 .into());
         }
         if number < 50 && error_entry(line) && !head_lines(head).any(|l| l.starts_with(b"# ")) {
-            return Err("this is a server's error log; the slow log's name is @@slow_query_log_file"
-                .into());
+            return Err(
+                "this is a server's error log; the slow log's name is @@slow_query_log_file".into(),
+            );
         }
         if tcpdump_line(line) {
             return Ok(Some(Format::TcpdumpText));
@@ -281,7 +282,10 @@ mod tests {
             (b"2026-01-01 12:00:00 0 [Note] InnoDB: x\n", "error log"),
             (b"2026-01-01 12:00:00 0 [Warning] a > b\n", "error log"),
             (b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n/*!40019 x*/;\n", "mariadb-binlog"),
-            (b"# The proper term is\n/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n", "mariadb-binlog"),
+            (
+                b"# The proper term is\n/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n",
+                "mariadb-binlog",
+            ),
             (b"DELIMITER /*!*/;\n# at 4\n#260101 12:00:00 server id 1\n", "mariadb-binlog"),
             (b"\x00\x01\x02\x03\x04\x05", "binary data"),
             (b"hello world\n", "--type raw"),

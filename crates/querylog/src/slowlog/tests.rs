@@ -343,3 +343,44 @@ fn it_does_not_matter_where_a_log_is_cut() {
         }
     }
 }
+
+#[test]
+fn mysql_8_s_counters_of_log_slow_extra_are_read() {
+    let log = "# Time: 2024-03-10T12:00:01.500000Z\n# User@Host: web[web] @ app1 [10.0.0.1]  Id:    18\n# Query_time: 1.500000  Lock_time: 0.000002 Rows_sent: 3  Rows_examined: 4000 Thread_id: 18 Errno: 0 Killed: 0 Bytes_received: 57 Bytes_sent: 161 Read_first: 1 Read_last: 2 Read_key: 3 Read_next: 4 Read_prev: 5 Read_rnd: 6 Read_rnd_next: 4001 Sort_merge_passes: 7 Sort_range_count: 8 Sort_rows: 9 Sort_scan_count: 10 Created_tmp_disk_tables: 11 Created_tmp_tables: 12 Start: 2024-03-10T12:00:00.000000Z End: 2024-03-10T12:00:01.500000Z\nuse shop;\nSET timestamp=1710072000;\nselect a from t order by b;\n";
+    let mut found = Vec::new();
+    let mut times = (None, None, None, None);
+    let mut sink = crate::event::ForEach::new(|e: &Event<'_>| {
+        found = e.metrics.iter().map(|(i, v)| (Metric::from_index(i).name(), v)).collect();
+        times = (e.start, e.end, e.thread_id, e.error);
+        assert!(e.extra.iter().all(|(name, _)| *name == b"Bytes_received"), "{:?}", e.extra);
+    });
+    let carry = Carry::default();
+    let piece = Piece { bytes: log.as_bytes(), place: Place::default(), carry: &carry, last: true };
+    Parser::new(Options::default()).parse(piece, &mut sink);
+    assert!(sink.skips.is_empty());
+    drop(sink);
+    for expected in [
+        ("Query_time", 1_500_000_000),
+        ("Lock_time", 2_000),
+        ("Rows_sent", 3),
+        ("Rows_examined", 4000),
+        ("Bytes_sent", 161),
+        ("Read_first", 1),
+        ("Read_last", 2),
+        ("Read_key", 3),
+        ("Read_next", 4),
+        ("Read_prev", 5),
+        ("Read_rnd", 6),
+        ("Read_rnd_next", 4001),
+        ("Sort_merge_passes", 7),
+        ("Sort_range_count", 8),
+        ("Sort_rows", 9),
+        ("Sort_scan_count", 10),
+        ("Created_tmp_disk_tables", 11),
+        ("Created_tmp_tables", 12),
+    ] {
+        assert!(found.contains(&expected), "{expected:?} {found:?}");
+    }
+    let start = 1_710_072_000_000_000;
+    assert_eq!(times, (Some(start), Some(start + 1_500_000), Some(18), Some(0)));
+}

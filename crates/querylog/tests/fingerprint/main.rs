@@ -5,6 +5,9 @@
 #[path = "../hostile/checks.rs"]
 #[allow(dead_code)]
 mod checks;
+#[path = "../ptqd/client.rs"]
+#[allow(dead_code)] // It is shared.
+mod client;
 mod dialects;
 mod examples;
 mod experiments;

@@ -10,6 +10,7 @@
 mod checks;
 mod megabytes;
 mod mixtures;
+mod pipeline;
 
 /// A small generator of random numbers: the same seed, the same inputs.
 pub struct Random(u64);
@@ -46,6 +47,16 @@ const PIECES: &[&[u8]] = &[
     b"SET timestamp=1710072000;\n",
     b"SET timestamp=99999999999999999999999.5,insert_id=1;\n",
     b"SET timestamp=",
+    b"SET timestamp=9223372036854;\n",
+    b"SET timestamp=1;\n",
+    b"# Time: 0000-01-01T00:00:00.000000Z\n",
+    b"# Time: 9999-12-31T23:59:59.999999Z\n",
+    b"# Time: 9999-12-31T23:59:59\n",
+    b"0000-01-01T00:00:00.000000Z\t    5 Query\tselect 1\n",
+    b"9999-12-31T23:59:59.999999Z\t    5 Query\tselect 1\n",
+    b"9999-12-31 23:59:59.999999 IP 127.0.0.1.42167 > 127.0.0.1.3306: tcp 37\n\t0x0000:  4508 0059\n",
+    b"0000-01-01 00:00:00.000000 IP 127.0.0.1.3306 > 127.0.0.1.42167: tcp 37\n\t0x0000:  4508 0059\n",
+    b"# Log_slow_rate_type: query  Log_slow_rate_limit: 4294967295\n",
     b"use shop;\n",
     b"use `a",
     b"select 1;\n",

@@ -67,6 +67,8 @@ impl Server {
             .args(["--innodb-buffer-pool-size=32M", "--max-allowed-packet=64M", "--local-infile=1"])
             .arg(format!("--port={port}"))
             .arg(format!("--datadir={}", data.display()))
+            // Servers that share one delete each other's files.
+            .arg(format!("--tmpdir={}", data.display()))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", home.join("pid").display()))
             .stdout(Stdio::null())

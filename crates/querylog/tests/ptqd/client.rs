@@ -239,6 +239,8 @@ impl Server {
             .args(["--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0"])
             .args(options)
             .arg(format!("--datadir={}", data.display()))
+            // Servers that share one delete each other's files.
+            .arg(format!("--tmpdir={}", data.display()))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", home.join("pid").display()))
             .stdout(Stdio::null())

@@ -40,7 +40,12 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
         writeln!(out, "# Time range: {} to {} UTC", time(first), time(last))?;
     }
     over_time(&class.series, &report.overall.series, width, out)?;
-    attributes("Attribute", Some((class.statements.max(class.events), class.share_of_events)), &class.metrics, out)?;
+    attributes(
+        "Attribute",
+        Some((class.statements.max(class.events), class.share_of_events)),
+        &class.metrics,
+        out,
+    )?;
     flags(class.flags.iter().map(|f| (f.label.as_str(), f.count, f.yes)), out)?;
     let lists = [("Databases", &class.dbs), ("Users", &class.users), ("Hosts", &class.hosts)];
     breakdowns(&lists, class.statements.max(class.events), width, out)?;
