@@ -40,6 +40,13 @@ pub struct frond_rows_callbacks {
     killed: Option<Ask>,
 }
 
+impl frond_rows_callbacks {
+    /// Whether the statement is to end.
+    pub(super) fn killed(&self) -> bool {
+        self.killed.is_some_and(|f| f(self.ctx) != 0)
+    }
+}
+
 // SAFETY: the header says that weights, weights_len and char_prefix may be called from any thread; the
 // others are called only by the thread that uses the binding.
 unsafe impl Send for frond_rows_callbacks {}
@@ -131,7 +138,7 @@ impl ScanHooks for Hooks {
     }
 
     fn killed(&mut self) -> bool {
-        self.0.killed.is_some_and(|f| f(self.0.ctx) != 0)
+        self.0.killed()
     }
 
     fn blobs(&mut self) -> &mut dyn BlobSink {

@@ -220,7 +220,7 @@ pub unsafe extern "C" fn frond_rows_check(
         // SAFETY: A2.
         let (table, rows) = unsafe { (handle(table, "table")?, handle(rows, "rows")?) };
         let hooks = rows.hooks;
-        let mut killed = || hooks.killed.is_some_and(|killed| killed(hooks.ctx) != 0);
+        let mut killed = || hooks.killed();
         let mut outcome = table.engine.check_table_unless(&table.table, &mut killed)?;
         if pages_only == 0 {
             // Pages that cannot be read are named already; they end this.
