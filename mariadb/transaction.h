@@ -15,8 +15,8 @@ class THD;
 
 /* Invariants
  *  1. `transaction_` and `committing_` change under `guard_`, and only by the connection's own thread: that
- *     thread reads them freely, KILL reads them under the guard. The guard is held for no longer than an interrupt takes, and
- *     no other lock is taken inside by this side.
+ *     thread reads them freely, KILL reads them under the guard. The guard is held for no longer than an
+ *     interrupt takes, and no other lock is taken inside by this side.
  *  2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
  *     whether it still belongs to the running statement.
  *  3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
