@@ -185,39 +185,6 @@ impl<'a> Event<'a> {
     pub fn attribute(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.extra.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|&(_, value)| value)
     }
-
-    /// Appends the value of an attribute as text, by its name in a log or in a filter, whatever the case. Nothing if
-    /// the event does not have it.
-    pub fn put_value(&self, name: &[u8], out: &mut Vec<u8>) {
-        let is = |names: &[&str]| names.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name));
-        let mut put = |number: Option<u64>| {
-            out.extend(number.iter().flat_map(|n| n.to_string().into_bytes()));
-        };
-        if is(&["Stored_routine", "routine"]) {
-            out.extend_from_slice(self.routine);
-        } else if is(&["ip"]) {
-            out.extend_from_slice(self.ip);
-        } else if is(&["Thread_id", "Id"]) {
-            put(self.thread_id);
-        } else if is(&["Last_errno", "Errno", "error"]) {
-            put(self.error.map(u64::from));
-        } else if is(&["Log_slow_rate_limit", "rate"]) {
-            put(Some(u64::from(self.rate)));
-        } else if let Some(value) = self.attribute(name) {
-            out.extend_from_slice(value);
-        } else if let Some(yes) = Flag::from_name(name).and_then(|flag| self.flags.get(flag)) {
-            out.extend_from_slice(if yes { b"Yes" } else { b"No" });
-        } else if let Some(metric) = Metric::from_name(name) {
-            match self.metrics.get(metric) {
-                Some(nanos) if metric.unit() == Unit::Time => {
-                    let seconds = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
-                    let short = seconds.trim_end_matches('0').trim_end_matches('.');
-                    out.extend_from_slice(short.as_bytes());
-                }
-                value => put(value),
-            }
-        }
-    }
 }
 
 /// Something in an input that could not be read as an event.
@@ -319,43 +286,6 @@ pub struct Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_attribute_has_a_value_under_its_name() {
-        let mut event = Event {
-            ip: b"10.0.0.7",
-            routine: b"shop.p",
-            thread_id: Some(12),
-            error: Some(1146),
-            extra: vec![(b"program_name", b"app")],
-            ..Event::default()
-        };
-        event.flags.set(Flag::FullScan, true);
-        event.flags.set(Flag::QcHit, false);
-        event.metrics.set(Metric::QueryTime, 1_500_000_000);
-        event.metrics.set(Metric::LockTime, 0);
-        event.metrics.set(Metric::RowsSent, 40);
-        for (name, value) in [
-            ("ip", "10.0.0.7"),
-            ("stored_routine", "shop.p"),
-            ("Thread_id", "12"),
-            ("id", "12"),
-            ("Last_errno", "1146"),
-            ("Program_Name", "app"),
-            ("Full_scan", "Yes"),
-            ("qc_hit", "No"),
-            ("Query_time", "1.5"),
-            ("Lock_time", "0"),
-            ("Rows_sent", "40"),
-            ("Rows_examined", ""),
-            ("Filesort", ""),
-            ("nosuch", ""),
-        ] {
-            let mut out = Vec::new();
-            event.put_value(name.as_bytes(), &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), value, "{name}");
-        }
-    }
 
     #[test]
     fn clearing_leaves_nothing_of_the_event_before() {

@@ -19,7 +19,7 @@ pub enum GroupBy {
     Kind,
     /// Verb and tables.
     Distill,
-    /// Any other attribute, by its name.
+    /// An attribute that is not well known, by its name.
     Attribute(String),
 }
 

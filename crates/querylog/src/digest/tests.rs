@@ -241,14 +241,3 @@ fn classes_of_long_fingerprints_are_bounded_and_have_their_ids() {
         assert!(class.key.ends_with(&format!("... ({} bytes)", whole.len())), "{}", class.key);
     }
 }
-
-#[test]
-fn well_known_attributes_group_too() {
-    let (_dir, origins) = origins(&[log(0..70)]);
-    for (name, classes) in [("Thread_id", 7), ("Rows_sent", 5), ("QC_hit", 1), ("nosuch", 1)] {
-        let group_by = GroupBy::Attribute(name.into());
-        let settings = Settings { group_by, ..Settings::default() };
-        let outcome = run(&origins, &Arc::new(settings), &mut |_| {}).ok().unwrap();
-        assert_eq!(outcome.table.classes.len(), classes, "{name}");
-    }
-}

@@ -170,7 +170,7 @@ impl Worker {
                     GroupBy::User => key.extend_from_slice(event.user),
                     GroupBy::Host => key.extend_from_slice(event.host),
                     GroupBy::Attribute(name) => {
-                        event.put_value(name.as_bytes(), key);
+                        key.extend_from_slice(event.attribute(name.as_bytes()).unwrap_or_default());
                     }
                     GroupBy::Tables => {
                         let mut tables = Vec::new();

@@ -49,7 +49,7 @@ fn write_all(outcome: &mut Outcome, compat: bool) {
         };
         return ptqd::write(outcome, &options, &mut page).unwrap();
     }
-    let document = report::build(outcome, &options(outcome.events % 2 == 0));
+    let document = report::build(outcome, &options(outcome.events.is_multiple_of(2)));
     text::write(&document, 80, &mut page).unwrap();
     csv::write(&document, &mut page).unwrap();
     json::write_lines(&document, &mut page).unwrap();
@@ -67,7 +67,8 @@ fn through(path: &Path, bytes: &[u8], format: Option<Format>, compat: bool, patt
     std::fs::write(path, bytes).unwrap();
     let origins = [Origin::of(path), Origin::of(path)];
     let settings = |threads| {
-        let group_by = if bytes.len() % 5 == 0 { GroupBy::Tables } else { GroupBy::Fingerprint };
+        let group_by =
+            if bytes.len().is_multiple_of(5) { GroupBy::Tables } else { GroupBy::Fingerprint };
         Arc::new(Settings { format, threads, compat, patterns, group_by, ..Settings::default() })
     };
     let Ok(mut one) = run(&origins, &settings(1), &mut |_| {}) else { return };
