@@ -126,11 +126,6 @@ fn read(
     Ok((outcome, fine))
 }
 
-/// True if everything could be read.
-fn is_fine(outcome: &digest::Outcome) -> bool {
-    outcome.problems.is_empty() && outcome.skips.count() == 0
-}
-
 /// What could not be read, in a line.
 fn passed_over(outcome: &digest::Outcome) -> Option<String> {
     let first = outcome.skips.first.first()?;
@@ -141,6 +136,11 @@ fn passed_over(outcome: &digest::Outcome) -> Option<String> {
         first.place.offset,
         first.why.describe()
     ))
+}
+
+/// True if everything could be read.
+fn is_fine(outcome: &digest::Outcome) -> bool {
+    outcome.problems.is_empty() && outcome.skips.count() == 0
 }
 
 /// One side of a comparison: logs, or a report that `--json` wrote. All classes are kept, or what is below the limit

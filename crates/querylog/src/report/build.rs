@@ -141,21 +141,6 @@ fn group_name(group: &GroupBy) -> String {
     .into()
 }
 
-/// The sums of everything, of which classes have shares.
-fn totals(table: &Table, overall: &Class) -> [u64; Metric::COUNT] {
-    let mut totals = [0_u64; Metric::COUNT];
-    for metric in Metric::ALL {
-        totals[metric.index()] = if overall.weight > overall.count {
-            // Each class at its own rate.
-            let classes = table.classes.iter().chain([&table.rest]);
-            classes.fold(0, |sum, class| sum.saturating_add(class.scaled_sum(*metric)))
-        } else {
-            overall.sum(*metric)
-        };
-    }
-    totals
-}
-
 struct Builder<'a> {
     options: &'a Options,
     names: &'a Names,
@@ -366,6 +351,21 @@ fn metric(summary: &Summary, sum: u64, total: u64) -> model::Metric {
         stddev: if known.shape { summary.stddev / base } else { f64::NAN },
         share: if total == 0 { 0.0 } else { sum as f64 / total as f64 },
     }
+}
+
+/// The sums of everything, of which classes have shares.
+fn totals(table: &Table, overall: &Class) -> [u64; Metric::COUNT] {
+    let mut totals = [0_u64; Metric::COUNT];
+    for metric in Metric::ALL {
+        totals[metric.index()] = if overall.weight > overall.count {
+            // Each class at its own rate.
+            let classes = table.classes.iter().chain([&table.rest]);
+            classes.fold(0, |sum, class| sum.saturating_add(class.scaled_sum(*metric)))
+        } else {
+            overall.sum(*metric)
+        };
+    }
+    totals
 }
 
 #[cfg(test)]
