@@ -16,7 +16,10 @@
 //!
 //! Tested here, in `tests/slowlog.rs` on logs with known answers, and against pt-query-digest in `tests/ptqd.rs`.
 
+mod carry;
 mod head;
+mod preamble;
+mod quotes;
 pub mod split;
 mod unclosed;
 mod warnings;
@@ -24,11 +27,12 @@ mod warnings;
 use memchr::memmem;
 
 use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
-use crate::text::{decimal, stamp, Stamp};
+use crate::text::{stamp, Stamp};
+use preamble::{is_preamble, preamble};
 use split::{Between, End, Mark};
-
 use warnings::Listless;
 
+pub use carry::Carry;
 pub(crate) use head::user_at_host;
 
 /// What a server's stamps mean.
@@ -46,15 +50,6 @@ pub enum Stamped {
 pub struct Options {
     pub stamped: Stamped,
     /// Seconds east of UTC of `# Time` lines without a zone; overrules what the log tells.
-    pub zone: Option<i32>,
-}
-
-/// What an event may inherit from what stands before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carry {
-    pub stamp: Option<Stamp>,
-    pub db: Vec<u8>,
-    /// Seconds east of UTC, as far as events told.
     pub zone: Option<i32>,
 }
 
@@ -199,10 +194,12 @@ impl Parser {
             return None;
         }
         let mut next = body + ending.at;
-        let text = self.preamble(&bytes[body..next], event, &mut found, inherited);
-        if found.schema && !event.db.is_empty() {
-            inherited.db = event.db;
-        } else if event.db.is_empty() && !found.schema {
+        let preamble = preamble(&bytes[body..next]);
+        let text = preamble.rest;
+        found.timestamp = preamble.timestamp;
+        if let Some(db) = carry::database(event.db, preamble.database) {
+            (event.db, inherited.db) = (db, db);
+        } else if !found.schema {
             event.db = inherited.db;
         }
         // The text ends with `;` and a line break, unless somebody wrote the log by hand.
@@ -295,7 +292,7 @@ impl Parser {
                     event.plan = &bytes[begin..at];
                     continue;
                 }
-                Some(b'W') if line == b" Warnings" => {
+                Some(b'W') if warnings::begins_list(&bytes[at..end]) => {
                     let (behind, sure) = inherited.listless.end_of_list(bytes, next);
                     certain &= sure;
                     at = behind;
@@ -308,40 +305,6 @@ impl Parser {
             at = next;
         }
         (at, certain && at < bytes.len())
-    }
-
-    /// Takes `use` and `SET timestamp` off the front of the statement.
-    fn preamble<'a>(
-        &self,
-        text: &'a [u8],
-        event: &mut Event<'a>,
-        found: &mut Found,
-        inherited: &mut Inherited<'a>,
-    ) -> &'a [u8] {
-        let mut text = text;
-        if text.starts_with(b"use ") {
-            if let Some((name, rest)) = line_and_rest(text) {
-                let name = used_name(name);
-                inherited.db = name;
-                // The schema of the event is the better one where both are there: they are equal on every server.
-                if event.db.is_empty() {
-                    event.db = name;
-                }
-                text = rest;
-            }
-        }
-        if let Some((timestamp, rest)) = timestamp_alone(text) {
-            found.timestamp = Some(timestamp);
-            text = rest;
-        } else if text.starts_with(b"SET ") {
-            if let Some((list, rest)) = line_and_rest(text) {
-                if let Some(timestamp) = timestamp_of(&list[4..]) {
-                    found.timestamp = Some(timestamp);
-                    text = rest;
-                }
-            }
-        }
-        text
     }
 
     /// Derives times and what is inherited, when all lines have been read.
@@ -396,110 +359,6 @@ fn run_of(bytes: &[u8], at: usize, prefix: &[u8]) -> usize {
         at = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p + 1);
     }
     at
-}
-
-/// A first line `...;` and what follows it, if something does.
-fn line_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = memchr::memchr(b'\n', text)?;
-    let line = text[..end].trim_ascii_end().strip_suffix(b";")?;
-    let rest = &text[end + 1..];
-    (!rest.trim_ascii().is_empty()).then_some((line, rest))
-}
-
-/// True if what stands last in a log is not the statement but what servers write before it.
-fn is_preamble(text: &[u8], found: &Found) -> bool {
-    if found.timestamp.is_some() {
-        return false;
-    }
-    text.strip_prefix(b"SET ")
-        .is_some_and(|list| timestamp_of(list.strip_suffix(b";").unwrap_or(list)).is_some())
-        // MariaDB writes `SET timestamp` before every statement.
-        || found.mariadb && text.starts_with(b"use ")
-}
-
-/// The database in the line `use name`.
-fn used_name(line: &[u8]) -> &[u8] {
-    let name = line[4..].trim_ascii();
-    name.strip_prefix(b"`").and_then(|n| n.strip_suffix(b"`")).unwrap_or(name)
-}
-
-/// The timestamp of the usual line `SET timestamp=N;`, and what follows it.
-#[inline]
-fn timestamp_alone(text: &[u8]) -> Option<(Micros, &[u8])> {
-    let list = text.strip_prefix(b"SET timestamp=")?;
-    let (value, used) = decimal(list, 1_000_000)?;
-    let rest = list[used..].strip_prefix(b";\n")?;
-    let more = rest.first().is_some_and(|b| !b.is_ascii_whitespace());
-    more.then_some((i64::try_from(value).ok()?, rest))
-}
-
-/// The timestamp in `last_insert_id=1,insert_id=2,timestamp=3`, if nothing else is set there.
-fn timestamp_of(list: &[u8]) -> Option<Micros> {
-    let mut found = None;
-    for item in list.split(|b| *b == b',') {
-        let equals = memchr::memchr(b'=', item)?;
-        match &item[..equals] {
-            b"timestamp" => {
-                let (value, used) = decimal(&item[equals + 1..], 1_000_000)?;
-                if used != item.len() - equals - 1 {
-                    return None;
-                }
-                found = Some(i64::try_from(value).ok()?);
-            }
-            b"insert_id" | b"last_insert_id" => {}
-            _ => return None,
-        }
-    }
-    found
-}
-
-impl Parser {
-    /// What the piece behind `bytes` inherits, without parsing all of it: cheap enough to be done by the one thread
-    /// that cuts a log into pieces. `marks` are those of `split::cut`.
-    pub fn carry_over(&self, bytes: &[u8], marks: &[Mark], before: &Carry) -> Carry {
-        let mut carry = before.clone();
-        let head_of = |mark: &Mark| &bytes[mark.at as usize..mark.body as usize];
-        let time = memmem::Finder::new(b"# Time: ");
-        // Quick for the many events without one.
-        let stamped = |mark: &&Mark| time.find(head_of(mark)).is_some();
-        let listless = &mut Listless::default();
-        let mut reread = |mark: &Mark| self.reread(bytes, mark, listless);
-        let stamp = marks.iter().rev().filter(stamped).find_map(|mark| reread(mark).0);
-        carry.stamp = stamp.or(carry.stamp);
-        let schema = memmem::Finder::new(b" Schema: ");
-        let named = |mark: &&Mark| {
-            bytes[mark.body as usize..].starts_with(b"use ") || schema.find(head_of(mark)).is_some()
-        };
-        let mut named = marks.iter().rev().filter(named).map(|mark| reread(mark).1);
-        if let Some(db) = named.find(|db| !db.is_empty()) {
-            carry.db = db.to_vec();
-        }
-        carry
-    }
-
-    /// The stamp and the database that the event at `mark` itself names.
-    fn reread<'a>(
-        &self,
-        bytes: &'a [u8],
-        mark: &Mark,
-        listless: &mut Listless,
-    ) -> (Option<Stamp>, &'a [u8]) {
-        let mut event = Event::default();
-        let mut found = Found::default();
-        let mut inherited = Inherited {
-            expected: head::Expected::default(),
-            stamp: None,
-            db: b"",
-            zone: None,
-            listless: std::mem::take(listless),
-        };
-        let (body, _) = self.head(bytes, mark.at as usize, &mut event, &mut found, &mut inherited);
-        let text = bytes.get(body..mark.end as usize).unwrap_or_default();
-        self.preamble(text, &mut event, &mut found, &mut inherited);
-        *listless = inherited.listless;
-        let db = if found.schema && !event.db.is_empty() { event.db } else { inherited.db };
-        (inherited.stamp, db)
-    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,12 @@
 //! 3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
 //! 4. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
 //!    (see `cut`), so that it does not matter how much of it is in the buffer.
-//!
-//! Counting quotes of every statement exactly would cost more than parsing it, so the exact walk is made only if a
-//! cheap test cannot rule out an open quote or comment.
 
 use memchr::memmem;
 
+use super::quotes::{maybe_open, Quotes};
 use super::unclosed;
-use super::warnings::Listless;
+use super::warnings::{self, Listless};
 
 /// How far a quote that is open at a boundary may go on.
 pub const LOOK_AHEAD: usize = 16 << 20;
@@ -184,37 +182,6 @@ fn line_before(bytes: &[u8], at: usize) -> Option<usize> {
     Some(memchr::memrchr(b'\n', &bytes[..end]).map_or(0, |p| p + 1))
 }
 
-/// False only if no quote or comment can be open at the end of `sql`, which is the begin of a line: nothing that could
-/// hide a quote, and an even number of the one kind there is.
-#[inline]
-fn maybe_open(sql: &[u8]) -> bool {
-    let (mut single, mut double, mut back) = (0_u8, 0_u8, 0_u8);
-    let mut seen = [0_u8; 8];
-    for part in sql.chunks(64) {
-        let (mut s, mut d, mut b) = (0_u8, 0_u8, 0_u8);
-        for byte in part {
-            s += u8::from(*byte == b'\'');
-            d += u8::from(*byte == b'"');
-            b += u8::from(*byte == b'`');
-            seen[3] |= u8::from(*byte == b'\\');
-            seen[4] |= u8::from(*byte == b'/');
-            seen[5] |= u8::from(*byte == b'*');
-            seen[6] |= u8::from(*byte == b'#');
-        }
-        (seen[0], seen[1], seen[2]) = (seen[0] | s, seen[1] | d, seen[2] | b);
-        single = single.wrapping_add(s);
-        double = double.wrapping_add(d);
-        back = back.wrapping_add(b);
-    }
-    let [s, d, b, backslash, slash, star, hash, _] = seen.map(|seen| seen != 0);
-    let kinds = u8::from(s) + u8::from(d) + u8::from(b);
-    (single | double | back) & 1 == 1
-        || backslash
-        || slash && star
-        || kinds > 1
-        || kinds == 1 && (hash || memmem::find(sql, b"--").is_some())
-}
-
 /// Whether the quote that may be open at a boundary really is, and where it closes.
 enum Closing {
     Here,
@@ -266,93 +233,6 @@ fn closed_later(finder: &memmem::Finder<'_>, sql: &[u8], end: usize) -> Closing 
         }
     }
     Closing::Never { certain: true }
-}
-
-/// The longest comment that may hide an event's begin.
-const COMMENT: usize = 4 << 10;
-
-/// Finds out whether offsets are inside quotes or comments; asked in ascending order. Looks no further than that.
-struct Quotes<'a> {
-    sql: &'a [u8],
-    at: usize,
-    /// The literal that `at` is in.
-    inside: Option<u8>,
-    /// No comment ends in front of this.
-    no_close: usize,
-}
-
-impl<'a> Quotes<'a> {
-    fn new(sql: &'a [u8]) -> Quotes<'a> {
-        Quotes { sql, at: 0, inside: None, no_close: 0 }
-    }
-
-    fn open_at(&mut self, offset: usize) -> bool {
-        let sql = self.sql;
-        while self.at < offset {
-            if let Some(quote) = self.inside {
-                match close_quote(&sql[..offset], self.at, quote) {
-                    Ok(behind) => (self.at, self.inside) = (behind, None),
-                    Err(behind) => self.at = behind,
-                }
-                continue;
-            }
-            let plain = |b: &&u8| !matches!(**b, b'\'' | b'"' | b'`' | b'/' | b'#' | b'-');
-            self.at += sql[self.at..offset].iter().take_while(plain).count();
-            if self.at == offset {
-                break;
-            }
-            let begin = self.at;
-            let rest = &sql[begin..];
-            let to_line_end = || memchr::memchr(b'\n', rest).map_or(sql.len(), |p| begin + p);
-            self.at = match rest[0] {
-                quote @ (b'\'' | b'"' | b'`') => {
-                    self.inside = Some(quote);
-                    begin + 1
-                }
-                b'/' if rest.starts_with(b"/*") => self.behind_comment(begin),
-                b'#' => to_line_end(),
-                b'-' if rest.starts_with(b"-- ") => to_line_end(),
-                _ => begin + 1,
-            };
-        }
-        self.inside.is_some() || self.at > offset
-    }
-
-    /// Behind the comment that begins at `begin`, or behind its begin if it is not closed soon: then it is not a comment,
-    /// or every one to come would be looked for again. What the log's end leaves open is open to the end, and beyond.
-    fn behind_comment(&mut self, begin: usize) -> usize {
-        let end = self.sql.len().min(begin + COMMENT);
-        let from = (begin + 2).max(self.no_close);
-        if let Some(close) = self.sql.get(from..end).and_then(|text| memmem::find(text, b"*/")) {
-            self.no_close = from + close;
-            return from + close + 2;
-        }
-        self.no_close = self.no_close.max(end - 1);
-        if self.sql.len() - begin >= COMMENT {
-            begin + 2
-        } else {
-            usize::MAX
-        }
-    }
-}
-
-/// Behind the quote that closes a literal, looked for from `from` on, which is not in the middle of an escape. `Err`
-/// if it is not in `sql`, with where to go on looking: at its end, or one further, behind an escape.
-pub(super) fn close_quote(sql: &[u8], from: usize, quote: u8) -> Result<usize, usize> {
-    let mut pos = from;
-    loop {
-        let rest = sql.get(pos..).ok_or(pos)?;
-        let found = match quote {
-            b'`' => memchr::memchr(quote, rest),
-            _ => memchr::memchr2(quote, b'\\', rest),
-        };
-        pos += found.ok_or(sql.len())?;
-        if sql[pos] == b'\\' && quote != b'`' {
-            pos += 2;
-        } else {
-            return Ok(pos + 1);
-        }
-    }
 }
 
 /// An event of a piece: where it and its statement begin, where the statement ends, and how; that is certain.
@@ -454,7 +334,7 @@ fn body_of(bytes: &[u8], at: usize, listless: &mut Listless) -> (usize, bool) {
             return (at, true);
         }
         at += line.len();
-        if line.trim_ascii_end() == b"# Warnings" {
+        if warnings::begins_list(line) {
             let (behind, certain) = listless.end_of_list(bytes, at);
             if !certain {
                 return (behind, false);
@@ -466,91 +346,4 @@ fn body_of(bytes: &[u8], at: usize, listless: &mut Listless) -> (usize, bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn end(sql: &str) -> (usize, End) {
-        let ending = end_of_event(&memmem::Finder::new(b"\n# "), sql.as_bytes());
-        (ending.at, ending.how)
-    }
-
-    const HEAD: &str = "# User@Host: a[a] @ localhost []\n# Query_time: 1  Lock_time: 0\n";
-
-    #[test]
-    fn an_event_ends_before_the_next_head() {
-        let sql = "select 1;\n";
-        assert_eq!(end(&format!("{sql}{HEAD}select 2;\n")), (sql.len(), End::Whole));
-        let crlf = "select 1;\r\n";
-        assert_eq!(end(&format!("{crlf}{HEAD}")), (crlf.len(), End::Whole));
-        assert_eq!(end("select 1;\n").1, End::Buffer);
-    }
-
-    #[test]
-    fn a_head_inside_a_literal_is_not_a_boundary() {
-        for literal in [
-            "'x;\n# y'",
-            "'x;\n# Query_time: 1\n'",
-            "\"it's;\n# Time: 200101 1:02:03\n\"",
-            "'a\\';\n# Schema: \n'",
-        ] {
-            let sql = format!("insert into t set a={literal}, b='z';\n");
-            assert_eq!(
-                end(&format!("{sql}{HEAD}select 1;\n")),
-                (sql.len(), End::Whole),
-                "{literal}"
-            );
-            assert_eq!(end(&sql), (sql.len(), End::Buffer), "{literal}");
-        }
-        let two = "insert into t values ('x;\n# User@Host: f[f] @ h []\n', \"d \\\" ;\n# Time: 260101 10:00:00\n\");\n";
-        assert_eq!(end(&format!("{two}{HEAD}select 1;\n")), (two.len(), End::Whole));
-        for hidden in
-            ["/* it's;\n", "/* its;\n", "\"'\", 'x;\n", "`it's`, 'x;\n", "1 -- it's\n, 'x;\n"]
-        {
-            let close = if hidden.starts_with('/') { "*/" } else { "'" };
-            let comment = format!("select {hidden}{HEAD} {close} 1;\n");
-            let log = format!("{comment}{HEAD}select 'a';\n");
-            assert_eq!(end(&log), (comment.len(), End::Whole), "{hidden}");
-        }
-    }
-
-    #[test]
-    fn a_head_that_was_cut_ends_the_event_before_it() {
-        for cut in ["#", "# ", "# Us", "# User@Host:", "# Tim", "# Time: "] {
-            assert_eq!(end(&format!("select 1;\n{cut}")), (10, End::Whole), "{cut}");
-        }
-        for text in ["select 'a;\n# Us", "select 1\n# Us", "select 1;\n# Ux"] {
-            assert_eq!(end(text).1, End::Buffer, "{text}");
-        }
-    }
-
-    #[test]
-    fn an_open_quote_does_not_swallow_the_log() {
-        let torn = "insert into t values ('abc;\n";
-        let log = format!("{torn}{HEAD}select 1;\n{HEAD}select 2;\n");
-        assert_eq!(end(&log), (torn.len(), End::Whole));
-        let cut = "insert into t values ('abc\n";
-        assert_eq!(end(&format!("{cut}{HEAD}select 1;\n")), (cut.len(), End::Torn));
-        // The next event has a literal, which would "close" the quote.
-        let log = format!("{torn}{HEAD}select 'a', 'b';\n{HEAD}select 2;\n");
-        assert_eq!(end(&log), (torn.len(), End::Whole));
-    }
-
-    #[test]
-    fn a_server_start_ends_an_event() {
-        let start = "/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log. started with:\nTcp port: 3306  Unix socket: /x\nTime\t\t    Id Command\tArgument\n";
-        assert_eq!(end(&format!("select 1;\n{start}{HEAD}")), (10, End::Whole));
-        assert_eq!(end(&format!("select 1;\n{start}{start}{HEAD}")), (10, End::Whole));
-        assert_eq!(end(&format!("select 1;\n{start}{start}")), (10, End::Whole));
-        assert_eq!(end(&format!("select 'a\n{start}{HEAD}")), (10, End::Torn));
-        assert_eq!(server_start(start.as_bytes()), start.len());
-        assert_eq!(server_start(b"select 1;\n"), 0);
-    }
-
-    #[test]
-    fn pieces_are_cut_where_the_parser_would() {
-        let log = format!("{HEAD}select 1;\n{HEAD}insert into t set a='x;\n{HEAD}';\n");
-        let boundary = last_boundary(log.as_bytes()).unwrap_or_default();
-        assert_eq!(boundary, HEAD.len() + 10);
-        assert_eq!(last_boundary(format!("{HEAD}select 1;\n").as_bytes()), None);
-    }
-}
+mod tests;

@@ -13,7 +13,8 @@
 
 use memchr::memmem;
 
-use super::split::{close_quote, is_strong_head};
+use super::quotes::close_quote;
+use super::split::is_strong_head;
 
 /// How far behind the boundary the quote's end is looked for: every boundary may be asked about.
 const LOOK: usize = 8 << 10;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::timestamp_of;
+use super::preamble::timestamp_of;
 
 /// The longest list.
 const LIMIT: usize = 256 << 10;
@@ -53,6 +53,11 @@ impl Listless {
 /// Behind the line of which the byte at `at` is a part.
 fn line_end(bytes: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p + 1)
+}
+
+/// True if the warnings begin behind `line`.
+pub(super) fn begins_list(line: &[u8]) -> bool {
+    line.trim_ascii_end() == b"# Warnings"
 }
 
 /// True for what MariaDB writes behind the last warning.

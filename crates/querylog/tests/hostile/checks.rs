@@ -93,8 +93,63 @@ pub fn slow_log(bytes: &[u8]) {
         let cheap = parser.carry_over(piece, &marks, &carry);
         let piece =
             slowlog::Piece { bytes: piece, place: Place::default(), carry: &carry, last: false };
-        let whole = parser.parse(piece, &mut ForEach::new(|_: &Event<'_>| {}));
+        let whole = parser.parse_marked(piece, &marks, &mut ForEach::new(|_: &Event<'_>| {}));
         assert_eq!((cheap.stamp, cheap.db), (whole.stamp, whole.db));
+        if bytes.len() < 64 << 10 {
+            slow_log_in_pieces(bytes, boundary, &marks);
+        }
+    }
+}
+
+/// All that can be seen of an event.
+fn shown(event: &Event<'_>) -> String {
+    let metrics: Vec<_> = event.metrics.iter().collect();
+    // The values of metrics that are absent mean nothing.
+    let rest = Event { metrics: frond_querylog::event::Metrics::default(), ..event.clone() };
+    format!("{metrics:?} {rest:?}")
+}
+
+/// The events before `boundary` are the same read by one thread, which finds the boundary on the way, and read by
+/// others as they were marked, together or each as a piece of its own; and they leave the same to what follows. The
+/// zone is given: which event tells it does depend on the pieces.
+fn slow_log_in_pieces(bytes: &[u8], boundary: usize, marks: &[slowlog::split::Mark]) {
+    let options = slowlog::Options { zone: Some(3600), ..slowlog::Options::default() };
+    let parser = slowlog::Parser::new(options);
+    let first = slowlog::Carry { zone: options.zone, ..slowlog::Carry::default() };
+
+    let (mut events, mut skips) = (Vec::new(), Vec::new());
+    let mut sink = ForEach::new(|event: &Event<'_>| events.push(shown(event)));
+    let piece = slowlog::Piece { bytes, place: Place::default(), carry: &first, last: false };
+    let (used, left) = parser.parse_certain(piece, &mut sink);
+    assert_eq!(used, boundary, "parsing and looking for the cut");
+    skips.append(&mut sink.skips);
+    drop(sink);
+    let alone = (events, skips, left);
+
+    let begins: Vec<usize> = marks.iter().map(|m| m.at as usize).filter(|at| *at > 0).collect();
+    for cuts in [&[][..], &begins] {
+        let cuts = [&[0], cuts, &[boundary]].concat();
+        let (mut events, mut skips, mut carry) = (Vec::new(), Vec::new(), first.clone());
+        for range in cuts.windows(2) {
+            let (from, to) = (range[0], range[1]);
+            let here = |mark: &slowlog::split::Mark| {
+                let moved = |at: u32| at - from as u32;
+                let (at, body, end) = (moved(mark.at), moved(mark.body), moved(mark.end));
+                slowlog::split::Mark { at, body, end, how: mark.how }
+            };
+            let inside = |mark: &&slowlog::split::Mark| (from..to).contains(&(mark.at as usize));
+            let marks: Vec<_> = marks.iter().filter(inside).map(here).collect();
+            let place = Place { file: 0, offset: from as u64 };
+            let mut sink = ForEach::new(|event: &Event<'_>| events.push(shown(event)));
+            let bytes = &bytes[from..to];
+            let piece = slowlog::Piece { bytes, place, carry: &carry, last: false };
+            let left = parser.parse_marked(piece, &marks, &mut sink);
+            skips.append(&mut sink.skips);
+            drop(sink);
+            assert_eq!(parser.carry_over(bytes, &marks, &carry), left, "{from}..{to}");
+            carry = left;
+        }
+        assert_eq!((events, skips, carry), alone, "pieces {cuts:?}");
     }
 }
 

@@ -174,6 +174,35 @@ fn good_logs_with_accidents_do_no_harm() {
     }
 }
 
+/// Each once made a piece of a log differ from the same bytes as part of a whole.
+#[test]
+fn slow_logs_that_once_read_differently_in_pieces() {
+    let head = |line: &str| {
+        format!("# User@Host: a[a] @ h []\n{line}\n# Query_time: 1  Lock_time: 0\nselect 1;\n")
+    };
+    let usual = head("# Thread_id: 5  Schema: shop  QC_hit: No");
+    for line in [
+        "# Thread_id: 5  Schema:shop2  QC_hit: No",
+        "#Thread_id: 5 schema: shop2",
+        "# Thread_id: 5  Schema: a:  QC_hit: No",
+        "# Thread_id: 5  Schema: a:",
+        "# Thread_id: 5  Schema: shop2\t",
+        "# Thread_id: 5  Schema: shop2\t\r",
+        "# Thread_id: 5  Schema: shop2\r\r",
+        &format!("# Thread_id: 5  Schema: {}  QC_hit: No", "s".repeat(600)),
+        "# Query_time: 1  Lock_time: 0.0fected: 0",
+        "# Query_time: 1  Lock_time: 0.5\r\r",
+        "# Warnings \t\n# Warning 1 some\n'thing;\nuse `other`;\nSET timestamp=5;",
+        "# Thread_id: 5  Schema: \nuse ``;",
+    ] {
+        let odd = head(line);
+        for log in [[&usual, &odd, &usual], [&usual, &usual, &odd]] {
+            let log = log.map(String::as_str).concat() + &head("# Thread_id: 5");
+            on_each(log.as_bytes(), checks::slow_log);
+        }
+    }
+}
+
 #[test]
 fn expressions_of_any_bytes_are_refused_or_evaluated() {
     let mut random = Random(13);

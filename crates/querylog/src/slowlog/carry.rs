@@ -1,0 +1,86 @@
+//! What an event inherits from what stands before it, and what is left to the next piece.
+//!
+//! Invariant: the piece behind inherits the same whether this one was parsed or looked at from its end. Both read an
+//! event's lines with `Parser::head` and `preamble`, and both decide with `database` what it leaves; what is not read
+//! here is passed over only if it surely says nothing.
+
+use memchr::{memchr2_iter, memmem};
+
+use super::preamble::preamble;
+use super::split::Mark;
+use super::warnings::Listless;
+use super::{head, Found, Inherited, Parser};
+use crate::event::Event;
+use crate::text::Stamp;
+
+/// What an event may inherit from what stands before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carry {
+    pub stamp: Option<Stamp>,
+    pub db: Vec<u8>,
+    /// Seconds east of UTC, as far as events told.
+    pub zone: Option<i32>,
+}
+
+/// The database that an event says: `schema` is that of its head, `used` that of `use`. They are equal on every server
+/// that writes both.
+#[inline]
+pub(super) fn database<'a>(schema: &'a [u8], used: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    if schema.is_empty() {
+        used
+    } else {
+        Some(schema)
+    }
+}
+
+impl Parser {
+    /// What the piece behind `bytes` inherits, without parsing all of it: cheap enough to be done by the one thread
+    /// that cuts a log into pieces. `marks` are those of `split::cut`.
+    pub fn carry_over(&self, bytes: &[u8], marks: &[Mark], before: &Carry) -> Carry {
+        let mut carry = before.clone();
+        let head_of = |mark: &Mark| &bytes[mark.at as usize..mark.body as usize];
+        let time = memmem::Finder::new(b"# Time: ");
+        // Quick for the many events without one.
+        let stamped = |mark: &&Mark| time.find(head_of(mark)).is_some();
+        let listless = &mut Listless::default();
+        let mut reread = |mark: &Mark| self.reread(bytes, mark, listless);
+        let stamp = marks.iter().rev().filter(stamped).find_map(|mark| reread(mark).0);
+        carry.stamp = stamp.or(carry.stamp);
+        let named = |mark: &&Mark| {
+            bytes[mark.body as usize..].starts_with(b"use ") || names_schema(head_of(mark))
+        };
+        if let Some(db) = marks.iter().rev().filter(named).find_map(|mark| reread(mark).1) {
+            carry.db = db.to_vec();
+        }
+        carry
+    }
+
+    /// The stamp and the database that the event at `mark` itself names.
+    fn reread<'a>(
+        &self,
+        bytes: &'a [u8],
+        mark: &Mark,
+        listless: &mut Listless,
+    ) -> (Option<Stamp>, Option<&'a [u8]>) {
+        let mut event = Event::default();
+        let mut found = Found::default();
+        let mut inherited = Inherited {
+            expected: head::Expected::default(),
+            stamp: None,
+            db: b"",
+            zone: None,
+            listless: std::mem::take(listless),
+        };
+        let (body, _) = self.head(bytes, mark.at as usize, &mut event, &mut found, &mut inherited);
+        let text = bytes.get(body..mark.end as usize).unwrap_or_default();
+        *listless = inherited.listless;
+        (inherited.stamp, database(event.db, preamble(text).database))
+    }
+}
+
+/// False only if no attribute in `head` is `Schema`, in whatever case.
+fn names_schema(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"schema:";
+    memchr2_iter(b'S', b's', head)
+        .any(|at| head.get(at..at + NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
+}

@@ -1,0 +1,83 @@
+//! Where events end.
+
+use super::*;
+
+fn end(sql: &str) -> (usize, End) {
+    let ending = end_of_event(&memmem::Finder::new(b"\n# "), sql.as_bytes());
+    (ending.at, ending.how)
+}
+
+const HEAD: &str = "# User@Host: a[a] @ localhost []\n# Query_time: 1  Lock_time: 0\n";
+
+#[test]
+fn an_event_ends_before_the_next_head() {
+    let sql = "select 1;\n";
+    assert_eq!(end(&format!("{sql}{HEAD}select 2;\n")), (sql.len(), End::Whole));
+    let crlf = "select 1;\r\n";
+    assert_eq!(end(&format!("{crlf}{HEAD}")), (crlf.len(), End::Whole));
+    assert_eq!(end("select 1;\n").1, End::Buffer);
+}
+
+#[test]
+fn a_head_inside_a_literal_is_not_a_boundary() {
+    for literal in [
+        "'x;\n# y'",
+        "'x;\n# Query_time: 1\n'",
+        "\"it's;\n# Time: 200101 1:02:03\n\"",
+        "'a\\';\n# Schema: \n'",
+    ] {
+        let sql = format!("insert into t set a={literal}, b='z';\n");
+        assert_eq!(end(&format!("{sql}{HEAD}select 1;\n")), (sql.len(), End::Whole), "{literal}");
+        assert_eq!(end(&sql), (sql.len(), End::Buffer), "{literal}");
+    }
+    let two = "insert into t values ('x;\n# User@Host: f[f] @ h []\n', \"d \\\" ;\n# Time: 260101 10:00:00\n\");\n";
+    assert_eq!(end(&format!("{two}{HEAD}select 1;\n")), (two.len(), End::Whole));
+    for hidden in ["/* it's;\n", "/* its;\n", "\"'\", 'x;\n", "`it's`, 'x;\n", "1 -- it's\n, 'x;\n"]
+    {
+        let close = if hidden.starts_with('/') { "*/" } else { "'" };
+        let comment = format!("select {hidden}{HEAD} {close} 1;\n");
+        let log = format!("{comment}{HEAD}select 'a';\n");
+        assert_eq!(end(&log), (comment.len(), End::Whole), "{hidden}");
+    }
+}
+
+#[test]
+fn a_head_that_was_cut_ends_the_event_before_it() {
+    for cut in ["#", "# ", "# Us", "# User@Host:", "# Tim", "# Time: "] {
+        assert_eq!(end(&format!("select 1;\n{cut}")), (10, End::Whole), "{cut}");
+    }
+    for text in ["select 'a;\n# Us", "select 1\n# Us", "select 1;\n# Ux"] {
+        assert_eq!(end(text).1, End::Buffer, "{text}");
+    }
+}
+
+#[test]
+fn an_open_quote_does_not_swallow_the_log() {
+    let torn = "insert into t values ('abc;\n";
+    let log = format!("{torn}{HEAD}select 1;\n{HEAD}select 2;\n");
+    assert_eq!(end(&log), (torn.len(), End::Whole));
+    let cut = "insert into t values ('abc\n";
+    assert_eq!(end(&format!("{cut}{HEAD}select 1;\n")), (cut.len(), End::Torn));
+    // The next event has a literal, which would "close" the quote.
+    let log = format!("{torn}{HEAD}select 'a', 'b';\n{HEAD}select 2;\n");
+    assert_eq!(end(&log), (torn.len(), End::Whole));
+}
+
+#[test]
+fn a_server_start_ends_an_event() {
+    let start = "/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log. started with:\nTcp port: 3306  Unix socket: /x\nTime\t\t    Id Command\tArgument\n";
+    assert_eq!(end(&format!("select 1;\n{start}{HEAD}")), (10, End::Whole));
+    assert_eq!(end(&format!("select 1;\n{start}{start}{HEAD}")), (10, End::Whole));
+    assert_eq!(end(&format!("select 1;\n{start}{start}")), (10, End::Whole));
+    assert_eq!(end(&format!("select 'a\n{start}{HEAD}")), (10, End::Torn));
+    assert_eq!(server_start(start.as_bytes()), start.len());
+    assert_eq!(server_start(b"select 1;\n"), 0);
+}
+
+#[test]
+fn pieces_are_cut_where_the_parser_would() {
+    let log = format!("{HEAD}select 1;\n{HEAD}insert into t set a='x;\n{HEAD}';\n");
+    let boundary = last_boundary(log.as_bytes()).unwrap_or_default();
+    assert_eq!(boundary, HEAD.len() + 10);
+    assert_eq!(last_boundary(format!("{HEAD}select 1;\n").as_bytes()), None);
+}
