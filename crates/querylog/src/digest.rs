@@ -7,6 +7,7 @@
 //!    asked for, everything in order on one.
 //! 3. An input that cannot be read, or not to its end, is a `Problem`; the others are read all the same.
 
+mod attributes;
 pub mod follow;
 mod order;
 mod settings;
@@ -77,6 +78,16 @@ pub struct Outcome {
     pub sampled: Option<net::Estimator>,
     /// What a reader must know of the input; whole sentences.
     pub notes: Vec<String>,
+    attributes: attributes::Attributes,
+}
+
+impl Outcome {
+    /// What is wrong with the attribute by which statements were grouped: none of them has it.
+    pub fn unknown_group(&self, group_by: &GroupBy) -> Option<String> {
+        let GroupBy::Attribute(name) = group_by else { return None };
+        let counted = self.events > self.left_out;
+        counted.then(|| self.attributes.complaint(name)).flatten()
+    }
 }
 
 /// A piece on its way to a thread.

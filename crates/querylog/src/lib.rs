@@ -37,6 +37,7 @@ pub mod genlog;
 pub mod input;
 pub mod live;
 pub mod metric;
+mod nearest;
 pub mod net;
 pub mod rawlog;
 pub mod report;

@@ -103,8 +103,9 @@ pub struct DigestArgs {
 
     /// What makes a class: fingerprint, db, user, host, tables, kind, distill, or an attribute
     ///
-    /// kind is the statement's verb, distill the verb with its tables. An attribute is one of the log,
-    /// or one the client named at connect (_client_name, program_name).
+    /// kind is the statement's verb, distill the verb with its tables. Also ip, thread_id, error,
+    /// routine, what is yes or no (full_scan), any other attribute of the log, or one the client named
+    /// at connect (_client_name, program_name).
     #[arg(long, default_value = "fingerprint", value_name = "WHAT", help_heading = "Classes")]
     pub group_by: String,
 

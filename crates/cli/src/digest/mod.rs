@@ -50,6 +50,7 @@ fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
         let settings = Arc::new(live::settings_for(source, args, options.order, settings)?);
         options.dialect = settings.dialect;
         let (mut outcome, fine) = live::read(args, source, &settings)?;
+        check_group(&outcome, &settings)?;
         return write(args, &mut outcome, &options, out).map(|()| fine);
     }
     if let Some(files) = &args.diff {
@@ -113,6 +114,7 @@ fn read(
             problems.iter().map(|p| format!("{}: {}", p.name, p.what)).collect();
         Failure::Request(texts.join("\nfrond: "))
     })?;
+    check_group(&outcome, settings)?;
     for problem in &outcome.problems {
         eprintln!("frond: {}: {}", problem.name, problem.what);
     }
@@ -124,6 +126,14 @@ fn read(
     }
     let fine = is_fine(&outcome);
     Ok((outcome, fine))
+}
+
+/// A name to group by that no statement has is a mistake: the report would be one class.
+fn check_group(outcome: &digest::Outcome, settings: &Settings) -> Outcome<()> {
+    match outcome.unknown_group(&settings.group_by) {
+        Some(what) => Err(Failure::Request(format!("--group-by: {what}"))),
+        None => Ok(()),
+    }
 }
 
 /// What could not be read, in a line.
@@ -303,10 +313,14 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
         None if compat => Dialect::Ptqd32,
         None => Dialect::Frond,
     };
-    let group_by: GroupBy = args.group_by.parse().map_err(request)?;
+    let group_by: GroupBy =
+        args.group_by.parse().map_err(|e| request(format!("--group-by: {e}")))?;
     let sampling = match &args.sample_connections {
         None => None,
-        Some(text) => Some(net::Sampling::parse(text).map_err(request)?),
+        Some(text) => Some(
+            net::Sampling::parse(text)
+                .map_err(|e| request(format!("--sample-connections: {e}")))?,
+        ),
     };
     let traffic = net::Options {
         ports: args.port.clone(),
@@ -342,12 +356,12 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
     };
     let order = match &args.order_by {
         None => rank::Order::default(),
-        Some(text) => text.parse().map_err(request)?,
+        Some(text) => text.parse().map_err(|e| request(format!("--order-by: {e}")))?,
     };
     let options = report::Options {
         order,
         order_given: args.order_by.is_some(),
-        limit: args.limit.parse().map_err(request)?,
+        limit: args.limit.parse().map_err(|e| request(format!("--limit: {e}")))?,
         outliers: (!args.no_outliers).then(rank::Outliers::default),
         redact: args.redact,
         sample_bytes: args.sample_bytes,

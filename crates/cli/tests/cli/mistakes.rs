@@ -128,6 +128,46 @@ fn a_wrong_expression_is_pointed_at() {
     }
 }
 
+/// A name that no statement has is a mistake of the same kind: one class of everything explains nothing.
+#[test]
+fn a_name_to_group_or_rank_by_that_does_not_exist_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, "slow.log", log().as_bytes());
+    let percona = log().replace("QC_hit: No", "QC_hit: No  Shard: eu1");
+    let attribute = file(&dir, "shards.log", percona.as_bytes());
+    for (log, name, words) in [
+        (&path, "usr", &["did you mean 'user'?", "fingerprint, db"][..]),
+        (&path, "full_scna", &["did you mean 'Full_scan'?"]),
+        (&path, "program_name", &["'program_name'", "no other attributes", "fingerprint, db"]),
+        (&path, "rows_sent", &["a number", "--order-by", "fingerprint, db"]),
+        (&path, "", &["empty", "fingerprint, db"]),
+        (&attribute, "shrad", &["did you mean 'Shard'?"]),
+        (&attribute, "region", &["these inputs: Shard"]),
+    ] {
+        for threads in ["1", "2"] {
+            let said = digest(&["--group-by", name, "--threads", threads, log]);
+            assert_eq!(said.status.code(), Some(2), "{name}: {}", out(&said));
+            assert!(err(&said).starts_with("frond: --group-by: "), "{}", err(&said));
+            for word in words {
+                assert!(err(&said).contains(word), "{name}: no '{word}' in {}", err(&said));
+            }
+        }
+    }
+    for (name, class) in
+        [("shard", "eu1"), ("full_scan", "Yes"), ("ip", "10.0.0.1"), ("thread_id", "7")]
+    {
+        let said = digest(&["--group-by", name, "--csv", &attribute]);
+        let rows: Vec<String> = out(&said).lines().map(str::to_owned).collect();
+        assert!(rows.len() == 2 && rows[1].contains(class), "{name}: {rows:?} {}", err(&said));
+    }
+    // Nobody's attribute is nobody's mistake if there is no statement.
+    let empty = file(&dir, "empty.log", SERVER.as_bytes());
+    assert_eq!(digest(&["--group-by", "shard", &empty]).status.code(), Some(0));
+    let said = digest(&["--order-by", "tmie", &path]);
+    assert_eq!(said.status.code(), Some(2));
+    assert!(err(&said).contains("--order-by: ") && err(&said).contains("did you mean 'time'?"));
+}
+
 #[test]
 fn a_capture_without_statements_says_where_it_looked() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,8 @@
 use crate::event::Micros;
 use crate::fingerprint::Dialect;
 use crate::input::Format;
+use crate::metric::{Flag, Metric};
+use crate::nearest::did_you_mean;
 use crate::slowlog::{self, Stamped};
 
 /// What makes two statements one class.
@@ -19,9 +21,31 @@ pub enum GroupBy {
     Kind,
     /// Verb and tables.
     Distill,
+    Ip,
+    ThreadId,
+    /// The error's number.
+    Error,
+    Routine,
+    /// Yes or no.
+    Flag(Flag),
     /// An attribute that is not well known, by its name.
     Attribute(String),
 }
+
+/// What can be grouped by without being an attribute of the log.
+const WORDS: [&str; 11] = [
+    "fingerprint",
+    "db",
+    "user",
+    "host",
+    "ip",
+    "tables",
+    "kind",
+    "distill",
+    "thread_id",
+    "error",
+    "routine",
+];
 
 impl std::str::FromStr for GroupBy {
     type Err = String;
@@ -35,9 +59,67 @@ impl std::str::FromStr for GroupBy {
             "table" | "tables" => GroupBy::Tables,
             "kind" | "verb" => GroupBy::Kind,
             "distill" => GroupBy::Distill,
-            "" => return Err("an empty name to group by".into()),
-            _ => GroupBy::Attribute(text.to_owned()),
+            "ip" => GroupBy::Ip,
+            "thread_id" | "thread" => GroupBy::ThreadId,
+            "error" | "last_errno" => GroupBy::Error,
+            "routine" | "stored_routine" => GroupBy::Routine,
+            "" => return Err(format!("an empty name to group by; there are {}", known())),
+            name => match (Metric::from_name(name.as_bytes()), Flag::from_name(name.as_bytes())) {
+                (Some(metric), _) => {
+                    return Err(format!(
+                        "cannot group by {}, a number that differs from statement to statement: --order-by ranks by it, \
+                         --filter chooses by it. There are {}",
+                        metric.name(),
+                        known()
+                    ))
+                }
+                (None, Some(flag)) => GroupBy::Flag(flag),
+                (None, None) => GroupBy::Attribute(text.to_owned()),
+            },
         })
+    }
+}
+
+impl GroupBy {
+    /// As an operator types it.
+    pub fn name(&self) -> &str {
+        match self {
+            GroupBy::Fingerprint => "fingerprint",
+            GroupBy::Db => "db",
+            GroupBy::User => "user",
+            GroupBy::Host => "host",
+            GroupBy::Tables => "tables",
+            GroupBy::Kind => "kind",
+            GroupBy::Distill => "distill",
+            GroupBy::Ip => "ip",
+            GroupBy::ThreadId => "thread_id",
+            GroupBy::Error => "error",
+            GroupBy::Routine => "routine",
+            GroupBy::Flag(flag) => flag.name(),
+            GroupBy::Attribute(name) => name,
+        }
+    }
+}
+
+fn known() -> String {
+    format!("{}, and yes-or-no attributes such as full_scan", WORDS.join(", "))
+}
+
+/// What to say if no event had the attribute `name`; `seen` are those that events had.
+pub(super) fn no_such_attribute<'a>(
+    name: &str,
+    seen: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    let flags = Flag::ALL.iter().map(|flag| flag.name());
+    let hint = did_you_mean(name, WORDS.into_iter().chain(flags).chain(seen.clone()));
+    let mut text = format!("no statement has an attribute '{name}'{hint} There are {}", known());
+    if hint.is_empty() {
+        text = text.replacen(" There", "; there", 1);
+    }
+    let seen: Vec<&str> = seen.collect();
+    match seen.is_empty() {
+        true => text + "; these inputs have no other attributes",
+        false => text + "; and in these inputs: " + &seen.join(", "),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::attributes::Attributes;
 use super::order::Order;
 use super::settings::{GroupBy, Settings};
 use super::skips::Skips;
@@ -37,6 +38,7 @@ pub struct Counts {
     pub left_out: u64,
     pub patterns: Option<Patterns>,
     pub order: Order,
+    pub attributes: Attributes,
     /// Only if connections are sampled.
     pub sampled: Option<Estimator>,
 }
@@ -58,6 +60,7 @@ impl Counts {
             patterns: self.patterns,
             sampled: self.sampled,
             notes,
+            attributes: self.attributes,
         }
     }
 
@@ -66,6 +69,7 @@ impl Counts {
         self.events += other.events;
         self.left_out += other.left_out;
         self.order.merge(other.order);
+        self.attributes.merge(other.attributes);
     }
 }
 
@@ -86,6 +90,7 @@ impl Worker {
                 left_out: 0,
                 patterns: settings.patterns.then(Patterns::default),
                 order: Order::default(),
+                attributes: Attributes::default(),
                 sampled: settings
                     .traffic
                     .sampling
@@ -169,8 +174,19 @@ impl Worker {
                     GroupBy::Db => key.extend_from_slice(event.db),
                     GroupBy::User => key.extend_from_slice(event.user),
                     GroupBy::Host => key.extend_from_slice(event.host),
+                    GroupBy::Ip => key.extend_from_slice(event.ip),
+                    GroupBy::ThreadId => number(key, event.thread_id),
+                    GroupBy::Error => number(key, event.error.map(u64::from)),
+                    GroupBy::Routine => key.extend_from_slice(event.routine),
+                    GroupBy::Flag(flag) => key.extend_from_slice(match event.flags.get(*flag) {
+                        Some(true) => b"Yes",
+                        Some(false) => b"No",
+                        None => b"",
+                    }),
                     GroupBy::Attribute(name) => {
-                        key.extend_from_slice(event.attribute(name.as_bytes()).unwrap_or_default());
+                        let value = event.attribute(name.as_bytes());
+                        self.counts.attributes.see(value.is_some(), event);
+                        key.extend_from_slice(value.unwrap_or_default());
                     }
                     GroupBy::Tables => {
                         let mut tables = Vec::new();
@@ -205,6 +221,12 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+fn number(key: &mut Vec<u8>, number: Option<u64>) {
+    if let Some(number) = number {
+        key.extend_from_slice(number.to_string().as_bytes());
     }
 }
 

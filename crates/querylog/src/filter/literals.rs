@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::error::nearest;
 use super::fields::{Field, Measure, Number};
 use super::parser::{Parser, Result, Side};
 use super::{lexer, time, Relation, TableName, Test};
 use crate::event::Kind;
 use crate::fingerprint::{ClassIdText, StatementKind};
+use crate::nearest::nearest;
 
 /// Compiled size of a pattern and of its cache.
 const PATTERN_BYTES: usize = 1 << 20;

@@ -1,11 +1,12 @@
 //! From tokens to a tree of conditions, all types checked.
 
 use super::compile::Expression;
-use super::error::{nearest, FilterError};
+use super::error::FilterError;
 use super::fields::{self, Field, Text};
 use super::lexer::{self, Token};
 use super::literals::range;
 use super::{Context, Relation, Test};
+use crate::nearest::nearest;
 use std::ops::Range;
 
 /// Parentheses and negations inside each other, and comparisons in all: recursion is bounded.

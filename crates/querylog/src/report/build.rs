@@ -109,7 +109,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
             filter: options.filter.clone(),
             since: options.since,
             until: options.until,
-            group_by: group_name(&options.group_by),
+            group_by: options.group_by.name().to_owned(),
             dialect: options.dialect.name().into(),
             order: order.describe(),
             redacted: false,
@@ -125,20 +125,6 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         redact::apply(&mut report, options.sample_bytes);
     }
     report
-}
-
-fn group_name(group: &GroupBy) -> String {
-    match group {
-        GroupBy::Fingerprint => "fingerprint",
-        GroupBy::Db => "db",
-        GroupBy::User => "user",
-        GroupBy::Host => "host",
-        GroupBy::Tables => "tables",
-        GroupBy::Kind => "kind",
-        GroupBy::Distill => "distill",
-        GroupBy::Attribute(name) => name,
-    }
-    .into()
 }
 
 struct Builder<'a> {

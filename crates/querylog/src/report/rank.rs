@@ -1,8 +1,13 @@
 //! Which classes come first, and how many are shown.
 
 use crate::metric::Metric;
+use crate::nearest::did_you_mean;
 use crate::stats::distribution::base_units;
 use crate::stats::Class;
+
+/// What ranks without naming an attribute.
+const WORDS: [&str; 10] =
+    ["time", "mean", "p50", "p95", "p99", "max", "count", "rows", "lock", "variance"];
 
 /// Which number of an attribute ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +57,11 @@ impl std::str::FromStr for Order {
         }
         let (name, aggregate) = text.split_once(':').unwrap_or((text, "sum"));
         let metric = Metric::from_name(name.as_bytes()).ok_or_else(|| {
+            let metrics = Metric::ALL.iter().map(|m| m.name());
+            let hint = did_you_mean(name, WORDS.into_iter().chain(metrics));
             format!(
-                "cannot rank by '{name}': it is none of time, mean, p50, p95, p99, max, count, rows, lock, variance and no attribute of a slow log"
+                "cannot rank by '{name}': it is none of {} and no attribute of a slow log with a number{hint}",
+                WORDS.join(", ")
             )
         })?;
         let aggregate = match aggregate.to_ascii_lowercase().as_str() {

@@ -14,14 +14,15 @@ use super::names::NameId;
 use crate::event::{Event, Flag, Kind, Micros, Place};
 use crate::metric::Metric;
 
-/// Events in a batch: their records fit into the second level cache.
-const EVENTS: usize = 2048;
+/// Events in a batch. The more there are, the more of them are of one class, which is fetched once for all: four times
+/// as many as fit into the second level cache took a sixth less processor time with 5000 classes.
+const EVENTS: usize = 8192;
 
 /// A batch with longer keys or samples is full.
-const TEXT_BYTES: usize = 256 << 10;
+const TEXT_BYTES: usize = 512 << 10;
 
 /// Slots of the table, more than events, and a power of 2.
-const SLOTS: usize = 4096;
+const SLOTS: usize = 16384;
 
 /// Bits of a record's first word: which metrics are present (`Metric::COUNT`), then which flags were logged, then
 /// which were yes.
