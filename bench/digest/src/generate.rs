@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! 1. The same seed, size and number of classes give the same bytes.
-//! 2. How often a class occurs follows Zipf's law; the log is never shorter than asked for and ends with an event.
+//! 2. How often a class occurs follows Zipf's law, or all occur equally often, in no order (`Extent`); the log is never
+//!    shorter than asked for and ends with an event.
 //! 3. `# Time:` and `SET timestamp` agree, and time goes forwards.
 
 use std::io::{self, BufWriter, Write};
@@ -72,24 +73,46 @@ struct Template {
     rows: [u64; 2],
 }
 
-/// Writes at least `size` bytes in `classes` classes to `path`.
-pub fn write(path: &Path, size: u64, classes: u64) -> io::Result<()> {
+/// How much is written.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// At least so many bytes; most events are of few classes.
+    Bytes(u64),
+    /// So many events of each class, about.
+    EventsOfEach(u64),
+}
+
+/// Writes a log of `classes` classes to `path`.
+pub fn write(path: &Path, extent: Extent, classes: u64) -> io::Result<()> {
     let templates = templates();
     let mut log = BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
     // The lines of a starting server.
     log.write_all(&SEED[..find(SEED, b"# Time")])?;
     let mut random = Random(42);
-    let (mut written, mut second, mut stamped, mut db) = (0, BEGIN, 0, u64::MAX);
+    let (mut written, mut events, mut second, mut stamped, mut db) = (0, 0, BEGIN, 0, u64::MAX);
     let mut text = Vec::new();
-    while written < size {
+    loop {
+        let done = match extent {
+            Extent::Bytes(size) => written >= size,
+            Extent::EventsOfEach(each) => events >= each * classes,
+        };
+        if done {
+            return log.flush();
+        }
         text.clear();
+        events += 1;
         second += u64::from(random.below(40) == 0);
         if second != stamped {
             stamped = second;
             write_stamp(&mut text, second)?;
         }
-        // Zipf: the rank's logarithm is uniform.
-        let class = ((classes as f64 + 1.0).powf(random.unit()) as u64).clamp(1, classes) - 1;
+        let class = match extent {
+            // Zipf: the rank's logarithm is uniform.
+            Extent::Bytes(_) => {
+                ((classes as f64 + 1.0).powf(random.unit()) as u64).clamp(1, classes) - 1
+            }
+            Extent::EventsOfEach(_) => random.below(classes),
+        };
         let (template, suffix) = choose(&templates, class);
         let database = class % DBS;
         write_head(&mut text, template, database, &mut random)?;
@@ -102,7 +125,6 @@ pub fn write(path: &Path, size: u64, classes: u64) -> io::Result<()> {
         written += text.len() as u64;
         log.write_all(&text)?;
     }
-    log.flush()
 }
 
 /// The seed's events; those that name tables, and so can be made many classes, come first.
@@ -256,7 +278,7 @@ mod tests {
     #[test]
     fn the_log_has_the_classes_that_were_asked_for() {
         let path = std::env::temp_dir().join(format!("frond-generate-{}.log", std::process::id()));
-        write(&path, 8 << 20, 200).unwrap();
+        write(&path, Extent::Bytes(8 << 20), 200).unwrap();
         let log = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(log.len() >= 8 << 20 && log.ends_with(b";\n"));

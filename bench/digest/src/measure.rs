@@ -33,15 +33,14 @@ pub fn measure(command: &[&OsStr], output: &Path, limit: u32) -> Result<Run, Str
     start(command, output, limit)?.finish()
 }
 
-/// Runs `command` twice at the same time; gives the seconds that both took.
-pub fn measure_pair(command: &[&OsStr], output: &Path, limit: u32) -> Result<f64, String> {
+/// Runs `command` twice at the same time; gives the seconds until both had ended, and the mean of their processor time.
+pub fn measure_pair(command: &[&OsStr], output: &Path, limit: u32) -> Result<Run, String> {
     let second = output.with_extension("second");
-    let both = [start(command, output, limit)?, start(command, &second, limit)?];
-    let mut longest = 0.0_f64;
-    for run in both {
-        longest = longest.max(run.finish()?.seconds);
-    }
-    Ok(longest)
+    let [first, second] = [start(command, output, limit)?, start(command, &second, limit)?];
+    let (first, second) = (first.finish()?, second.finish()?);
+    let cpu = (first.cpu + second.cpu) / 2.0;
+    let seconds = first.seconds.max(second.seconds);
+    Ok(Run { seconds, cpu, peak: first.peak.max(second.peak), ended: first.ended && second.ended })
 }
 
 /// A command that runs.
