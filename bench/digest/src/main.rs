@@ -146,7 +146,7 @@ fn frond(args: &Args, what: &str, log: &Path, measured: &mut Measured) -> Result
     for round in 1..=args.rounds.max(1) {
         eprintln!("== {what}, round {round} of {}", args.rounds.max(1));
         for (threads, best) in threads.iter().zip(&mut best) {
-            let run = measure(&command(*threads), &output, args.limit)?;
+            let run = measure(&command(threads), &output, args.limit)?;
             *best = Some(best.map_or(run, |best| best.better(&run)));
             classes = report::classes(&std::fs::read(&output).map_err(text)?)
                 .ok_or_else(|| format!("{}: no `# Overall:` with classes", output.display()))?;
