@@ -115,6 +115,10 @@ impl TableStore {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
+        if let Some(e) = failure.as_ref().filter(|e| !e.kind().is_shortage()) {
+            // The name may be there by now: that it is would be told instead of why it is no use.
+            return Err(e.duplicate());
+        }
         if self.dropped.load(Ordering::Acquire) {
             let what = format!("the table of {} was dropped", self.name);
             let e = Error::new(ErrorKind::Closed, what);

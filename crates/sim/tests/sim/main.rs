@@ -59,6 +59,7 @@ fn what_was_found_stays_fixed() {
         (Profile::Swarm, 722),
         (Profile::Swarm, 5550),
         (Profile::Swarm, 9733),
+        (Profile::Swarm, 200_045),
     ] {
         passes(profile, seed..seed + 1);
     }
