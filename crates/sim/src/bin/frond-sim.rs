@@ -228,6 +228,12 @@ fn report(session: &Session, args: &Args, took: Duration) -> bool {
     for what in &absent {
         println!("FAILED never happened: {what}");
     }
+    println!(
+        "other seeds: cargo run --release -p frond-sim -- --images {} --profile {} --first {}",
+        args.images,
+        args.profile.name(),
+        session.next.load(Ordering::Relaxed)
+    );
     println!("{} passed, {} failed", runs - failed.len() as u64, failed.len() + absent.len());
     !failed.is_empty() || !absent.is_empty()
 }

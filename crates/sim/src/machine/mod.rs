@@ -50,7 +50,8 @@ pub struct Capture {
 pub struct CapturePolicy {
     pub at_sync: u32,
     pub at_other: u32,
-    /// At points that this machine passes for the first time.
+    /// At points that this machine passes for the first time; far more often at those of
+    /// [`Point::begins_a_segment_seldom`].
     pub at_new: u32,
     /// At most this many may wait for the driver.
     pub most: usize,
@@ -218,6 +219,7 @@ impl Machine {
         let new = self.points.passed(point);
         let policy = self.policy;
         let chance = match action {
+            _ if point.begins_a_segment_seldom() => policy.at_new.saturating_mul(6).min(600_000),
             _ if new => policy.at_new,
             Action::Sync | Action::SyncDir => policy.at_sync,
             _ => policy.at_other,

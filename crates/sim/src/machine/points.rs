@@ -69,6 +69,18 @@ pub struct Point {
     pub class: FileClass,
 }
 
+impl Point {
+    /// The log goes on in another segment, by what is seldom the one to fill it.
+    pub fn begins_a_segment_seldom(&self) -> bool {
+        use Phase::{Background, Close, Definition, FlushAll, Sync};
+        matches!(self.phase, Background | Close | Definition | FlushAll | Sync)
+            && matches!(
+                (self.action, self.class),
+                (Action::Write | Action::Sync, FileClass::Spare) | (Action::Rename, FileClass::Log)
+            )
+    }
+}
+
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {:?} {:?}", self.phase, self.action, self.class)

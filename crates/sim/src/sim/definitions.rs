@@ -89,7 +89,7 @@ impl Sim {
             name: name.clone(),
             indexes: vec![index],
             schema: Vec::new(),
-            meta: b"notes".to_vec(),
+            meta: b"notes".iter().copied().cycle().take(self.world.notes).collect(),
             auto_increment: 1,
         };
         let no = self.model.create(&name);
