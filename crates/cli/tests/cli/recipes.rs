@@ -84,8 +84,10 @@ fn the_page_s_commands_do_what_it_says() {
     slow_logs(dir.path());
     capture(&dir.path().join("db.pcap"));
     let here = dir.path().display().to_string();
+    let commands = commands();
+    assert!(commands.len() >= 14, "the page has {} commands", commands.len());
     let mut said = Vec::new();
-    for command in commands() {
+    for command in commands {
         let line = command
             .replace("/var/log/mysql", &here)
             .replace("/tmp/db.pcap", &format!("{here}/db.pcap"))
@@ -94,7 +96,10 @@ fn the_page_s_commands_do_what_it_says() {
         // What tcpdump is given is compiled, as far as it is here; nothing is captured.
         let line = match line.strip_prefix("tcpdump ") {
             None => line,
-            Some(_) if !has("tcpdump") => continue,
+            Some(_) if !has("tcpdump") => {
+                eprintln!("skipped: no tcpdump for {command}");
+                continue;
+            }
             Some(rest) => format!(
                 "tcpdump -y EN10MB -d {}",
                 &rest[rest.rfind(['\'', '"'].as_ref()).map_or(0, |end| {
@@ -117,7 +122,6 @@ fn the_page_s_commands_do_what_it_says() {
         );
         said.push((command, text));
     }
-    assert!(said.len() >= 14, "the page has {} commands", said.len());
     let of = |part: &str| {
         let found = said.iter().find(|(command, _)| command.contains(part));
         &found.unwrap_or_else(|| panic!("no command with {part}")).1

@@ -156,11 +156,10 @@ impl Top {
         }
     }
 
-    /// The most frequent first.
+    /// The most frequent first, and `OTHERS` last: a name says more than the rest does.
     pub fn sorted(&self) -> Vec<Share> {
         let mut shares = self.shares.clone();
-        shares
-            .sort_by(|a, b| b.count.cmp(&a.count).then(b.time.cmp(&a.time)).then(a.id.cmp(&b.id)));
+        shares.sort_by_key(|s| (s.id == OTHERS, std::cmp::Reverse((s.count, s.time)), s.id));
         shares
     }
 
@@ -193,6 +192,7 @@ mod tests {
         let shares = top.sorted();
         assert!(shares.len() <= MAX_TOP);
         assert_eq!(shares.iter().map(|s| s.count).sum::<u32>(), 2000);
-        assert!(shares.iter().any(|s| s.id == 2 && s.count == 1000 && s.time == 5000));
+        assert!(shares[0].id == 2 && shares[0].count == 1000 && shares[0].time == 5000);
+        assert_eq!(shares.last().map(|s| s.id), Some(OTHERS));
     }
 }

@@ -34,7 +34,7 @@ const FAILED: &[u8] = b"\0FAILED";
 
 /// The tool's answers, or nothing if it is not installed.
 pub fn answers(what: &str, statements: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
-    if !Path::new(TOOL).exists() {
+    if !Path::new(TOOL).exists() || !has("pt-query-digest") || !has("perl") {
         eprintln!("skipped: no {TOOL}");
         return None;
     }
