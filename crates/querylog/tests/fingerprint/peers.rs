@@ -187,8 +187,16 @@ fn digests_are_those_of_a_mariadb_server() {
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
     let table = "performance_schema.events_statements_summary_by_digest";
-    let statements: Vec<&str> =
-        include_str!("distill.sql").lines().chain(include_str!("digest.sql").lines()).collect();
+    // What the client keeps to itself, and what only logs say, no server has digests of.
+    let is_sent = |sql: &&str| {
+        let word = sql.split(' ').next().unwrap_or_default();
+        !["use", "administrator"].iter().any(|no| word.eq_ignore_ascii_case(no))
+    };
+    let statements: Vec<&str> = include_str!("distill.sql")
+        .lines()
+        .chain(include_str!("digest.sql").lines())
+        .filter(is_sent)
+        .collect();
     let input: String = statements.iter().map(|s| format!("{s};\n")).collect();
     client(format!("create database if not exists test;\ntruncate {table};\nuse test;\n{input}"));
     let answer = client(format!("select digest_text from {table} where digest_text is not null;"));
