@@ -1,7 +1,12 @@
 //! Numbers that contradict each other behind checksums that are right: no accident makes them, but a
 //! defect of ours or somebody's tool may. Opening, checking, reading and writing answer with an error or
-//! with rows; nothing asserts, nothing runs for ever.
+//! with the rows that were there; nothing asserts, nothing runs for ever.
+//!
+//! Two things cannot be told from sound ones by reading alone. Transactions in the log *are* the rows, so
+//! forging one is writing other rows. And a trunk says which part of a run counts in which node: what a
+//! forged one hides is found by `check`, which compares with counters and indexes.
 
+use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -91,8 +96,19 @@ fn change(bytes: &mut [u8], from: usize, to: usize, random: &mut Random) {
     }
 }
 
+/// What was forged, by what a reader can know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Forged {
+    /// Header, counters, block map: rows are as they were, or it is noticed at once.
+    Place,
+    /// Trunks and their edits: rows are as they were, or `check` finds it.
+    Trunk,
+    /// The rows themselves.
+    Rows,
+}
+
 /// Forges something in one file; `None` where there was nothing to forge.
-fn forge(files: &mut Files, random: &mut Random) -> Option<String> {
+fn forge(files: &mut Files, random: &mut Random) -> Option<(String, Forged)> {
     let kind = if random.below(4) > 0 { ".frd" } else { ".frl" };
     let names: Vec<String> =
         files.keys().filter(|n| n.ends_with(kind) && !n.starts_with("spare.")).cloned().collect();
@@ -102,54 +118,118 @@ fn forge(files: &mut Files, random: &mut Random) -> Option<String> {
         let header = newest_header(bytes);
         let image = image_of(bytes, header);
         let parts = if image.is_empty() { 1 } else { 4 };
-        match random.below(parts) {
-            0 => change(bytes, header + 24, header + 72, random),
+        let forged = match random.below(parts) {
+            0 => {
+                change(bytes, header + 24, header + 72, random);
+                Forged::Place
+            }
             // The counts in front, the block map and what follows, the trunks.
-            1 => change(bytes, image.start + 32, image.start + 64, random),
-            2 => change(bytes, image.start + 64, (image.start + 160).min(image.end), random),
-            _ => change(bytes, image.start + 32, image.end, random),
-        }
+            1 => {
+                change(bytes, image.start + 32, image.start + 64, random);
+                Forged::Place
+            }
+            2 => {
+                change(bytes, image.start + 64, (image.start + 160).min(image.end), random);
+                Forged::Trunk
+            }
+            _ => {
+                change(bytes, image.start + 32, image.end, random);
+                Forged::Trunk
+            }
+        };
         seal(bytes, header);
-    } else {
-        let all = frames(bytes);
-        let (at, _) = *all.get(random.below(all.len()))?;
-        let len = stored(bytes, at);
-        if len == 0 || bytes[at + 12] & 4 != 0 {
-            return None;
-        }
-        change(bytes, at + 24, at + 24 + len, random);
-        let sum = checksum64_seeded(&bytes[at + 24..at + 24 + len], u64_at(bytes, 16));
-        put_u64(bytes, at + 16, sum);
-        let check = frame_check(bytes, at);
-        put_u64(bytes, at, check);
+        return Some((name, forged));
     }
-    Some(name)
+    if random.below(4) == 0 {
+        change(bytes, 8, 48, random);
+        seal_segment(bytes);
+        return Some((name, Forged::Place));
+    }
+    let all = frames(bytes);
+    let (at, _) = *all.get(random.below(all.len()))?;
+    let len = stored(bytes, at);
+    if len == 0 || bytes[at + 12] & 4 != 0 {
+        return None;
+    }
+    change(bytes, at + 24, at + 24 + len, random);
+    let sum = checksum64_seeded(&bytes[at + 24..at + 24 + len], u64_at(bytes, 16));
+    put_u64(bytes, at + 16, sum);
+    let check = frame_check(bytes, at);
+    put_u64(bytes, at, check);
+    // Kind 2 is a trunk edit; of the others, counters and lists of images, transactions are most.
+    Some((name, if bytes[at + 11] == 2 { Forged::Trunk } else { Forged::Rows }))
 }
 
-/// Opens, reads every tree both ways, writes, flushes, merges, closes. Errors are answers.
-fn use_it(files: &Files) -> Result<(), Error> {
-    let engine = Engine::open(Arc::new(sample::directory(files)), sample::options())?;
+/// Makes the checksum of a segment's header right.
+fn seal_segment(bytes: &mut [u8]) {
+    let sum = checksum64_seeded(&bytes[..4088], 0x6672_6f6e_6468_6472);
+    put_u64(bytes, 4088, sum);
+}
+
+/// The entries of every tree of the tables, as far as they can be read.
+type Entries = BTreeMap<(&'static str, usize), Vec<(Vec<u8>, Vec<u8>)>>;
+
+/// Whether what was read is the beginning of what there was (the whole, where nothing failed).
+fn is_right(read: &Entries, whole: bool, sound: &Entries) -> bool {
+    let begins = |(tree, entries): (&(&str, usize), &Vec<_>)| sound[tree].starts_with(entries);
+    match whole {
+        true => read == sound,
+        false => read.iter().all(begins),
+    }
+}
+
+/// Opens, reads every tree both ways, writes, flushes, merges, closes. Errors are answers. What is read goes
+/// to `read`; true when nothing failed before the writing.
+fn use_it(files: &Files, read: &mut Entries) -> (bool, Result<(), Error>) {
+    let engine = match Engine::open(Arc::new(sample::directory(files)), sample::options()) {
+        Ok(engine) => engine,
+        Err(e) => return (false, Err(e)),
+    };
+    let whole = read_all(&engine, read);
+    (whole, write_on(&engine))
+}
+
+/// False when something could not be read.
+fn read_all(engine: &Engine, read: &mut Entries) -> bool {
+    let mut whole = true;
     for name in [ORDERS, CUSTOMERS, PLAIN] {
-        let Ok(table) = engine.open_table(name) else { continue };
+        let Ok(table) = engine.open_table(name) else {
+            whole = false;
+            continue;
+        };
         for index in 0..table.trees().len() {
             let mut txn = engine.begin(TxnOptions::default());
-            let mut cursor = engine.cursor(&mut txn, &table, index as u16)?;
+            let Ok(mut cursor) = engine.cursor(&mut txn, &table, index as u16) else {
+                whole = false;
+                continue;
+            };
+            let forward = read.entry((name, index)).or_default();
             let mut valid = cursor.first(&txn);
-            let mut n = 0;
             while let Ok(true) = valid {
-                n += 1;
-                assert!(n < ENTRIES_MAX, "a scan does not end");
+                forward.push((cursor.key().to_vec(), cursor.value().to_vec()));
+                assert!(forward.len() < ENTRIES_MAX, "a scan does not end");
                 valid = cursor.next(&txn);
             }
+            let failed = valid.is_err();
             let mut valid = cursor.last(&txn);
-            n = 0;
+            let mut n = forward.len();
+            let mut backward = 0;
             while let Ok(true) = valid {
-                n += 1;
-                assert!(n < ENTRIES_MAX, "a scan backwards does not end");
+                backward += 1;
+                assert!(backward < ENTRIES_MAX, "a scan backwards does not end");
+                n = n.wrapping_sub(1);
+                let same = || forward[n] == (cursor.key().to_vec(), cursor.value().to_vec());
+                assert!(failed || n < forward.len() && same(), "backwards it is another entry");
                 valid = cursor.prev(&txn);
             }
+            whole &= !failed && valid.is_ok();
         }
     }
+    whole
+}
+
+/// Errors are answers.
+fn write_on(engine: &Engine) -> Result<(), Error> {
     let table = engine.open_table(PLAIN)?;
     for part in 0..3 {
         let mut txn = engine.begin(TxnOptions::default());
@@ -163,25 +243,42 @@ fn use_it(files: &Files) -> Result<(), Error> {
     engine.flush_all()
 }
 
-fn survives(files: &Files) -> Result<Result<(), Error>, String> {
-    catch_unwind(AssertUnwindSafe(|| use_it(files))).map_err(|panic| {
+/// What the use of a database gave: entries, whether those are all, and the first error.
+type Used = (Entries, bool, Result<(), Error>);
+
+fn survives(files: &Files) -> Result<Used, String> {
+    let mut read = Entries::new();
+    let used = catch_unwind(AssertUnwindSafe(|| use_it(files, &mut read)));
+    let (whole, done) = used.map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_string()
-    })
+    })?;
+    Ok((read, whole, done))
 }
 
 #[test]
-fn forged_numbers_behind_right_checksums_never_panic() {
-    let sound = sample::sample();
-    use_it(&sound).unwrap();
-    let (mut refused, mut forged) = (0, 0);
+fn forged_numbers_behind_right_checksums_never_panic_and_never_give_other_rows() {
+    let files = sample::sample();
+    let (sound, whole, done) = survives(&files).unwrap();
+    done.unwrap();
+    assert!(whole && sound.len() == 8 && sound[&(ORDERS, 0)].len() == 3800);
+    let (mut refused, mut forged, mut found) = (0, 0, 0);
     for round in 0..rounds(500) {
         let mut random = Random(round * 1_000_003);
-        let mut files = sound.clone();
-        let Some(name) = forge(&mut files, &mut random) else { continue };
+        let mut files = files.clone();
+        let Some((name, what)) = forge(&mut files, &mut random) else { continue };
         forged += 1;
         match survives(&files) {
-            Ok(done) => refused += u64::from(done.is_err()),
+            Ok((read, whole, done)) => {
+                refused += u64::from(done.is_err());
+                let right = what == Forged::Rows || is_right(&read, whole, &sound);
+                assert!(right || what == Forged::Trunk, "round {round}, {name}: other rows");
+                if !right {
+                    found += 1;
+                    let clean = checked(&files).is_clean();
+                    assert!(!clean, "round {round}, {name}: other rows, and check says clean");
+                }
+            }
             Err(panic) => panic!("round {round}, {name}: {panic}"),
         }
         if round % 4 == 0 {
@@ -189,6 +286,7 @@ fn forged_numbers_behind_right_checksums_never_panic() {
         }
     }
     assert!(forged > rounds(300) && refused > forged / 4, "{refused} of {forged} refused");
+    assert!(found < forged / 20, "{found} of {forged} found by check alone");
 }
 
 /// The table file `1.frd` with a change of its newest image or header, the checksums right.
@@ -203,7 +301,7 @@ fn with_image(change: impl FnOnce(&mut [u8], usize, usize)) -> Files {
 }
 
 fn assert_refused(files: &Files, word: &str) {
-    let e = survives(files).unwrap().expect_err("it is opened and used");
+    let e = survives(files).unwrap().2.expect_err("it is opened and used");
     assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
     assert!(e.to_string().contains("1.frd") && e.to_string().contains(word), "{e}");
     let report = checked(files);
@@ -249,4 +347,37 @@ fn block_and_checkpoint_numbers_near_the_end_are_corruption() {
 fn checkpoint_ahead_of_the_log_is_corruption() {
     let files = with_image(|bytes, header, _| put_u64(bytes, header + 40, 1 << 50));
     assert_refused(&files, "newest segments");
+}
+
+/// The sample, crashed in the last of several log segments with no image written: its log alone has it.
+#[test]
+fn forged_start_of_the_newest_segment_is_corruption_and_the_log_stays() {
+    let sound = sample::sample();
+    let (want, _, done) = survives(&sound).unwrap();
+    done.unwrap();
+    let logs: Vec<&String> = sound.keys().filter(|n| n.starts_with("log.")).collect();
+    for name in logs {
+        let start = u64_at(&sound[name], 32);
+        for forged in [0, 8, start + 8, start.wrapping_sub(8), start + 4096, 1 << 40] {
+            if forged == start {
+                continue;
+            }
+            let mut files = sound.clone();
+            let bytes = files.get_mut(name).unwrap();
+            put_u64(bytes, 32, forged);
+            seal_segment(bytes);
+            let e = survives(&files).unwrap().2.expect_err("it is opened");
+            assert_eq!(e.kind(), ErrorKind::Corruption, "{name}, {forged}: {e}");
+            assert!(!checked(&files).is_clean(), "{name}, {forged}: check says clean, open {e}");
+            let vfs = sample::directory(&files);
+            Engine::open(Arc::new(vfs.clone()), sample::options()).err().unwrap();
+            let mut after = sample::files(&vfs);
+            if let Some(bytes) = after.get_mut(name) {
+                put_u64(bytes, 32, start);
+                seal_segment(bytes);
+                let (read, whole, _) = survives(&after).unwrap();
+                assert!(whole && read == want, "{name}, {forged}: put right, rows are gone");
+            }
+        }
+    }
 }
