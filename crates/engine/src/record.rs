@@ -346,7 +346,7 @@ mod tests {
             table: TableId(7),
             rows_delta: -3,
             auto_increment: 900,
-            row_id: u64::MAX,
+            row_id: NEXT_MAX - 1,
         }];
         let tree = TreeId { table: TableId(7), index: 2 };
         let mut out = Vec::new();
@@ -363,6 +363,11 @@ mod tests {
         assert_eq!(r.entry().unwrap(), (&b"b"[..], EntryKind::Delete, &b""[..]));
         assert_eq!(r.counters().unwrap(), counters);
         r.finish().unwrap();
+
+        let mut out = Vec::new();
+        put_counters(&mut out, &[CounterRecord { row_id: NEXT_MAX, ..counters[0] }]);
+        let refused = RecordReader::new(&out, 0).counters().unwrap_err();
+        assert!(refused.to_string().contains("next row id"), "{refused}");
     }
 
     #[test]

@@ -186,25 +186,7 @@ impl Subject<'_> {
         })?;
         report.rows += keys.entries;
         row_count(self.table, self.name, keys.entries, report);
-        self.row_ids(report)?;
         Ok((keys, wanted))
-    }
-
-    /// A hidden row id must never be given twice.
-    fn row_ids(&self, report: &mut Report) -> Result<()> {
-        let mut last = Vec::new();
-        if !self.schema.hidden_primary || !self.tree(0).last_key(&mut last)? {
-            return Ok(());
-        }
-        let next = self.table.counters().row_id.load(std::sync::atomic::Ordering::Relaxed);
-        let largest = self.codec.row_id(0, &last)?;
-        if largest >= next {
-            report.problem(format!(
-                "table '{}': row id {largest} is in use, but {next} is the next one to be given",
-                self.name
-            ));
-        }
-        Ok(())
     }
 
     fn secondary(

@@ -111,20 +111,6 @@ fn a_row_that_cannot_be_decoded_is_named() {
 }
 
 #[test]
-fn a_row_id_that_would_be_given_again_is_named() {
-    let report = changed(|engine| {
-        let table = engine.open_table(CUSTOMERS).unwrap();
-        let mut cursor = table.tree(0).cursor(SEQ_MAX, Bounds::all());
-        assert!(cursor.last().unwrap());
-        let value = cursor.value().to_vec();
-        let mut txn = engine.begin(TxnOptions::default());
-        txn.put(&table, &70_000u64.to_be_bytes(), &value, true).unwrap();
-        txn.commit().unwrap();
-    });
-    assert!(text(&report).contains("row id 70000 is in use"), "{}", text(&report));
-}
-
-#[test]
 fn strange_files_are_warnings_and_leave_the_database_clean() {
     let mut files = sample::sample();
     let orphan = files["1.frd"].clone();

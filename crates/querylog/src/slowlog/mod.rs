@@ -349,7 +349,7 @@ impl Parser {
 fn nearest_zone(difference: Micros) -> Option<i32> {
     const QUARTER: i64 = 900 * 1_000_000;
     let quarters = difference.saturating_add(QUARTER / 2).div_euclid(QUARTER);
-    (-56..=56).contains(&quarters).then_some(quarters as i32 * 900)
+    (-56..=56).contains(&quarters).then(|| quarters as i32 * 900)
 }
 
 /// Behind the lines from `at` on that begin with `prefix`.
