@@ -1,4 +1,4 @@
-//! The lock table: order, upgrades, deadlocks, interrupts, savepoints, limits.
+//! The lock table: order, upgrades, deadlocks, interrupts, locks given back, limits.
 
 // Helpers outside #[test] functions; no simulated time in tests with real threads.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
@@ -502,7 +502,7 @@ impl Rng {
 
 const ENOUGH: u64 = 100;
 
-/// Threads lock few keys at random, in all modes, with upgrades, savepoints, tree locks and
+/// Threads lock few keys at random, in all modes, with upgrades, tree locks and
 /// interrupts. The keys' owners are tracked outside: no conflicting holders (locks are real), nobody
 /// waits out the timeout (no deadlock is missed), and with sorted keys there is none at all (none is
 /// invented). It goes on until [`ENOUGH`] transactions have come through, on however slow a machine.

@@ -16,8 +16,8 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
 use frond_buffer::{Cursor, SortedBuffer, Versions, WriteBuffer, MAX_KEY};
 
 use crate::support::{
-    all, check_scans, expected, key, key_of, newest_in, own, random_bound, scan_all, value, Buffer,
-    Model, Rng,
+    all, check_scans, expected, key, key_of, newest_in, own, random_bound, scan_all, value,
+    write_both, Buffer, Model, Rng,
 };
 
 #[test]
@@ -183,13 +183,7 @@ fn write_buffer_behaves_as_a_map_of_versions() {
                 let large = vec![rng.next() as u8; 60_000 + rng.below(10_000) as usize];
                 batch.insert(key(&mut rng, shape, space), (EntryKind::Put, large));
             }
-            buffer.insert_batch(batch.iter().map(|(k, (kind, v))| EntryRef {
-                key: k,
-                seq,
-                kind: *kind,
-                value: v,
-            }));
-            model.extend(batch.into_iter().map(|(k, e)| ((k, Reverse(seq)), e)));
+            write_both(&buffer, &mut model, seq, batch);
             // Readers, before anything is settled.
             for _ in 0..40 {
                 let (k, at) = (key(&mut rng, shape, space), rng.below(seq + 2));

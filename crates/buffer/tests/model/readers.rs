@@ -10,7 +10,7 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
 use frond_buffer::{Versions, WriteBuffer};
 
 use crate::support::{
-    expected, key, newest_in, own, random_bound, scan_all, value, Live, Model, Rng,
+    expected, key, newest_in, own, random_bound, scan_all, value, write_both, Live, Model, Rng,
 };
 
 /// 100 thousand updates of one row among `others` that rest, with and without an old snapshot.
@@ -75,13 +75,7 @@ fn held_snapshots_see_the_same_while_versions_are_dropped() {
                 };
                 batch.insert(key(&mut rng, shape, space), put);
             }
-            buffer.insert_batch(batch.iter().map(|(k, (kind, v))| EntryRef {
-                key: k,
-                seq,
-                kind: *kind,
-                value: v,
-            }));
-            model.extend(batch.into_iter().map(|(k, e)| ((k, Reverse(seq)), e)));
+            write_both(&buffer, &mut model, seq, batch);
             // Commits are in the buffer some time before they are published.
             let published = live.0.lock().unwrap().1;
             live.publish(published + rng.below(seq - published + 1));

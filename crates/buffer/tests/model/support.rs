@@ -86,6 +86,23 @@ pub fn value(rng: &mut Rng) -> Vec<u8> {
     vec![rng.next() as u8; len as usize]
 }
 
+/// Writes a batch of puts and deletes at `seq` into both.
+pub fn write_both(
+    buffer: &WriteBuffer,
+    model: &mut Model,
+    seq: Seq,
+    batch: BTreeMap<Vec<u8>, (EntryKind, Vec<u8>)>,
+) {
+    let entries = batch.iter();
+    buffer.insert_batch(entries.map(|(key, (kind, value))| EntryRef {
+        key,
+        seq,
+        kind: *kind,
+        value,
+    }));
+    model.extend(batch.into_iter().map(|(k, e)| ((k, Reverse(seq)), e)));
+}
+
 pub fn own(e: EntryRef<'_>) -> Owned {
     (e.key.to_vec(), e.seq, e.kind, e.value.to_vec())
 }
