@@ -16,7 +16,7 @@ mod slow;
 mod worker;
 
 use std::cell::RefCell;
-use std::sync::mpsc::{sync_channel, Receiver, Sender};
+use std::sync::mpsc::{sync_channel, Receiver, Sender, TrySendError};
 use std::sync::{Arc, Mutex};
 
 use crate::event::{Losses, Micros, Place, Stream};
@@ -139,7 +139,9 @@ impl Crew for Alone {
     }
 }
 
-/// Several threads, and this one, which reads.
+/// Several threads, of which this one reads. It parses, too, whenever the others have enough to do: so no thread waits
+/// for another while there is work, and there are no more threads than were asked for. One that only reads was
+/// rejected: with two that parse on two processors it took a third longer.
 struct Team {
     worker: Worker,
     jobs: std::sync::mpsc::SyncSender<Job>,
@@ -148,9 +150,13 @@ struct Team {
 
 impl Crew for Team {
     fn take(&mut self, job: Job) -> Buffers {
-        // Fails only if every thread panicked, which `run` then tells.
-        let _ = self.jobs.send(job);
-        self.empty.try_recv().unwrap_or_default()
+        match self.jobs.try_send(job) {
+            Ok(()) => self.empty.try_recv().unwrap_or_default(),
+            // `Disconnected`: every other thread panicked, which `run` then tells.
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
+                done(&mut self.worker, job)
+            }
+        }
     }
 
     fn own(&mut self) -> &mut Worker {
@@ -174,20 +180,25 @@ fn work(worker: &mut Worker, job: &Job) {
     }
 }
 
-/// What one thread of a team does until there are no more jobs.
+/// Works; gives the buffers to be used again.
+fn done(worker: &mut Worker, mut job: Job) -> Buffers {
+    work(worker, &job);
+    let bytes = &mut job.buffers.bytes;
+    bytes.clear();
+    // Longer than a piece only because of one long event.
+    bytes.shrink_to(2 * pump::PIECE);
+    job.buffers
+}
+
+/// What a thread of a team does until there are no more jobs.
 fn serve(mut worker: Worker, jobs: &Mutex<Receiver<Job>>, empty: &Sender<Buffers>) -> Worker {
     loop {
         let job = match jobs.lock() {
             Ok(jobs) => jobs.recv(),
             Err(_) => return worker,
         };
-        let Ok(mut job) = job else { return worker };
-        work(&mut worker, &job);
-        let bytes = &mut job.buffers.bytes;
-        bytes.clear();
-        // Longer than a piece only because of one long event.
-        bytes.shrink_to(2 * pump::PIECE);
-        let _ = empty.send(job.buffers);
+        let Ok(job) = job else { return worker };
+        let _ = empty.send(done(&mut worker, job));
     }
 }
 
@@ -218,24 +229,25 @@ pub fn run(
         (alone.worker, Vec::new())
     } else {
         std::thread::scope(|scope| {
-            let (jobs, next) = sync_channel(settings.threads);
+            let others = settings.threads - 1;
+            // Enough for the others while this one parses a piece.
+            let (jobs, next) = sync_channel(2 * others + 2);
             let (full, empty) = std::sync::mpsc::channel();
             let next = Arc::new(Mutex::new(next));
             let shared = Shared::new(settings.threads, settings.max_classes, settings.sample_limit);
             let shared = Arc::new(shared);
             let worker = || Worker::of_team(settings.clone(), shared.clone());
-            let threads: Vec<_> = (0..settings.threads)
+            let threads: Vec<_> = (0..others)
                 .map(|_| {
                     let (worker, next, full) = (worker(), next.clone(), full.clone());
                     scope.spawn(move || serve(worker, &next, &full))
                 })
                 .collect();
-            // Or `take` would wait for ever for threads that have all panicked.
-            drop(next);
             let mut team = Team { worker: worker(), jobs, empty };
             reading.read_all(&mut inputs, settings, &mut team, progress);
             let Team { worker, jobs, .. } = team;
             drop(jobs);
+            let worker = serve(worker, &next, &full);
             let others: Vec<_> = threads.into_iter().map(|t| t.join()).collect();
             (worker, others)
         })

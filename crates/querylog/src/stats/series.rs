@@ -1,13 +1,14 @@
 //! How often and how long, over time: one entry per interval in which something happened.
 //!
-//! Every class has dozens of intervals, so all but the latest are packed: what differs from the one before, in as few
-//! bytes as it needs. Logs are nearly in order; what is not is put among them slowly.
+//! Every class has dozens of intervals, so all but the latest two are packed: what differs from the one before, in as
+//! few bytes as it needs. Logs are nearly in order, and threads that read one are only a little apart; what is older
+//! is put among the packed slowly.
 //!
 //! Invariants:
 //! 1. Intervals begin at multiples of their width since the epoch; the width is `SECOND << level`.
 //! 2. At most `limit` entries: when there would be more, pairs of intervals become one (`level` grows).
 //! 3. The result does not depend on the order of events.
-//! 4. The packed intervals are those before the latest, ascending by index; none if there is no latest.
+//! 4. The packed intervals are those before the latest two, ascending by index; none if there are not two.
 
 use crate::event::Micros;
 
@@ -43,7 +44,8 @@ pub struct Series {
     before: u32,
     count: u16,
     level: u8,
-    /// There is none if its count is 0.
+    /// The latest but one, and the latest. There is none if its count is 0.
+    previous: Interval,
     latest: Interval,
 }
 
@@ -53,31 +55,37 @@ impl Series {
     pub fn add(&mut self, at: Micros, time: u64, limit: usize) {
         let index = at.div_euclid(SECOND).clamp(0, i64::from(u32::MAX)) as u32 >> self.level;
         let new = Interval { index, count: 1, time };
-        if self.latest.index == index && self.latest.count > 0 {
-            self.latest.add(&new);
-            return;
+        for recent in [&mut self.latest, &mut self.previous] {
+            if recent.index == index && recent.count > 0 {
+                recent.add(&new);
+                return;
+            }
         }
         self.put(new, limit);
     }
 
+    /// Adds an interval that is neither of the latest two.
     #[inline(never)]
     fn put(&mut self, new: Interval, limit: usize) {
-        if self.latest.count == 0 {
-            self.latest = new;
-        } else if new.index > self.latest.index {
-            self.pack(self.latest);
-            self.latest = new;
-            if usize::from(self.count) + 1 > limit {
-                let intervals = self.intervals();
-                self.set(intervals, limit);
-            }
-        } else {
+        if self.previous.count > 0 && new.index < self.previous.index {
             let mut intervals = self.intervals();
             let at = intervals.partition_point(|i| i.index < new.index);
             match intervals.get_mut(at).filter(|i| i.index == new.index) {
                 Some(interval) => interval.add(&new),
                 None => intervals.insert(at, new),
             }
+            return self.set(intervals, limit);
+        }
+        if self.previous.count > 0 {
+            self.pack(self.previous);
+        }
+        if new.index > self.latest.index || self.latest.count == 0 {
+            self.previous = std::mem::replace(&mut self.latest, new);
+        } else {
+            self.previous = new;
+        }
+        if usize::from(self.count) + 2 > limit {
+            let intervals = self.intervals();
             self.set(intervals, limit);
         }
     }
@@ -103,7 +111,7 @@ impl Series {
 
     /// All intervals.
     fn intervals(&self) -> Vec<Interval> {
-        let mut intervals = Vec::with_capacity(usize::from(self.count) + 2);
+        let mut intervals = Vec::with_capacity(usize::from(self.count) + 3);
         let (mut at, mut index) = (0, 0);
         while at < self.packed.len() {
             let [step, count, time] = [(); 3].map(|()| word(&self.packed, &mut at));
@@ -111,7 +119,7 @@ impl Series {
             let scale = if count & 1 == 0 { 1000 } else { 1 };
             intervals.push(Interval { index, count: (count >> 1) as u32, time: time * scale });
         }
-        intervals.extend((self.latest.count > 0).then_some(self.latest));
+        intervals.extend([self.previous, self.latest].into_iter().filter(|i| i.count > 0));
         intervals
     }
 
@@ -124,6 +132,7 @@ impl Series {
         self.packed.clear();
         (self.before, self.count) = (0, 0);
         self.latest = intervals.pop().unwrap_or_default();
+        self.previous = intervals.pop().unwrap_or_default();
         for interval in intervals {
             self.pack(interval);
         }
@@ -244,6 +253,7 @@ mod tests {
             let sum: &mut (u32, u64) = sums.entry(second).or_default();
             *sum = (sum.0 + 1, sum.1 + time);
         }
+        assert_eq!(series.count, 28, "all but two are packed");
         let found = series.at_width(1).into_iter().map(|(at, i)| (at, (i.count, i.time)));
         assert!(found.eq(sums));
         assert!(series.memory() < 30 * 16 + ROOM, "{}", series.memory());

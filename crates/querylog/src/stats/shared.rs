@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::batch::{Batch, Best};
 use super::names::{NameId, Names};
@@ -54,9 +54,10 @@ impl Shared {
         self.names.lock().id(name)
     }
 
-    /// Of the sample of a class, if there is that class.
+    /// Of the sample of a class, if there is that class and nobody adds to its shard now: rather a sample too many
+    /// than a thread that waits.
     pub fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
-        self.shards[self.shard(hash)].lock().best(hash, key)
+        self.shards[self.shard(hash)].try_lock()?.best(hash, key)
     }
 
     pub fn sample_limit(&self) -> usize {
@@ -69,8 +70,19 @@ impl Shared {
             return;
         }
         batch.sort();
+        let mut add = |number: usize, mut shard: MutexGuard<'_, Table>| {
+            shard.absorb(batch, |hash| self.shard(hash) == number);
+        };
+        // First those that are free.
+        let mut busy = Vec::new();
         for (number, shard) in self.shards.iter().enumerate() {
-            shard.lock().absorb(batch, |hash| self.shard(hash) == number);
+            match shard.try_lock() {
+                Some(shard) => add(number, shard),
+                None => busy.push(number),
+            }
+        }
+        for number in busy {
+            add(number, self.shards[number].lock());
         }
         batch.clear();
     }
