@@ -10,7 +10,7 @@ use crate::result::EngineResult;
 use crate::units;
 
 /// Cache that is configured, and what the server may use besides, itself included as it was at its start.
-const MEMORY_BESIDES: u64 = 150 << 20;
+pub const MEMORY_BESIDES: u64 = 150 << 20;
 
 #[derive(Debug, PartialEq)]
 pub struct Verdict {

@@ -17,6 +17,8 @@ use std::process::{Command, Stdio};
 
 use crate::engines::{Engine, PluginDirs};
 use crate::interrupt;
+use crate::limits;
+use crate::sample::sample;
 use crate::server::{Programs, Server, Site};
 use crate::units;
 
@@ -46,7 +48,7 @@ struct Measured {
 }
 
 /// Runs everything and prints a table. `Ok(false)` when fewer than two engines ran, or Frond missed
-/// [`LEAST`].
+/// [`LEAST`] or took more memory than its cache and [`limits::MEMORY_BESIDES`].
 pub fn run(options: &Options) -> Result<bool, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
     fs::create_dir_all(&options.out).map_err(failed)?;
@@ -63,7 +65,12 @@ pub fn run(options: &Options) -> Result<bool, String> {
         options.rounds,
         options.seconds
     );
+    let resident = || sample(server.pid()).map(|sample| sample.rss_bytes);
+    let mut before_frond = None;
     for &engine in &engines {
+        if engine == Engine::Frond {
+            before_frond = Some(resident()?);
+        }
         prepare(options, &server, engine)?;
     }
     println!("  {:<20}{:>14}{:>14}{:>12}", "", "queries/s", "p95", "vs InnoDB");
@@ -84,7 +91,17 @@ pub fn run(options: &Options) -> Result<bool, String> {
     if slow {
         println!("\n  MISSED: Frond must reach {LEAST}x of InnoDB");
     }
-    Ok(engines.len() >= 2 && !slow)
+    let mut large = false;
+    if let Some(before) = before_frond {
+        let grown = resident()?.saturating_sub(before);
+        let most = options.cache + limits::MEMORY_BESIDES;
+        println!("\n  memory since before Frond's tables: {}", units::bytes(grown));
+        large = grown > most;
+        if large {
+            println!("  MISSED: at most {}", units::bytes(most));
+        }
+    }
+    Ok(engines.len() >= 2 && !slow && !large)
 }
 
 /// One server with all engines that can be loaded.
