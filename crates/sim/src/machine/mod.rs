@@ -204,6 +204,7 @@ fn failed() -> io::Error {
 impl Machine {
     fn note(&mut self, action: &str, class: FileClass, a: u64, b: u64) {
         self.calls += 1;
+        crate::watch::call();
         self.trace = mix(self.trace, action.len() as u64 ^ (class as u64) << 8);
         self.trace = mix(self.trace, a);
         self.trace = mix(self.trace, b);
@@ -312,6 +313,10 @@ impl VfsFile for SimFile {
         self.writable()?;
         let mut m = self.lock()?;
         let class = self.class(&m);
+        if m.canary == Some(Canary::Livelock) && class == FileClass::Log {
+            m.note("interrupted", class, offset, 0);
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let headers = class == FileClass::Table && offset < TABLE_HEADERS;
         m.point(if headers { Action::WriteHeader } else { Action::Write }, class);
         let error = m.faults.write_error;
@@ -423,6 +428,7 @@ impl VfsFile for SimFile {
         }
         let inode = self.inode;
         match (m.canary, class) {
+            (Some(Canary::Deadlock), FileClass::Log) => drop(self.vfs.machine.lock()),
             (Some(Canary::SkipLogSync), FileClass::Log)
             | (Some(Canary::HeaderFirst), FileClass::Table)
             | (Some(Canary::SkipTableSync), FileClass::Table | FileClass::NewTable) => {}
