@@ -33,6 +33,7 @@ mod definitions;
 mod life;
 mod reads;
 mod rot;
+mod segment;
 mod transactions;
 mod verify;
 
@@ -265,6 +266,9 @@ impl Sim {
 
     fn step(&mut self, op: Op) -> Check {
         crate::watch::operation();
+        if self.world.seldom {
+            self.fill_segment(op)?;
+        }
         match op {
             Op::Begin => self.begin(),
             Op::Put => self.put(),
