@@ -130,6 +130,45 @@ fn image_with_counters_below_the_keys_in_use_is_put_right() {
 }
 
 #[test]
+fn auto_increment_is_put_right_by_a_descending_index() {
+    for hidden in [true, false] {
+        let vfs = memory();
+        let engine = open(&vfs);
+        let mut t = Typed::create_descending(&engine, "t", hidden);
+        let mut txn = begin(&engine);
+        for n in 0..150 {
+            t.insert(&mut txn, n, "row");
+        }
+        txn.commit().unwrap();
+        drop(t);
+        engine.flush_all().unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        with_image(&vfs, |image| image.auto_increment = 3);
+        let engine = open(&vfs);
+        let mut t = Typed::bind(engine.open_table("t").unwrap());
+        assert_eq!(t.table().auto_increment(), 151, "hidden primary key: {hidden}");
+        let mut txn = begin(&engine);
+        let (written, id, _) = t.insert(&mut txn, 7, "new");
+        assert_eq!((written, id), (Written::Done, 151));
+        txn.commit().unwrap();
+        // What was deleted does not count.
+        let mut txn = begin(&engine);
+        for id in (101..=151u64).filter(|_| !hidden) {
+            assert!(txn.delete(t.table(), &(!(id | 1 << 63)).to_be_bytes()).unwrap());
+        }
+        txn.commit().unwrap();
+        engine.set_auto_increment(t.table(), 3).unwrap();
+        drop(t);
+        engine.flush_all().unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let next = open(&vfs).open_table("t").unwrap().auto_increment();
+        assert_eq!(next, if hidden { 152 } else { 101 });
+    }
+}
+
+#[test]
 fn image_of_an_earlier_release_is_read() {
     let vfs = crashed(true);
     with_image(&vfs, |image| image.lsn = None);

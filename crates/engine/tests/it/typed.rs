@@ -68,6 +68,14 @@ impl Typed {
         Typed::bind(engine.create_table(spec(name, &schema(hidden_primary))).unwrap())
     }
 
+    /// The index that begins with `id` is descending.
+    pub fn create_descending(engine: &Engine, name: &str, hidden_primary: bool) -> Typed {
+        let mut schema = schema(hidden_primary);
+        let leads = |i: &&mut Index| i.parts.first().is_some_and(|p| p.column == 0);
+        schema.indexes.iter_mut().find(leads).unwrap().parts[0].descending = true;
+        Typed::bind(engine.create_table(spec(name, &schema)).unwrap())
+    }
+
     pub fn bind(table: Arc<Table>) -> Typed {
         let schema = Schema::decode(&table.def().schema, "t").unwrap();
         let layout = RecordLayout::compact(&schema);
