@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use frond_base::{checksum64_seeded, ErrorKind};
+use frond_base::{checksum64_seeded, put_varint, ByteReader, ErrorKind};
 use frond_engine::rows::Written;
 use frond_engine::{Engine, TableImage};
 use frond_space::{TableFile, TableFileOptions};
+use frond_tree::TrunkEdit;
 use frond_vfs::MemVfs;
 
 use crate::durability::copy;
@@ -205,4 +206,43 @@ fn impossible_row_ids_are_corruption() {
     with_image(&vfs, |image| image.row_id = u64::MAX);
     let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
     assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
+}
+
+#[test]
+fn impossible_row_ids_in_keys_are_corruption() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = Typed::create(&engine, "t", true);
+    let mut txn = begin(&engine);
+    txn.put(t.table(), &(1u64 << 62).to_be_bytes(), b"row", true).unwrap();
+    txn.commit().unwrap();
+    drop(t);
+    engine.flush_all().unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
+    assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
+}
+
+#[test]
+fn trees_that_are_ahead_of_the_log_are_corruption() {
+    let forge: [fn(&mut u64, &mut TrunkEdit); 2] =
+        [|applied, _| *applied = 1 << 50, |_, all| all.flushed_upto = 1 << 50];
+    for forge in forge {
+        let vfs = crashed(false);
+        with_image(&vfs, |image| {
+            let mut reader = ByteReader::new(&image.trees[1]);
+            let mut applied = reader.varint().unwrap();
+            let mut all = TrunkEdit::decode(&image.trees[1][reader.position()..], "image").unwrap();
+            forge(&mut applied, &mut all);
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, applied);
+            all.encode(&mut bytes);
+            image.trees[1] = bytes;
+        });
+        let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+        assert!(e.to_string().contains("1.frd: tree 1"), "{e}");
+        assert!(e.to_string().contains("is ahead of the log"), "{e}");
+    }
 }
