@@ -185,12 +185,6 @@ impl Core {
                 None => drop(found.loading.remove(&id)),
             }
         }
-        let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
-        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
-        damaged.sort_by_key(|d| d.def.id);
-        if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
-            return Err(first.refusal(damaged.len()));
-        }
         self.tables.write().retain(|id, table| {
             let def = names.by_id(*id);
             // The one at the first record of the table may have been replaced since.
@@ -205,12 +199,31 @@ impl Core {
             }
             kept
         });
-        for table in self.tables.read().values() {
-            counters::raise(table)?;
+        self.raise_counters(&mut found)?;
+        let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
+        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
+        damaged.sort_by_key(|d| d.def.id);
+        if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
+            return Err(first.refusal(damaged.len()));
         }
         self.images.retain(&names);
         *self.names.write() = names;
         Ok(damaged)
+    }
+
+    /// R7; a table whose keys are impossible is lost.
+    fn raise_counters(&self, found: &mut Found) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
+        for table in tables {
+            if let Err(e) = counters::raise(&table) {
+                found.lose(table.id(), e)?;
+                self.tables.write().remove(&table.id());
+                // Nothing of it may be flushed.
+                table.mark_dropped();
+                self.work.forget(table.id());
+            }
+        }
+        Ok(())
     }
 
     /// The table while its edits are read; `None` when it is lost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use frond_base::{checksum64_seeded, put_varint, ByteReader, ErrorKind};
 use frond_engine::rows::Written;
-use frond_engine::{Engine, TableImage};
+use frond_engine::{Engine, Options, TableImage};
 use frond_space::{TableFile, TableFileOptions};
 use frond_tree::TrunkEdit;
 use frond_vfs::MemVfs;
@@ -220,8 +220,23 @@ fn impossible_row_ids_in_keys_are_corruption() {
     engine.flush_all().unwrap();
     engine.close().unwrap();
     drop(engine);
-    let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
+    let e = Engine::open(Arc::new(copy(&vfs)), small()).err().expect("it opens");
     assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
+    // That table alone, and there is a way on.
+    assert!(e.to_string().contains("open once with discard_damaged_tables"), "{e}");
+    let options = Options { discard_damaged_tables: true, ..small() };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    assert!(!engine.table_exists("t"));
+    let mut other = Typed::create(&engine, "t", true);
+    let mut txn = begin(&engine);
+    other.insert(&mut txn, 1, "row");
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    engine.close().unwrap();
+    drop((other, engine));
+    let engine = open(&vfs);
+    assert_eq!(all(&engine, &engine.open_table("t").unwrap()).len(), 1);
+    assert!(vfs.contents("1.frd.damaged").is_ok());
 }
 
 #[test]
