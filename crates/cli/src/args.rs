@@ -246,6 +246,9 @@ pub struct IibenchArgs {
     /// Compare all indexes with the rows at the end
     #[arg(long)]
     pub verify: bool,
+    /// Time what CHECK TABLE does, when all rows are in
+    #[arg(long)]
+    pub check_table: bool,
     /// The result as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -2,12 +2,11 @@
 //!
 //! Counters come from the image and the log, and are right where those are. A next row id that is too small
 //! must not be taken on trust all the same: rows without a primary key are written without looking, so one
-//! would take another's place. Keys in use bound both counters from below, and the largest key of a tree is
-//! known from memory.
+//! would take another's place. Keys in use bound both counters from below, and bounds of a tree's keys
+//! are known from memory: pages are read only where they say that a counter is too small.
 //!
 //! - N1. After loading, the next row id exceeds every one in use, and the next AUTO_INCREMENT value every one
-//!   in use where an ascending index begins with it. Where it ends a key or descends, uniqueness is left to
-//!   refuse a value given twice.
+//!   in use where an index begins with it, ascending or descending. (The server asks for such an index.)
 //! - N2. Next row ids are below [`NEXT_MAX`]: they do not run out, and adding does not wrap.
 //!
 //! What was deleted does not count for AUTO_INCREMENT, which the user may have set back.
@@ -16,8 +15,8 @@
 
 use std::sync::atomic::Ordering;
 
-use frond_base::{Error, Result, SEQ_MAX};
-use frond_row::{ColumnType, Index, Schema};
+use frond_base::{Error, IndexNo, Result, SEQ_MAX};
+use frond_row::{ColumnType, Schema};
 use frond_tree::{Bounds, Tree};
 
 use crate::table::Table;
@@ -43,27 +42,48 @@ pub fn raise(table: &Table) -> Result<()> {
         table.counters().row_id.fetch_max(largest + 1, Ordering::Relaxed);
     }
     let Some(column) = schema.auto_increment else { return Ok(()) };
-    let Some(index) = schema.indexes.iter().find(|i| leads_with(i, column)) else { return Ok(()) };
+    let Some((tree, order)) = leading(&schema, column) else { return Ok(()) };
     let column = &schema.columns[usize::from(column)];
     let ColumnType::Int { unsigned } = column.ty else { return Ok(()) };
-    let bytes = column.bytes as usize;
-    let tree = table.tree(index.tree);
-    let next = table.auto_increment();
-    if tree.last_key(&mut key)? && value(&key, bytes, unsigned) >= next && last(tree, &mut key)? {
-        let largest = value(&key, bytes, unsigned);
-        table.counters().auto_increment.fetch_max(largest.saturating_add(1), Ordering::Relaxed);
+    let (tree, bytes) = (table.tree(tree), column.bytes as usize);
+    let largest = |key: &[u8]| value(key, bytes, unsigned, order);
+    let bounded = match order {
+        Order::Ascending => tree.last_key(&mut key)?,
+        Order::Descending => tree.first_key(&mut key)?,
+    };
+    if bounded && largest(&key) >= table.auto_increment() && in_use(tree, order, &mut key)? {
+        let next = largest(&key).saturating_add(1);
+        table.counters().auto_increment.fetch_max(next, Ordering::Relaxed);
     }
     Ok(())
 }
 
-fn leads_with(index: &Index, column: u16) -> bool {
-    index.parts.first().is_some_and(|p| p.column == column && !p.descending && p.prefix.is_none())
+/// Of the values in an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    Ascending,
+    Descending,
 }
 
-/// The largest key that is in use.
-fn last(tree: &Tree, key: &mut Vec<u8>) -> Result<bool> {
+/// The tree of an index that begins with the whole of `column`.
+fn leading(schema: &Schema, column: u16) -> Option<(IndexNo, Order)> {
+    if schema.columns[usize::from(column)].nullable {
+        return None;
+    }
+    schema.indexes.iter().find_map(|index| {
+        let first = index.parts.first()?;
+        let order = if first.descending { Order::Descending } else { Order::Ascending };
+        (first.column == column && first.prefix.is_none()).then_some((index.tree, order))
+    })
+}
+
+/// The key in use at the end where the largest values are.
+fn in_use(tree: &Tree, order: Order, key: &mut Vec<u8>) -> Result<bool> {
     let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
-    let found = cursor.last()?;
+    let found = match order {
+        Order::Ascending => cursor.last()?,
+        Order::Descending => cursor.first()?,
+    };
     if found {
         key.clear();
         key.extend_from_slice(cursor.key());
@@ -79,10 +99,14 @@ fn first_word(key: &[u8]) -> u64 {
     u64::from_be_bytes(word)
 }
 
-/// The value of an integer column of `bytes` bytes at the front of a key; 0 for negative ones.
-fn value(key: &[u8], bytes: usize, unsigned: bool) -> u64 {
+/// The value of an integer column of `bytes` bytes at the front of a key; 0 for negative ones. Of a key that
+/// was cut short, not below the largest value that it bounds.
+fn value(key: &[u8], bytes: usize, unsigned: bool, order: Order) -> u64 {
     let shift = 64 - 8 * bytes;
-    let word = first_word(key);
+    let word = match order {
+        Order::Ascending => first_word(key),
+        Order::Descending => !first_word(key),
+    };
     if unsigned {
         return word >> shift;
     }
@@ -95,12 +119,26 @@ mod tests {
 
     #[test]
     fn values_come_back_from_the_front_of_a_key() {
-        assert_eq!(value(&[0x80, 0, 0, 5, 9, 9], 4, false), 5);
-        assert_eq!(value(&[0x7f, 0xff, 0xff, 0xff], 4, false), 0, "-1");
-        assert_eq!(value(&[0xff], 1, false), 127);
-        assert_eq!(value(&[0xff, 3], 1, true), 255);
-        assert_eq!(value(&[1, 2, 3], 3, true), 0x010203);
-        assert_eq!(value(&[0xff; 8], 8, true), u64::MAX);
-        assert_eq!(value(&[0xff; 8], 8, false), i64::MAX as u64);
+        for (key, bytes, unsigned, expected) in [
+            (&[0x80, 0, 0, 5, 9, 9][..], 4, false, 5),
+            // -1
+            (&[0x7f, 0xff, 0xff, 0xff], 4, false, 0),
+            (&[0xff], 1, false, 127),
+            (&[0xff, 3], 1, true, 255),
+            (&[1, 2, 3], 3, true, 0x010203),
+            (&[0xff; 8], 8, true, u64::MAX),
+            (&[0xff; 8], 8, false, i64::MAX as u64),
+        ] {
+            assert_eq!(value(key, bytes, unsigned, Order::Ascending), expected);
+            let inverted: Vec<u8> = key.iter().map(|b| !b).collect();
+            assert_eq!(value(&inverted, bytes, unsigned, Order::Descending), expected);
+        }
+    }
+
+    #[test]
+    fn keys_cut_short_bound_the_values() {
+        // Keys below 0x8000_0006, and from the inversion of that on.
+        assert_eq!(value(&[0x80, 0, 0, 6], 8, false, Order::Ascending), 6 << 32);
+        assert_eq!(value(&[0x7f, 0xff, 0xff, 0xf9], 8, false, Order::Descending), (7 << 32) - 1);
     }
 }

@@ -20,31 +20,36 @@
 //!   still leads on (`images.rs`). Whatever else is wrong with a table whose file has not, this is said.
 //! - R7. Counters are at least what the rows that came back ask for (`counters.rs`).
 //!
-//! Tested by the simulator, which crashes at every step here too.
+//! `recovery/replay.rs` is the second reading, `damaged.rs` what becomes of lost tables, `files.rs` what is
+//! told of files at the end. Tested by the simulator, which crashes at every step here too.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
-use frond_run::RunMeta;
-use frond_tree::{Bounds, Tree, TrunkEdit};
+use frond_base::{Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
+use frond_tree::{Bounds, TrunkEdit};
 use frond_wal::{Record, Recovered};
 
-use crate::canary;
 use crate::catalog::{self, TableDef, SYSTEM_TABLE};
 use crate::core::Core;
 use crate::counters;
 use crate::images::Found as FoundImage;
 use crate::loading::{add_block, Attached, Loading};
 use crate::names::Names;
-use crate::options::KEY_BYTES_MAX;
 use crate::record::{
-    decode_trim, AttachedRuns, CounterRecord, RecordReader, KIND_COUNTERS, KIND_EDIT,
-    KIND_SET_COUNTERS, KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
+    decode_trim, AttachedRuns, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS,
+    KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
 use crate::store::{file_name, TableStore};
 use crate::table::Table;
+
+mod damaged;
+mod files;
+mod replay;
+
+pub(crate) use damaged::Damaged;
+pub(crate) use files::{remove_orphans, tell_of_missing_files};
 
 /// Tables that are being recovered.
 #[derive(Default)]
@@ -57,30 +62,6 @@ struct Found {
     opened: HashMap<TableId, FoundImage>,
     /// Image LSNs of the tables already finished.
     images: HashMap<TableId, FoundImage>,
-}
-
-/// A table that is defined and was lost.
-pub(crate) struct Damaged {
-    def: Arc<TableDef>,
-    why: Error,
-}
-
-impl Damaged {
-    /// Why the database is not opened when `count` tables are damaged.
-    fn refusal(&self, count: usize) -> Error {
-        let others = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
-        Error::new(
-            ErrorKind::Corruption,
-            format!(
-                "{}; table '{}'{others} is needed for recovery, so the database was not opened and nothing \
-                 was changed. Put a sound copy of the file back, or restore the whole directory from a \
-                 backup. To go on without such tables, open once with discard_damaged_tables, which drops \
-                 them and keeps their files as *.frd.damaged",
-                self.why.message(),
-                self.def.name
-            ),
-        )
-    }
 }
 
 impl Found {
@@ -204,12 +185,6 @@ impl Core {
                 None => drop(found.loading.remove(&id)),
             }
         }
-        let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
-        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
-        damaged.sort_by_key(|d| d.def.id);
-        if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
-            return Err(first.refusal(damaged.len()));
-        }
         self.tables.write().retain(|id, table| {
             let def = names.by_id(*id);
             // The one at the first record of the table may have been replaced since.
@@ -224,30 +199,30 @@ impl Core {
             }
             kept
         });
-        for table in self.tables.read().values() {
-            counters::raise(table)?;
+        self.raise_counters(&mut found)?;
+        let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
+        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
+        damaged.sort_by_key(|d| d.def.id);
+        if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
+            return Err(first.refusal(damaged.len()));
         }
         self.images.retain(&names);
         *self.names.write() = names;
         Ok(damaged)
     }
 
-    /// Drops a table that recovery could not bring back, as it was told to. Its file gets another name, from
-    /// which somebody may still read what is sound.
-    pub(crate) fn discard(self: &Arc<Self>, damaged: &Damaged) -> Result<()> {
-        let Damaged { def, why } = damaged;
-        let vfs = &self.shared.vfs;
-        let (file, aside) = (file_name(def.id), format!("{}.damaged", file_name(def.id)));
-        let there = vfs.exists(&file).map_err(|e| Error::io("look for", &file, e))?;
-        if there {
-            vfs.rename(&file, &aside)
-                .and_then(|()| vfs.sync_dir())
-                .map_err(|e| Error::io("rename", &file, e))?;
+    /// R7; a table whose keys are impossible is lost.
+    fn raise_counters(&self, found: &mut Found) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
+        for table in tables {
+            if let Err(e) = counters::raise(&table) {
+                found.lose(table.id(), e)?;
+                self.tables.write().remove(&table.id());
+                // Nothing of it may be flushed.
+                table.mark_dropped();
+                self.work.forget(table.id());
+            }
         }
-        self.drop_table(&def.name)?;
-        let kept = if there { format!(" Its file is now {aside}.") } else { String::new() };
-        let told = format!("table '{}' was dropped, as it is damaged: {why}.{kept}", def.name);
-        self.log_message(0, &told);
         Ok(())
     }
 
@@ -361,110 +336,6 @@ impl Core {
         self.finish_table(&def, found, log_from)?;
         Ok(self.tables.read().get(&id).cloned())
     }
-
-    fn recover_transaction(
-        self: &Arc<Self>,
-        record: &Record<'_>,
-        names: &mut Names,
-        found: &mut Found,
-        log_from: Lsn,
-    ) -> Result<()> {
-        let mut reader = RecordReader::new(record.payload, record.lsn);
-        if record.kind == KIND_TRANSACTION_OF_RUNS {
-            for attached in reader.runs()? {
-                self.attach_again(record, attached, names, found, log_from)?;
-            }
-        }
-        let mut entries = Vec::new();
-        for _ in 0..reader.section_count()? {
-            let (id, count) = reader.section()?;
-            let table = self.recovered_table(id.table, record, names, found, log_from)?;
-            let Some((table, tree)) = tree_behind(&table, id, record)? else {
-                for _ in 0..count {
-                    reader.entry()?;
-                }
-                continue;
-            };
-            entries.clear();
-            for _ in 0..count {
-                entries.push(reader.entry()?);
-            }
-            check_sorted(&entries, record.lsn)?;
-            if canary::active(canary::DROP_TOMBSTONES) {
-                entries.retain(|(_, kind, _)| *kind == EntryKind::Put);
-            }
-            if canary::active(canary::LOSE_REPLAYED_ENTRY) && entries.len() > 8 {
-                entries.remove(8);
-            }
-            tree.write(
-                record.lsn,
-                entries.iter().map(|&(key, kind, value)| EntryRef {
-                    key,
-                    seq: record.end,
-                    kind,
-                    value,
-                }),
-            );
-            self.work.add(table);
-            table.set_listed(true);
-            if id.table == SYSTEM_TABLE {
-                for &(key, kind, value) in &entries {
-                    let value = (kind == EntryKind::Put).then_some(value);
-                    names.apply(catalog::decode_row(key, value)?)?;
-                }
-            }
-        }
-        for counters in reader.counters()? {
-            self.recover_counters(record, &counters, false, names, found, log_from)?;
-        }
-        reader.finish()
-    }
-
-    fn attach_again(
-        self: &Arc<Self>,
-        record: &Record<'_>,
-        attached: AttachedRuns,
-        names: &Names,
-        found: &mut Found,
-        log_from: Lsn,
-    ) -> Result<()> {
-        let AttachedRuns { tree: id, lists } = attached;
-        let table = self.recovered_table(id.table, record, names, found, log_from)?;
-        let Some((table, tree)) = tree_behind(&table, id, record)? else { return Ok(()) };
-        let committed = |(meta, extent): (RunMeta, _)| (meta.committed_at(record.end), extent);
-        let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
-        if id.table == SYSTEM_TABLE || !tree.attach(lists, record.lsn, record.end) {
-            return Err(Error::corruption(
-                "log",
-                format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
-            ));
-        }
-        self.work.add(table);
-        table.set_listed(true);
-        Ok(())
-    }
-
-    fn recover_counters(
-        self: &Arc<Self>,
-        record: &Record<'_>,
-        counters: &CounterRecord,
-        set: bool,
-        names: &Names,
-        found: &mut Found,
-        log_from: Lsn,
-    ) -> Result<()> {
-        let Some(table) = self.recovered_table(counters.table, record, names, found, log_from)?
-        else {
-            return Ok(());
-        };
-        if matches!(found.images.get(&counters.table), Some(FoundImage::Image(lsn)) if record.lsn < *lsn)
-        {
-            return Ok(());
-        }
-        table.store().touched(record.lsn);
-        table.recover_counters(counters, set);
-        Ok(())
-    }
 }
 
 /// Every edit, and every run that a record names, follows the creation of the file: so it was removed.
@@ -474,35 +345,6 @@ fn no_file(store: &TableStore, id: TableId) -> Error {
     Error::corruption(store.file_name(), what)
 }
 
-/// The tree of a record's section when it does not have the record in its runs yet.
-fn tree_behind<'t>(
-    table: &'t Option<Arc<Table>>,
-    id: TreeId,
-    record: &Record<'_>,
-) -> Result<Option<(&'t Arc<Table>, &'t Tree)>> {
-    let Some(table) = table else { return Ok(None) };
-    match table.trees().get(usize::from(id.index)) {
-        Some(tree) if record.lsn >= tree.flushed_upto() => Ok(Some((table, tree))),
-        Some(_) => Ok(None),
-        None => Err(Error::corruption(
-            "log",
-            format_args!("record at {}: tree {id} does not exist", record.lsn),
-        )),
-    }
-}
-
-fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
-    if entries.iter().any(|(key, ..)| key.is_empty() || key.len() > KEY_BYTES_MAX)
-        || entries.windows(2).any(|w| w[0].0 >= w[1].0)
-    {
-        return Err(Error::corruption(
-            "log",
-            format_args!("record at {lsn}: keys are impossible or out of order"),
-        ));
-    }
-    Ok(())
-}
-
 /// Reads all rows of the system table.
 fn read_catalog(system: &Table, names: &mut Names) -> Result<()> {
     let mut cursor = system.tree(0).cursor(SEQ_MAX, Bounds::all());
@@ -510,46 +352,6 @@ fn read_catalog(system: &Table, names: &mut Names) -> Result<()> {
     while valid {
         names.apply(catalog::decode_row(cursor.key(), Some(cursor.value()))?)?;
         valid = cursor.next()?;
-    }
-    Ok(())
-}
-
-/// Removes files that belong to no table: left by a crash after a drop or during a creation.
-pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
-    let vfs = &core.shared.vfs;
-    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
-    for name in all {
-        let made = name.strip_suffix(".new");
-        let Some(stem) = made.unwrap_or(&name).strip_suffix(".frd") else { continue };
-        let Ok(id) = stem.parse::<u32>().map(TableId) else { continue };
-        if file_name(id) != made.unwrap_or(&name) {
-            continue;
-        }
-        let known = id == SYSTEM_TABLE || core.names.read().by_id(id).is_some();
-        if made.is_some() || !known {
-            let why =
-                if made.is_some() { "it was never finished" } else { "its table was dropped" };
-            core.log_message(2, &format!("removing {name}: {why}"));
-            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
-        }
-    }
-    Ok(())
-}
-
-/// Tells of tables whose file is gone and that no log record concerns: they are refused when they are
-/// opened, which may be long after.
-pub(crate) fn tell_of_missing_files(core: &Core) -> Result<()> {
-    let vfs = &core.shared.vfs;
-    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
-    let there: HashSet<String> = all.into_iter().collect();
-    for id in core.images.listed().into_keys() {
-        let name = file_name(id);
-        if !there.contains(&name) {
-            let log_from = core.shared.wal.kept_from();
-            if let Err(e) = core.images.check(id, &name, FoundImage::NoFile, log_from) {
-                core.log_message(0, e.message());
-            }
-        }
     }
     Ok(())
 }

@@ -16,13 +16,17 @@ use std::sync::Arc;
 use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
 
 use crate::batch::{head_of, Batch};
-use crate::bits;
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
 use crate::layout::{
     Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
 };
 use crate::meta::RunMeta;
+
+mod fields;
+
+use fields::Target;
+pub(crate) use fields::{field_places, FieldPlace};
 
 /// Words of the longest fixed key.
 const WORDS: usize = KeyShape::MAX_BYTES / 8;
@@ -37,59 +41,6 @@ pub struct Page {
     bytes: Box<[u8]>,
     start: usize,
     layout: Layout,
-}
-
-/// Where a key field lies within the words of a head.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct FieldPlace {
-    pub(crate) word: usize,
-    /// Left shift within the word; if `spill` > 0 the field ends in the next word's top `spill`
-    /// bits.
-    pub(crate) shift: u32,
-    pub(crate) spill: u32,
-    pub(crate) mask: u64,
-}
-
-/// Places the fields of `widths` one after the other.
-pub(crate) fn field_places(widths: &[u8]) -> [FieldPlace; KeyShape::MAX_FIELDS] {
-    let mut out = [FieldPlace::default(); KeyShape::MAX_FIELDS];
-    let mut bit = 0u32;
-    for (place, width) in out.iter_mut().zip(widths) {
-        let bits = 8 * u32::from(*width);
-        let end = bit % 64 + bits;
-        place.word = (bit / 64) as usize;
-        place.mask = bits::mask(bits);
-        if end <= 64 {
-            place.shift = 64 - end;
-        } else {
-            place.spill = end - 64;
-        }
-        bit += bits;
-    }
-    out
-}
-
-impl FieldPlace {
-    /// The field's value in a head.
-    #[inline]
-    pub(crate) fn take<const W: usize>(&self, head: &[u64; W]) -> u64 {
-        if self.spill == 0 {
-            return (head[self.word] >> self.shift) & self.mask;
-        }
-        let high = head[self.word] << self.spill;
-        (high | (head[self.word + 1] >> (64 - self.spill))) & self.mask
-    }
-
-    /// Writes `value` (already within `mask`) into a head whose bits are 0 there.
-    #[inline]
-    pub(crate) fn put<const W: usize>(&self, head: &mut [u64; W], value: u64) {
-        if self.spill == 0 {
-            head[self.word] |= value << self.shift;
-        } else {
-            head[self.word] |= value >> self.spill;
-            head[self.word + 1] |= value << (64 - self.spill);
-        }
-    }
 }
 
 impl Page {
@@ -456,49 +407,4 @@ fn partition(mut from: usize, mut to: usize, below: impl Fn(usize) -> bool) -> u
         }
     }
     from
-}
-
-/// A search key against fixed keys, field by field: most comparisons are decided by the first field that
-/// is not constant, and no other is unpacked.
-struct Target {
-    columns: usize,
-    fields: [u64; KeyShape::MAX_FIELDS],
-    masks: [u64; KeyShape::MAX_FIELDS],
-    /// What equal fields mean: keys have one length, the target another one.
-    tie: Ordering,
-}
-
-impl Target {
-    fn new(key: &[u8], widths: &[u8]) -> Target {
-        let len: usize = widths.iter().map(|w| usize::from(*w)).sum();
-        let mut out = Target {
-            columns: widths.len(),
-            fields: [0; KeyShape::MAX_FIELDS],
-            masks: [0; KeyShape::MAX_FIELDS],
-            tie: len.cmp(&key.len()),
-        };
-        let mut rest = key;
-        for (c, width) in widths.iter().enumerate() {
-            let width = usize::from(*width);
-            let (field, behind) = rest.split_at(width.min(rest.len()));
-            // A short target compares as if zeros followed; `tie` puts it before the key they make.
-            let given = field.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-            out.fields[c] = given.checked_shl(8 * (width - field.len()) as u32).unwrap_or(0);
-            out.masks[c] = bits::mask(8 * width as u32);
-            rest = behind;
-        }
-        out
-    }
-
-    /// Orders the key whose fields `field` gives, asked in order, relative to the target.
-    #[inline]
-    fn compare(&self, mut field: impl FnMut(usize) -> u64) -> Ordering {
-        for c in 0..self.columns {
-            let value = field(c) & self.masks[c];
-            if value != self.fields[c] {
-                return value.cmp(&self.fields[c]);
-            }
-        }
-        self.tie
-    }
 }

@@ -6,6 +6,7 @@
 //! world      what a run is like, drawn from its seed
 //! sim/       the run: operations, oracles, recovery of crash images
 //! session    many runs, their counts, what must have happened, canaries
+//! watch      who notices that a run does not end
 //! history/   black-box isolation checker for recorded histories
 //! ```
 //!
@@ -19,4 +20,5 @@ pub mod model;
 pub mod rng;
 pub mod session;
 pub mod sim;
+pub mod watch;
 pub mod world;

@@ -58,10 +58,10 @@ pub fn run_seed(seed: u64, profile: Profile, canary: Option<Canary>, trace: bool
 const TWICE: u64 = 40;
 
 /// Runs a seed as a session does.
-pub fn run_checked(seed: u64, profile: Profile) -> Outcome {
-    let mut outcome = run_seed(seed, profile, None, false);
+pub fn run_checked(seed: u64, profile: Profile, canary: Option<Canary>) -> Outcome {
+    let mut outcome = run_seed(seed, profile, canary, false);
     if seed.is_multiple_of(TWICE) && outcome.failure.is_none() {
-        let again = run_seed(seed, profile, None, false);
+        let again = run_seed(seed, profile, canary, false);
         if again.trace_hash != outcome.trace_hash {
             let what = "O8: the same seed gave another sequence of calls";
             outcome.failure = Some(Failure(what.into()));

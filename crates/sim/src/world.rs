@@ -131,6 +131,8 @@ pub struct World {
     pub compression: Compression,
     pub filter: bool,
     pub page_bytes: u32,
+    /// This run looks for what happens seldom: see `Sim::fill_segment`.
+    pub seldom: bool,
     /// Bytes of a table's notes in the catalog.
     pub notes: usize,
     pub policy: CapturePolicy,
@@ -150,7 +152,8 @@ impl World {
             given => given,
         };
         // By the seed alone, as below. One run of eight looks for what happens seldom: it crashes at most points
-        // that it passes for the first time, and definitions are so large that they begin log segments.
+        // that it passes for the first time, definitions are so large that they begin log segments, and what
+        // begins one seldom finds the present one full.
         let seldom = seed % 8 == 3;
         let weights = draw_weights(&mut rng);
         let large = rng.percent(25);
@@ -188,6 +191,7 @@ impl World {
                 [rng.weighted(&[3, 3, 1])],
             filter: rng.percent(50),
             page_bytes: [4096, 8192][rng.weighted(&[3, 1])],
+            seldom,
             notes: if seldom { 12 << 10 } else { 5 },
             policy: CapturePolicy {
                 at_sync: [5_000, 20_000, 100_000][rng.index(3)],

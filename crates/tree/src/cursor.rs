@@ -15,76 +15,25 @@
 //! On leaving a window the cursor charges the entries that it had to look at beyond the leaf's
 //! base, and dead ones, to the node's heat: that is how read-hot and tombstone-rich leaves get
 //! merged.
+//!
+//! `cursor/window.rs` has the leaf that it is in, `bounds.rs` what callers ask for. Tested in `tests/`.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
-use std::sync::atomic::Ordering as Atomic;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, NodeId, Result, Seq};
-use frond_run::Access;
+use frond_base::{EntryKind, Result, Seq};
 
-use crate::need;
-use crate::node::{Body, Node};
+use crate::bounds::{successor, Bounds};
+use crate::node::Node;
 use crate::private::PrivateView;
-use crate::slice::{Key, Range, Slice};
+use crate::slice::Slice;
 use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
 use crate::view::{Content, View};
 
-/// Entries that opening a source is worth, when read work is charged.
-const OPEN_COST: u64 = 32;
+mod window;
 
-/// Keys from a lower to an upper bound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
-    lo: Vec<u8>,
-    hi: Option<Vec<u8>>,
-}
-
-/// The smallest key above `key`.
-fn successor(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
-}
-
-impl Bounds {
-    pub fn all() -> Bounds {
-        Bounds::default()
-    }
-
-    pub fn new(lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> Bounds {
-        let lo = match lo {
-            Bound::Included(key) => key.to_vec(),
-            Bound::Excluded(key) => successor(key),
-            Bound::Unbounded => Vec::new(),
-        };
-        let hi = match hi {
-            Bound::Included(key) => Some(successor(key)),
-            Bound::Excluded(key) => Some(key.to_vec()),
-            Bound::Unbounded => None,
-        };
-        Bounds { lo, hi }
-    }
-
-    /// All keys that start with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> Bounds {
-        let mut hi = prefix.to_vec();
-        while hi.last() == Some(&0xff) {
-            hi.pop();
-        }
-        let hi = match hi.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Some(hi)
-            }
-            None => None,
-        };
-        Bounds { lo: prefix.to_vec(), hi }
-    }
-}
+use window::Window;
 
 /// Where a seek goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +46,6 @@ pub enum Seek {
     Le,
     /// The largest key `<`.
     Lt,
-}
-
-/// The leaf that the cursor is in.
-struct Window {
-    node: Arc<Node>,
-    range: Range,
-    /// Node and edge heats to look at when leaving: of the nodes on the path.
-    path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
-    dead: u64,
 }
 
 /// An ordered read position. Owns its view; may move between threads.
@@ -354,103 +294,6 @@ impl TreeCursor {
         self.sources.push(Source::new(body, heat, charge, key));
     }
 
-    /// Opens the leaf at `from` (backward: the one with the largest keys below it).
-    fn enter_window(&mut self, from: Option<&[u8]>) -> Result<()> {
-        let Some(view) = self.view.clone() else { panic!("a window is a part of a view") };
-        let mut node = &view.trunk.root;
-        let mut range = Range::all();
-        let mut path = Vec::new();
-        while let Body::Inner(inner) = &node.body {
-            let i = match (self.walk.forward, from) {
-                (true, Some(key)) => inner.child_for(key),
-                (true, None) => 0,
-                (false, Some(key)) => inner.pivots.partition_point(|p| &**p < key),
-                (false, None) => inner.children.len() - 1,
-            };
-            let child = &inner.children[i];
-            range = inner.range(i, &range);
-            node = &child.node;
-            path.push((node.id, range.lo.clone(), node.clone()));
-        }
-        // The path's ranges are nested, so only now it is known what to cut the slices to.
-        let mut at = &view.trunk.root;
-        for (_, _, next) in &path {
-            if let Body::Inner(inner) = &at.body {
-                if let Some(child) = inner.children.iter().find(|c| Arc::ptr_eq(&c.node, next)) {
-                    for slice in child.pending.iter() {
-                        self.open(slice, &range, next, Charge::Edge);
-                    }
-                }
-            }
-            at = next;
-        }
-        if let Body::Leaf(leaf) = &node.body {
-            for slice in &leaf.deltas {
-                self.open(slice, &range, node, Charge::Deltas);
-            }
-            if !leaf.base.is_empty() {
-                let body = SourceBody::Run(RunSource::new(leaf.base[..].into()));
-                self.add(body, None, Charge::None);
-            }
-        }
-        if path.is_empty() {
-            path.push((node.id, None, node.clone()));
-        }
-        self.window = Some(Window { node: node.clone(), range, path, dead: 0 });
-        self.prepare(from)?;
-        for source in &mut self.sources[self.buffers..] {
-            source.seek(&mut self.walk, from)?;
-        }
-        Ok(())
-    }
-
-    /// Gets the pages at which the window's runs are entered, all at once: one after another each may
-    /// wait for the device.
-    fn prepare(&mut self, from: Option<&[u8]>) -> Result<()> {
-        let runs = &mut self.sources[self.buffers..];
-        if runs.len() < 2 {
-            return Ok(());
-        }
-        let (mut spots, mut wants) = (Vec::with_capacity(8), Vec::with_capacity(8));
-        for (i, source) in runs.iter().enumerate() {
-            let SourceBody::Run(run) = &source.body else { continue };
-            if let Some(spot) = run.spot(self.walk.forward, self.walk.at, from)? {
-                wants.push(run.page_of(&spot));
-                spots.push((i, spot));
-            }
-        }
-        let pages = self.walk.store.pages(&wants, Access::Scan)?;
-        for ((i, spot), page) in spots.into_iter().zip(pages) {
-            if let SourceBody::Run(run) = &mut runs[i].body {
-                run.set_ready(&mut self.walk, spot, page);
-            }
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, slice: &Slice, range: &Range, node: &Arc<Node>, charge: Charge) {
-        if slice.ends_before(&self.walk.lo) || self.begins_beyond(slice) {
-            return;
-        }
-        let Some(part) = self.clip(slice, range) else { return };
-        self.add(SourceBody::Run(RunSource::new([part].into())), Some(node), charge);
-    }
-
-    /// Cuts without estimating what is left, which would cost a look at fences.
-    fn clip(&self, slice: &Slice, range: &Range) -> Option<Slice> {
-        if !slice.in_range(range) {
-            return None;
-        }
-        let mut part = slice.clone();
-        if let Some(lo) = range.lo.as_ref().filter(|lo| &***lo > slice.first()) {
-            part.lo = Some(lo.clone());
-        }
-        if let Some(hi) = range.hi.as_ref().filter(|hi| !slice.ends_before(hi)) {
-            part.hi = Some(hi.clone());
-        }
-        Some(part)
-    }
-
     /// Moves all sources at the current key past it.
     fn pass(&mut self, current: usize) -> Result<()> {
         self.current = None;
@@ -523,65 +366,6 @@ impl TreeCursor {
             }
         }
         best
-    }
-
-    /// Buffers run ahead of the window.
-    fn in_window(&self, key: &[u8]) -> bool {
-        let Some(window) = &self.window else { return false };
-        match self.walk.forward {
-            true => window.range.hi.as_ref().is_none_or(|hi| key < &**hi),
-            false => window.range.lo.as_ref().is_none_or(|lo| key >= &**lo),
-        }
-    }
-
-    /// On to the neighbouring leaf; false at the bounds.
-    fn next_window(&mut self) -> Result<bool> {
-        let Some(window) = &self.window else { return Ok(false) };
-        let edge = match self.walk.forward {
-            true => window.range.hi.clone(),
-            false => window.range.lo.clone(),
-        };
-        let Some(edge) = edge else { return Ok(false) };
-        let over = match self.walk.forward {
-            true => self.walk.hi.as_ref().is_some_and(|hi| &*edge >= hi),
-            false => *edge <= self.walk.lo[..],
-        };
-        if over {
-            return Ok(false);
-        }
-        self.leave_window();
-        self.enter_window(Some(&edge))?;
-        Ok(true)
-    }
-
-    /// Closes the leaf's sources and charges what they cost.
-    fn leave_window(&mut self) {
-        let Some(window) = self.window.take() else { return };
-        let mut charged = window.dead > 0;
-        for source in self.sources.drain(self.buffers..) {
-            if let Some(heat) = &source.heat {
-                let counter = match source.charge {
-                    Charge::Edge => &heat.edge,
-                    _ => &heat.deltas,
-                };
-                counter.fetch_add(source.examined + OPEN_COST, Atomic::Relaxed);
-                charged = true;
-            }
-            self.spare_keys.push(source.key);
-        }
-        self.tied.clear();
-        if self.buffer_dead > 0 {
-            self.tree.note_buffer_dead(std::mem::take(&mut self.buffer_dead));
-        }
-        if !charged {
-            return;
-        }
-        window.node.heat.dead.fetch_add(window.dead, Atomic::Relaxed);
-        for (id, lo, node) in &window.path {
-            if need::heated(node) {
-                self.tree.note_hot(*id, lo);
-            }
-        }
     }
 
     /// Gives up position and view.

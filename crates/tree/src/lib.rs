@@ -8,7 +8,7 @@
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
 //! metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
-//! `push`, `merge`, `input` (background work), `read`, `cursor`, `source` (reading), `check`,
+//! `push`, `merge`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
 //! `audit`, `stats`, `store` (the doors to file and log), `testing`.
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod bounds;
 mod check;
 mod cursor;
 mod draft;
@@ -44,7 +45,8 @@ mod trunk;
 mod view;
 
 pub use audit::CheckReport;
-pub use cursor::{Bounds, Seek, TreeCursor};
+pub use bounds::Bounds;
+pub use cursor::{Seek, TreeCursor};
 pub use edit::TrunkEdit;
 pub use job::{Debt, Job, JobKind, Plan, Step};
 pub use load::TreeLoader;

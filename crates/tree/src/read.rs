@@ -5,14 +5,17 @@
 //! first version that the snapshot sees decides.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
+use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 use frond_run::Access;
 
 use crate::node::Body;
 use crate::slice::Slice;
 use crate::tree::{Tree, TreeInner};
+use crate::trunk::Trunk;
 use crate::view::{Content, View};
 
 impl Tree {
@@ -38,40 +41,64 @@ impl Tree {
     /// Replaces `out` by a key that no key of the tree exceeds; false when the tree is empty. From
     /// memory alone: a key beyond it surely is new. The key itself may have been deleted.
     pub fn last_key(&self, out: &mut Vec<u8>) -> Result<bool> {
+        let further = |key: &[u8], known: &[u8]| key > known;
+        self.outermost(out, Trunk::last_key, WriteBuffer::scan_backward, further, |runs| {
+            runs.last().map(Slice::last)
+        })
+    }
+
+    /// As [`Tree::last_key`], of a key that no key of the tree is below.
+    pub fn first_key(&self, out: &mut Vec<u8>) -> Result<bool> {
+        let further = |key: &[u8], known: &[u8]| key < known;
+        self.outermost(out, Trunk::first_key, WriteBuffer::scan_forward, further, |runs| {
+            runs.first().map(Slice::first)
+        })
+    }
+
+    #[inline]
+    fn outermost(
+        &self,
+        out: &mut Vec<u8>,
+        of_trunk: impl Fn(&Trunk) -> Option<&[u8]>,
+        scan: impl Fn(&WriteBuffer, &Scan<'_>, &mut Batch),
+        further: impl Fn(&[u8], &[u8]) -> bool,
+        of_runs: impl Fn(&[Slice]) -> Option<&[u8]>,
+    ) -> Result<bool> {
         out.clear();
         let view = self.inner.view.load();
         let mut any = false;
         let mut consider = |key: &[u8]| {
-            if !any || key > &out[..] {
+            if !any || further(key, out) {
                 out.clear();
                 out.extend_from_slice(key);
             }
             any = true;
         };
-        if let Some(key) = view.trunk.last_key() {
+        if let Some(key) = of_trunk(&view.trunk) {
             consider(key);
         }
-        let mut batch = frond_buffer::Batch::default();
+        let mut batch = Batch::default();
         let buffers = view.frozen.iter().filter_map(|f| match &f.content {
             Content::Buffer(buffer) => Some(buffer),
             Content::Runs(_) => None,
         });
         for buffer in buffers.chain([&view.active.buffer]) {
-            let scan = frond_buffer::Scan {
-                from: std::ops::Bound::Unbounded,
-                to: std::ops::Bound::Unbounded,
-                versions: frond_buffer::Versions::VisibleAt(SEQ_MAX),
+            let one = Scan {
+                from: Bound::Unbounded,
+                to: Bound::Unbounded,
+                versions: Versions::VisibleAt(SEQ_MAX),
                 max_entries: 1,
                 max_bytes: usize::MAX,
             };
-            buffer.scan_backward(&scan, &mut batch);
+            scan(buffer, &one, &mut batch);
+            // One entry: the first is the last.
             if let Some(key) = batch.last_key() {
                 consider(key);
             }
         }
         for item in &view.frozen {
             if let Content::Runs(lists) = &item.content {
-                lists.iter().flat_map(|runs| runs.last()).for_each(|s| consider(s.last()));
+                lists.iter().filter_map(|runs| of_runs(runs)).for_each(&mut consider);
             }
         }
         Ok(any)

@@ -67,6 +67,19 @@ impl Trunk {
         last_of(&self.root)
     }
 
+    /// A key that no key in the runs is below; `None` when there are no runs.
+    pub fn first_key(&self) -> Option<&[u8]> {
+        fn first_of(node: &Node) -> Option<&[u8]> {
+            match &node.body {
+                Body::Leaf(leaf) => leaf.slices().map(Slice::first).min(),
+                Body::Inner(inner) => inner.children.iter().find_map(|c| {
+                    c.pending.iter().map(Slice::first).chain(first_of(&c.node)).min()
+                }),
+            }
+        }
+        first_of(&self.root)
+    }
+
     /// Calls `f` for every node, parents first, with the edge into it and its range.
     pub fn walk<'a>(&'a self, f: Visit<'a, '_>) {
         fn down<'a>(inner: &'a Inner, range: &Range, f: Visit<'a, '_>) {

@@ -278,6 +278,31 @@ mod tests {
     }
 
     #[test]
+    fn a_newer_format_is_told_from_damage_whatever_it_hashes() {
+        let with_version = |version: u32, sealed: bool| {
+            let mut block = HEADER.encode();
+            block[8..12].copy_from_slice(&version.to_le_bytes());
+            if sealed {
+                let body = block.len() - 8;
+                let hash = checksum64_seeded(&block[..body], HEADER_SEED);
+                block[body..].copy_from_slice(&hash.to_le_bytes());
+            }
+            SegmentHeader::decode(&block, "log.7").unwrap_err()
+        };
+        for sealed in [true, false] {
+            let e = with_version(VERSION + 1, sealed);
+            assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
+            let says = format!("log.7: log format {}", VERSION + 1);
+            assert!(e.to_string().contains(&says), "{e}");
+            // There never was such a one, nor will there be for long.
+            for version in [0, 0x1_0000] {
+                let e = with_version(version, sealed);
+                assert_eq!(e.kind(), ErrorKind::Corruption, "{version}: {e}");
+            }
+        }
+    }
+
+    #[test]
     fn frame_header_is_bound_to_database_segment_and_lsn() {
         let frame = FrameHeader {
             stored: 100,

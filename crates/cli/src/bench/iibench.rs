@@ -20,6 +20,7 @@ use frond_vfs::{OsVfs, Vfs};
 use serde::Serialize;
 
 use crate::args::IibenchArgs;
+use crate::bench::checked::Checked;
 use crate::bench::inserters::Inserters;
 use crate::bench::process::Usage;
 use crate::bench::purchases;
@@ -71,6 +72,8 @@ struct Report {
     query_rounds: u64,
     query_p50_us: u64,
     query_p99_us: u64,
+    /// Absent when not asked for.
+    check_table: Option<Checked>,
     /// Findings of the check at the end; absent when none was asked for.
     verified: Option<Vec<String>>,
     status: std::collections::BTreeMap<&'static str, u64>,
@@ -129,7 +132,9 @@ pub fn run(args: &IibenchArgs, out: &mut dyn Write) -> Outcome<bool> {
             writeln!(out, "the database is in {}", work.path.display())?;
         }
     }
-    Ok(report.verified.is_none_or(|findings| findings.is_empty()))
+    let sound = |findings: &Vec<String>| findings.is_empty();
+    Ok(report.verified.as_ref().is_none_or(sound)
+        && report.check_table.as_ref().is_none_or(|c| sound(&c.problems)))
 }
 
 fn measure(
@@ -156,6 +161,10 @@ fn measure(
     let settle_seconds = (vfs.now() - settle).as_secs_f64();
     let settled_disk = allocated(&work.path);
     let peak_rss_bytes = Usage::now().peak_rss_bytes;
+    let check_table = match args.check_table {
+        true => Some(Checked::run(vfs, &engine, &table, args.rows)?),
+        false => None,
+    };
     let status = engine.status().into_iter().collect();
     drop(table);
     engine.close()?;
@@ -177,6 +186,7 @@ fn measure(
         query_rounds,
         query_p50_us: percentile(&query_us, 50),
         query_p99_us: percentile(&query_us, 99),
+        check_table,
         verified: if args.verify { Some(verify(args, vfs)?) } else { None },
         status,
     })
@@ -377,6 +387,19 @@ fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
             r.query_p50_us,
             r.query_p99_us
         )?;
+    }
+    if let Some(c) = &r.check_table {
+        writeln!(
+            out,
+            "CHECK TABLE    {} rows/s, {:.2} us CPU per row; pages {:.2} s, entries {:.2} s",
+            grouped(c.rows_per_second.round() as u64),
+            c.cpu_us_per_row,
+            c.pages.seconds,
+            c.entries.seconds
+        )?;
+        for problem in &c.problems {
+            writeln!(out, "PROBLEM        {problem}")?;
+        }
     }
     match &r.verified {
         Some(findings) if findings.is_empty() => {

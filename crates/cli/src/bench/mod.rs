@@ -2,6 +2,7 @@
 //!
 //! Absolute figures depend on the machine; what they are good for is in docs/benchmarks.md.
 
+mod checked;
 pub mod iibench;
 mod inserters;
 pub mod micro;

@@ -192,6 +192,7 @@ fn the_insert_benchmark_leaves_a_sound_table_and_no_files() {
         "--queries",
         "50",
         "--verify",
+        "--check-table",
         "--json",
         "--dir",
         path(&dir),
@@ -201,6 +202,8 @@ fn the_insert_benchmark_leaves_a_sound_table_and_no_files() {
     let json: serde_json::Value = serde_json::from_slice(&o.stdout).unwrap();
     assert_eq!(json["rows"], 20_000);
     assert_eq!(json["verified"], serde_json::json!([]));
+    assert_eq!(json["check_table"]["problems"], serde_json::json!([]));
+    assert!(json["check_table"]["rows_per_second"].as_f64().unwrap() > 0.0);
     assert!(json["total"]["rows_per_second"].as_f64().unwrap() > 0.0);
     assert!(json["query_rounds"].as_u64().unwrap() > 0);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,28 +1,24 @@
 //! A scan over one index of typed rows: positions by search tuples, locks, decodes into record images.
 //!
-//! A locking scan looks for candidates without locks, locks the candidate's primary key, and then reads
-//! row and index entry again at their newest: what another transaction changed in between counts.
+//! `scan/seek.rs` positions it, `scan/locking.rs` locks its rows. Tested by the plugin's tests.
 
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, SEQ_MAX};
-use frond_row::{prefix_end, BlobSink, Projection, RowCodec};
+use frond_row::{BlobSink, Projection, RowCodec};
 use frond_tree::Seek;
-use frond_txn::{Granted, LooseLock, RowMode};
+use frond_txn::LooseLock;
 
 use super::Rows;
 use crate::cursor::Cursor;
 use crate::table::Table;
-use crate::transaction::{Isolation, OnLocked, Transaction};
+use crate::transaction::Transaction;
 
-/// How rows are locked as they are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScanLock {
-    pub mode: RowMode,
-    pub wait: OnLocked,
-    /// Pass over rows that others hold.
-    pub skip_locked: bool,
-}
+mod locking;
+mod seek;
+
+pub use locking::ScanLock;
+pub use seek::TupleSeek;
 
 /// Verdict of the caller's condition on an index entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,25 +38,6 @@ pub trait ScanHooks: BlobSink {
     fn killed(&mut self) -> bool;
     /// The scan as a blob sink (a supertrait cast).
     fn blobs(&mut self) -> &mut dyn BlobSink;
-}
-
-/// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TupleSeek {
-    /// First entry that matches, or none.
-    Exact,
-    /// First entry at or after the tuple.
-    OrNext,
-    /// Last entry at or before; entries that match the tuple count as equal.
-    OrPrev,
-    /// First entry after all that match.
-    After,
-    /// Last entry before all that match.
-    Before,
-    /// Last entry that matches, or none.
-    PrefixLast,
-    /// Last entry that matches, or the one before.
-    PrefixLastOrPrev,
 }
 
 /// What positioning found.
@@ -191,94 +168,6 @@ impl Scan {
     pub fn set_condition(&mut self, on: bool) {
         let (codec, index) = (&self.codec, self.index);
         self.for_condition = on.then(|| codec.project(index, |column| codec.covers(index, column)));
-    }
-
-    /// Positions by the first `parts` parts of `tuple` (the server's key image).
-    pub fn seek(
-        &mut self,
-        txn: &mut Transaction,
-        how: TupleSeek,
-        (tuple, parts): (&[u8], usize),
-        record: &mut [u8],
-        hooks: &mut dyn ScanHooks,
-    ) -> Result<Fetched> {
-        let mut prefix = std::mem::take(&mut self.prefix);
-        prefix.clear();
-        let outcome = self.seek_prefix(txn, how, (tuple, parts), None, &mut prefix, record, hooks);
-        self.prefix = prefix;
-        outcome
-    }
-
-    /// As [`Scan::seek`], forwards, but not beyond the entries that match the first `same` parts of
-    /// `tuple`: the entry behind them is neither locked nor looked at.
-    pub fn seek_within(
-        &mut self,
-        txn: &mut Transaction,
-        how: TupleSeek,
-        (tuple, parts, same): (&[u8], usize, usize),
-        record: &mut [u8],
-        hooks: &mut dyn ScanHooks,
-    ) -> Result<Fetched> {
-        if !matches!(how, TupleSeek::Exact | TupleSeek::OrNext | TupleSeek::After) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a search within matching entries goes forwards",
-            ));
-        }
-        let mut stop = Vec::new();
-        self.codec.tuple_key(self.index, tuple, same.min(parts), &mut stop)?;
-        let mut prefix = std::mem::take(&mut self.prefix);
-        prefix.clear();
-        let (tuple, stop) = ((tuple, parts), Some(stop.as_slice()));
-        let outcome = self.seek_prefix(txn, how, tuple, stop, &mut prefix, record, hooks);
-        self.prefix = prefix;
-        outcome
-    }
-
-    #[allow(clippy::too_many_arguments)] // The prefix is lent, so that its memory is kept.
-    fn seek_prefix(
-        &mut self,
-        txn: &mut Transaction,
-        how: TupleSeek,
-        (tuple, parts): (&[u8], usize),
-        within: Option<&[u8]>,
-        prefix: &mut Vec<u8>,
-        record: &mut [u8],
-        hooks: &mut dyn ScanHooks,
-    ) -> Result<Fetched> {
-        self.codec.tuple_key(self.index, tuple, parts, prefix)?;
-        self.keep_lock(txn);
-        if how == TupleSeek::Exact && self.index == 0 && self.for_condition.is_none() {
-            let all = self.codec.schema().indexes[0].parts.len();
-            if all > 0 && parts == all {
-                // The whole primary key: a point read, which needs no cursor.
-                return self.fetch(txn, prefix, record, hooks);
-            }
-        }
-        let must_match = matches!(how, TupleSeek::Exact | TupleSeek::PrefixLast);
-        let way = match how {
-            TupleSeek::Exact | TupleSeek::OrNext | TupleSeek::After => Way::Forward,
-            _ => Way::Backward,
-        };
-        let valid = match how {
-            TupleSeek::Exact | TupleSeek::OrNext => self.cursor.seek(txn, prefix, Seek::Ge)?,
-            TupleSeek::Before => self.cursor.seek(txn, prefix, Seek::Lt)?,
-            _ => {
-                let mut end = prefix.clone();
-                let bounded = prefix_end(&mut end);
-                match (how, bounded) {
-                    (TupleSeek::After, true) => self.cursor.seek(txn, &end, Seek::Ge)?,
-                    (TupleSeek::After, false) => return Ok(Fetched::End),
-                    (_, true) => self.cursor.seek(txn, &end, Seek::Lt)?,
-                    (_, false) => self.cursor.last(txn)?,
-                }
-            }
-        };
-        let stop = if must_match { Some(prefix.as_slice()) } else { within };
-        match self.deliver(txn, valid, way, stop, record, hooks)? {
-            Fetched::End if must_match => Ok(Fetched::NotFound),
-            other => Ok(other),
-        }
     }
 
     pub fn first(
@@ -519,60 +408,6 @@ impl Scan {
         self.row_key.clear();
         self.row_key.extend_from_slice(key);
         Ok(())
-    }
-
-    /// Locks `row_key`; false when it is held by another and the scan passes over such rows.
-    fn lock_row(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<bool> {
-        let wait = if lock.skip_locked { OnLocked::Fail } else { lock.wait };
-        match txn.lock(&self.table, 0, &self.row_key, lock.mode, wait) {
-            Ok(Granted::New) => self.locked = Some(txn.loosen_lock()),
-            Ok(_) => {}
-            Err(e) if lock.skip_locked && e.kind() == ErrorKind::LockNoWait => return Ok(false),
-            Err(e) => return Err(e),
-        }
-        txn.check_conflict(&self.table, 0, &self.row_key)?;
-        Ok(true)
-    }
-
-    /// What the cursor read ahead is out of date: a row may have moved to a place further on, so read on
-    /// from the newest state.
-    fn look_again(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
-        let key = self.cursor.key().to_vec();
-        self.cursor.set_at(SEQ_MAX);
-        self.cursor.seek(txn, &key, if way == Way::Forward { Seek::Gt } else { Seek::Lt })
-    }
-
-    /// After the lock: the row at its newest is in `row_value`, unless it (or the index entry that led
-    /// here) is gone by now.
-    fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
-        if self.index != 0
-            && !txn.read(&self.table, self.tree, self.cursor.key(), SEQ_MAX, &mut self.row_value)?
-        {
-            return Ok(false);
-        }
-        txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)
-    }
-
-    fn unlock(&mut self, txn: &mut Transaction) {
-        if let Some(lock) = self.locked.take() {
-            txn.give_lock_back(lock);
-        }
-    }
-
-    /// The scan goes on to another row: the lock of this one stays.
-    fn keep_lock(&mut self, txn: &mut Transaction) {
-        if let Some(lock) = self.locked.take() {
-            txn.fasten_lock(lock);
-        }
-    }
-
-    /// The row under the scan does not match the statement's condition: with READ COMMITTED, a lock that
-    /// was taken for it alone is given back. Locks that were taken since stay: the server may give back a
-    /// row of one table when it has long gone on to rows of others (`eq_ref` joins do).
-    pub fn unlock_current(&mut self, txn: &mut Transaction) {
-        if txn.options().isolation == Isolation::ReadCommitted {
-            self.unlock(txn);
-        }
     }
 
     /// The primary key of the row that the last call delivered.

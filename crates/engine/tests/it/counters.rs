@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use frond_base::{checksum64_seeded, ErrorKind};
+use frond_base::{checksum64_seeded, put_varint, ByteReader, ErrorKind};
 use frond_engine::rows::Written;
-use frond_engine::{Engine, TableImage};
+use frond_engine::{Engine, Options, TableImage};
 use frond_space::{TableFile, TableFileOptions};
+use frond_tree::TrunkEdit;
 use frond_vfs::MemVfs;
 
 use crate::durability::copy;
@@ -130,6 +131,45 @@ fn image_with_counters_below_the_keys_in_use_is_put_right() {
 }
 
 #[test]
+fn auto_increment_is_put_right_by_a_descending_index() {
+    for hidden in [true, false] {
+        let vfs = memory();
+        let engine = open(&vfs);
+        let mut t = Typed::create_descending(&engine, "t", hidden);
+        let mut txn = begin(&engine);
+        for n in 0..150 {
+            t.insert(&mut txn, n, "row");
+        }
+        txn.commit().unwrap();
+        drop(t);
+        engine.flush_all().unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        with_image(&vfs, |image| image.auto_increment = 3);
+        let engine = open(&vfs);
+        let mut t = Typed::bind(engine.open_table("t").unwrap());
+        assert_eq!(t.table().auto_increment(), 151, "hidden primary key: {hidden}");
+        let mut txn = begin(&engine);
+        let (written, id, _) = t.insert(&mut txn, 7, "new");
+        assert_eq!((written, id), (Written::Done, 151));
+        txn.commit().unwrap();
+        // What was deleted does not count.
+        let mut txn = begin(&engine);
+        for id in (101..=151u64).filter(|_| !hidden) {
+            assert!(txn.delete(t.table(), &(!(id | 1 << 63)).to_be_bytes()).unwrap());
+        }
+        txn.commit().unwrap();
+        engine.set_auto_increment(t.table(), 3).unwrap();
+        drop(t);
+        engine.flush_all().unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let next = open(&vfs).open_table("t").unwrap().auto_increment();
+        assert_eq!(next, if hidden { 152 } else { 101 });
+    }
+}
+
+#[test]
 fn image_of_an_earlier_release_is_read() {
     let vfs = crashed(true);
     with_image(&vfs, |image| image.lsn = None);
@@ -166,4 +206,58 @@ fn impossible_row_ids_are_corruption() {
     with_image(&vfs, |image| image.row_id = u64::MAX);
     let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
     assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
+}
+
+#[test]
+fn impossible_row_ids_in_keys_are_corruption() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let t = Typed::create(&engine, "t", true);
+    let mut txn = begin(&engine);
+    txn.put(t.table(), &(1u64 << 62).to_be_bytes(), b"row", true).unwrap();
+    txn.commit().unwrap();
+    drop(t);
+    engine.flush_all().unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let e = Engine::open(Arc::new(copy(&vfs)), small()).err().expect("it opens");
+    assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
+    // That table alone, and there is a way on.
+    assert!(e.to_string().contains("open once with discard_damaged_tables"), "{e}");
+    let options = Options { discard_damaged_tables: true, ..small() };
+    let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();
+    assert!(!engine.table_exists("t"));
+    let mut other = Typed::create(&engine, "t", true);
+    let mut txn = begin(&engine);
+    other.insert(&mut txn, 1, "row");
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    engine.close().unwrap();
+    drop((other, engine));
+    let engine = open(&vfs);
+    assert_eq!(all(&engine, &engine.open_table("t").unwrap()).len(), 1);
+    assert!(vfs.contents("1.frd.damaged").is_ok());
+}
+
+#[test]
+fn trees_that_are_ahead_of_the_log_are_corruption() {
+    let forge: [fn(&mut u64, &mut TrunkEdit); 2] =
+        [|applied, _| *applied = 1 << 50, |_, all| all.flushed_upto = 1 << 50];
+    for forge in forge {
+        let vfs = crashed(false);
+        with_image(&vfs, |image| {
+            let mut reader = ByteReader::new(&image.trees[1]);
+            let mut applied = reader.varint().unwrap();
+            let mut all = TrunkEdit::decode(&image.trees[1][reader.position()..], "image").unwrap();
+            forge(&mut applied, &mut all);
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, applied);
+            all.encode(&mut bytes);
+            image.trees[1] = bytes;
+        });
+        let e = Engine::open(Arc::new(vfs), small()).err().expect("it opens");
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+        assert!(e.to_string().contains("1.frd: tree 1"), "{e}");
+        assert!(e.to_string().contains("is ahead of the log"), "{e}");
+    }
 }

@@ -68,6 +68,25 @@ impl Typed {
         Typed::bind(engine.create_table(spec(name, &schema(hidden_primary))).unwrap())
     }
 
+    /// The index that begins with `id` is descending.
+    pub fn create_descending(engine: &Engine, name: &str, hidden_primary: bool) -> Typed {
+        let mut schema = schema(hidden_primary);
+        let leads = |i: &&mut Index| i.parts.first().is_some_and(|p| p.column == 0);
+        schema.indexes.iter_mut().find(leads).unwrap().parts[0].descending = true;
+        Typed::bind(engine.create_table(spec(name, &schema)).unwrap())
+    }
+
+    /// With an index `by_v` on a column that the server computes.
+    pub fn create_computed(engine: &Engine, name: &str) -> Typed {
+        let mut schema = schema(false);
+        let mut v = Column::new("v", ColumnType::Int { unsigned: false }, 4);
+        (v.id, v.stored) = (3, false);
+        schema.columns.push(v);
+        let parts = vec![Part { column: 3, prefix: None, descending: false }];
+        schema.indexes.push(Index { tree: 3, name: "by_v".into(), unique: false, parts });
+        Typed::bind(engine.create_table(spec(name, &schema)).unwrap())
+    }
+
     pub fn bind(table: Arc<Table>) -> Typed {
         let schema = Schema::decode(&table.def().schema, "t").unwrap();
         let layout = RecordLayout::compact(&schema);

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use frond_sim::machine::faults::Canary;
 use frond_sim::session::{canaries, hunt, missing, run_checked, run_seed, Failed, CANARY_IMAGES};
 use frond_sim::sim::Stats;
+use frond_sim::watch::{Limits, Runner, Watch};
 use frond_sim::world::Profile;
 use frond_vfs::{MemVfs, Vfs};
 use parking_lot::Mutex;
-
-/// A run that takes longer hangs (oracle O7).
-const HANG: Duration = Duration::from_secs(120);
 
 /// Runs the storage engine on a simulated machine and crashes it.
 #[derive(Parser, Clone)]
@@ -41,6 +40,20 @@ struct Args {
     /// With --seed: print no trace.
     #[arg(long)]
     quiet: bool,
+    /// All runs hang: `deadlock` or `livelock`. For the test of who notices.
+    #[arg(long, hide = true, value_parser = parse_hang)]
+    seeded_hang: Option<Canary>,
+    /// Seconds without getting anywhere after which a run hangs (O7).
+    #[arg(long, default_value_t = Limits::USUAL.busy.as_secs())]
+    hang_after: u64,
+}
+
+fn parse_hang(name: &str) -> Result<Canary, String> {
+    match name {
+        "deadlock" => Ok(Canary::Deadlock),
+        "livelock" => Ok(Canary::Livelock),
+        _ => Err("deadlock or livelock".into()),
+    }
 }
 
 fn parse_profile(name: &str) -> Result<Profile, String> {
@@ -98,8 +111,8 @@ struct Session {
     failed: Mutex<Vec<Failed>>,
     runs: AtomicU64,
     ended: AtomicBool,
-    /// Seed and start of what each thread runs.
-    running: Mutex<Vec<Option<(u64, Duration)>>>,
+    /// The threads, as they come.
+    runners: Mutex<Vec<Runner>>,
 }
 
 fn many(args: &Args) -> bool {
@@ -110,15 +123,15 @@ fn many(args: &Args) -> bool {
         failed: Mutex::default(),
         runs: AtomicU64::new(0),
         ended: AtomicBool::new(false),
-        running: Mutex::new(vec![None; args.jobs as usize]),
+        runners: Mutex::default(),
     });
     // The first message of a panic goes to the failure's report, not between the progress lines.
     std::panic::set_hook(Box::new(|_| ()));
     let started = clock.now();
     let mut threads = Vec::new();
     for job in 0..args.jobs {
-        let (session, args, clock2) = (session.clone(), args.clone(), clock.clone());
-        let work = Box::new(move || worker(&session, &args, job as usize, &*clock2));
+        let (session, args) = (session.clone(), args.clone());
+        let work = Box::new(move || worker(&session, &args));
         threads.extend(clock.spawn(&format!("sim-{job}"), work));
     }
     watch(&session, args, started, &*clock);
@@ -128,12 +141,21 @@ fn many(args: &Args) -> bool {
     report(&session, args, clock.now() - started)
 }
 
-fn worker(session: &Session, args: &Args, job: usize, clock: &dyn Vfs) {
+fn worker(session: &Session, args: &Args) {
+    let me = match Runner::this_thread() {
+        Ok(me) => me,
+        Err(e) => {
+            println!("FAILED to watch the runs: /proc does not show this thread: {e}");
+            println!("0 passed, 1 failed");
+            std::process::exit(1);
+        }
+    };
+    session.runners.lock().push(me.clone());
     while !session.ended.load(Ordering::Relaxed) {
         let seed = session.next.fetch_add(1, Ordering::Relaxed);
-        session.running.lock()[job] = Some((seed, clock.now()));
-        let outcome = run_checked(seed, args.profile);
-        session.running.lock()[job] = None;
+        me.begin(seed);
+        let outcome = run_checked(seed, args.profile, args.seeded_hang);
+        me.end();
         session.runs.fetch_add(1, Ordering::Relaxed);
         let mut stats = session.stats.lock();
         stats.add(&outcome.stats);
@@ -155,26 +177,30 @@ fn worker(session: &Session, args: &Args, job: usize, clock: &dyn Vfs) {
 }
 
 /// Prints progress, and ends the process when a run hangs (O7).
-fn watch(session: &Session, args: &Args, started: Duration, clock: &dyn Vfs) {
+fn watch(session: &Arc<Session>, args: &Args, started: Duration, clock: &dyn Vfs) {
     let pause = parking_lot::Condvar::new();
     let mutex = Mutex::new(());
+    let after = Duration::from_secs(args.hang_after);
+    let mut watch = Watch::new(Limits { asleep: after, busy: after });
+    let mut known = 0;
     let mut next_line = started + Duration::from_secs(10);
     loop {
         pause.wait_for(&mut mutex.lock(), Duration::from_millis(100));
         let now = clock.now();
-        let running = session.running.lock().clone();
-        for (seed, since) in running.iter().flatten() {
-            if now.saturating_sub(*since) > HANG {
-                println!("FAILED seed {seed}: O7: the run hangs");
-                println!(
-                    "    cargo run --release -p frond-sim -- --seed {seed} --profile {}",
-                    args.profile.name()
-                );
-                println!("{} passed, 1 failed", session.runs.load(Ordering::Relaxed));
-                std::process::exit(1);
-            }
+        let runners = session.runners.lock().clone();
+        runners[known..].iter().for_each(|r| watch.add(r.clone()));
+        known = runners.len();
+        if let Some((seed, stuck)) = watch.look(now) {
+            println!("FAILED seed {seed}: O7: the run hangs: {stuck}");
+            println!(
+                "    cargo run --release -p frond-sim -- --seed {seed} --profile {}",
+                args.profile.name()
+            );
+            println!("{} passed, 1 failed", session.runs.load(Ordering::Relaxed));
+            std::process::exit(1);
         }
-        if session.ended.load(Ordering::Relaxed) && running.iter().all(Option::is_none) {
+        // A thread has a handle to the session until it ends.
+        if Arc::strong_count(session) == 1 {
             return;
         }
         if now >= next_line {

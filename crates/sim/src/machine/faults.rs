@@ -46,6 +46,10 @@ pub enum Canary {
     LoseRunTail,
     /// A sync makes data durable, but not the length.
     ForgetLength,
+    /// Syncing the log takes a lock that its caller holds. Not one for `hunt`, which would wait as well.
+    Deadlock,
+    /// Each write to the log is interrupted, and done again, for ever. As above.
+    Livelock,
     /// In the engine, by number: see `frond_engine::canary`.
     Engine(u8),
 }

@@ -8,7 +8,7 @@
 //! - O4 the engine's own check is clean and its row counts are right.
 //! - O5 recovering again gives the same, also after crashes inside recovery.
 //! - O6 the recovered database goes on working and matches the model.
-//! - O7 every call ends (the driver of the process watches the clock).
+//! - O7 every call ends (`watch` looks whether the run gets on).
 //! - O8 the same seed gives the same calls in the same order.
 //! - O9 after damage at rest: the right answer or `Corruption`.
 //!
@@ -33,6 +33,7 @@ mod definitions;
 mod life;
 mod reads;
 mod rot;
+mod segment;
 mod transactions;
 mod verify;
 
@@ -264,6 +265,10 @@ impl Sim {
     }
 
     fn step(&mut self, op: Op) -> Check {
+        crate::watch::operation();
+        if self.world.seldom {
+            self.fill_segment(op)?;
+        }
         match op {
             Op::Begin => self.begin(),
             Op::Put => self.put(),

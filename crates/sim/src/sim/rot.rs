@@ -45,6 +45,7 @@ impl Sim {
     }
 
     fn rot_one(&mut self, disk: &Disk, upper: u64, settled: bool, rng: &mut Rng) -> Check {
+        crate::watch::operation();
         let mut disk = disk.snapshot();
         let older = self.older.as_ref();
         let Some((name, damage, at)) = damage(&mut disk, older, rng) else { return Ok(()) };

@@ -1,8 +1,11 @@
 //! Transactions: writes, savepoints, commit, and the locks and conflicts that the model predicts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use frond_engine::{Durability, ErrorKind, Granted, Isolation, OnLocked, RowMode, TxnOptions};
+use frond_engine::{
+    Durability, ErrorKind, Granted, Isolation, OnLocked, RowMode, Table, TxnOptions,
+};
 
 use super::{fail, note, Check, Loose, Sim, Txn};
 use crate::machine::points::Phase;
@@ -98,6 +101,14 @@ impl Sim {
         Ok(())
     }
 
+    /// Whatever the limit; returns its place.
+    pub(super) fn begin_one_more(&mut self) -> Check<usize> {
+        let limit = std::mem::replace(&mut self.world.transactions, usize::MAX);
+        let begun = self.begin();
+        self.world.transactions = limit;
+        begun.map(|()| self.txns.len() - 1)
+    }
+
     /// What locking `key` must give, and the lock in the model when it is granted.
     fn expect_lock(&mut self, i: usize, table: TableNo, key: &[u8], mode: RowMode) -> Expect {
         let txn = &self.txns[i];
@@ -157,6 +168,17 @@ impl Sim {
     fn put_row(&mut self, i: usize, table: TableNo, key: Key) -> Check<bool> {
         let Some(handle) = self.handle(table)? else { return Ok(false) };
         let value = self.value();
+        self.put_value(i, &handle, table, key, value)
+    }
+
+    pub(super) fn put_value(
+        &mut self,
+        i: usize,
+        handle: &Arc<Table>,
+        table: TableNo,
+        key: Key,
+        value: Value,
+    ) -> Check<bool> {
         let must_be_new = self.rng.percent(10);
         let present = self.row_in(i, table, &key);
         note!(
@@ -169,7 +191,7 @@ impl Sim {
         let expect = self.expect_lock(i, table, &key, RowMode::X);
         self.txns[i].used.insert(table);
         let before = self.vfs.set_phase(Phase::Write);
-        let got = self.txns[i].real.put(&handle, &key, &value, must_be_new);
+        let got = self.txns[i].real.put(handle, &key, &value, must_be_new);
         self.vfs.set_phase(before);
         if expect == Expect::Granted && must_be_new && present {
             return match got {
@@ -428,12 +450,7 @@ impl Sim {
         if self.txns.len() > self.world.transactions {
             return Ok(());
         }
-        let before = self.txns.len();
-        let limit = std::mem::replace(&mut self.world.transactions, usize::MAX);
-        let begun = self.begin();
-        self.world.transactions = limit;
-        begun?;
-        let i = before;
+        let i = self.begin_one_more()?;
         let rows = self.rng.range(1, self.world.bulk_rows);
         let first = self.rng.below(self.world.keys);
         let scattered = self.rng.percent(50);

@@ -60,6 +60,7 @@ impl Sim {
 
     /// Recovers one image, and images of its recovery.
     fn recover(&mut self, disk: Disk, wanted: Wanted, lost_power: bool, rng: &mut Rng) -> Check {
+        crate::watch::operation();
         let machine = self.image_machine(disk, wanted, rng);
         let opened = Engine::open(machine.handle(), self.world.options.clone());
         self.stats.images += 1;

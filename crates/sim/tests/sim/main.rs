@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod full;
+mod hangs;
 
 use frond_sim::machine::faults::Canary;
 use frond_sim::session::{hunt, run_seed};

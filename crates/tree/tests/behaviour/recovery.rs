@@ -173,6 +173,23 @@ fn forged_edits_and_images_are_refused_without_panic() {
 }
 
 #[test]
+fn edits_and_images_of_a_newer_format_are_told_from_damage() {
+    let bench = random_bench(8, 60);
+    let image = bench.tree.image();
+    let mut reader = frond_base::ByteReader::new(&image.bytes);
+    reader.varint().unwrap();
+    let mut of_image = image.bytes.clone();
+    of_image[reader.position()] = 77;
+    let e = TreeLoader::from_image(TREE, &of_image, "1.frd").err().unwrap();
+    assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
+    assert!(e.message().contains("1.frd") && e.message().contains("77"), "{e}");
+    let mut of_edit = bench.log.edits(TREE)[0].1.clone();
+    of_edit[0] = 77;
+    let e = TrunkEdit::decode(&of_edit, "log").unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
+}
+
+#[test]
 fn a_deep_check_finds_a_run_that_its_meta_does_not_describe() {
     let bench = random_bench(10, 60);
     let mut image = bench.tree.image();

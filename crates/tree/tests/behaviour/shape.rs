@@ -317,19 +317,38 @@ fn dead_entries_in_the_write_buffer_ask_for_a_freeze() {
 }
 
 #[test]
-fn the_last_key_is_known_from_memory() {
+fn the_first_and_the_last_key_are_known_from_memory() {
     let mut bench = Bench::new(tiny());
     let mut key = Vec::new();
     assert!(!bench.tree.last_key(&mut key).unwrap());
-    put_all(&mut bench, 0..3000);
-    assert!(bench.tree.last_key(&mut key).unwrap());
-    assert_eq!(key, row(2999));
-    bench.freeze();
-    bench.settle();
-    let pages = bench.store.pages_read.load(Ordering::Relaxed);
-    assert!(bench.tree.last_key(&mut key).unwrap());
-    assert_eq!(key, row(2999));
-    assert_eq!(bench.store.pages_read.load(Ordering::Relaxed), pages);
+    assert!(!bench.tree.first_key(&mut key).unwrap());
+    put_all(&mut bench, 100..3000);
+    for frozen in [false, true] {
+        if frozen {
+            bench.freeze();
+            bench.settle();
+        }
+        let pages = bench.store.pages_read.load(Ordering::Relaxed);
+        assert!(bench.tree.last_key(&mut key).unwrap());
+        assert_eq!(key, row(2999));
+        assert!(bench.tree.first_key(&mut key).unwrap());
+        assert_eq!(key, row(100));
+        assert_eq!(bench.store.pages_read.load(Ordering::Relaxed), pages);
+    }
+    // What is in the buffer now lies on both sides of the runs.
+    put_all(&mut bench, 3000..3001);
+    put_all(&mut bench, 7..8);
+    // And then in a run beside the leaf's base.
+    for frozen in [false, true] {
+        if frozen {
+            bench.freeze();
+            bench.settle();
+        }
+        assert!(bench.tree.last_key(&mut key).unwrap());
+        assert_eq!(key, row(3000));
+        assert!(bench.tree.first_key(&mut key).unwrap());
+        assert_eq!(key, row(7));
+    }
 }
 
 #[test]

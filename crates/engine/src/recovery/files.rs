@@ -1,0 +1,50 @@
+//! Files without tables, and tables without files, when everything else is back.
+
+use std::collections::HashSet;
+
+use frond_base::{Error, Result, TableId};
+
+use crate::catalog::SYSTEM_TABLE;
+use crate::core::Core;
+use crate::images::Found;
+use crate::store::file_name;
+
+/// Removes files that belong to no table: left by a crash after a drop or during a creation.
+pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
+    let vfs = &core.shared.vfs;
+    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    for name in all {
+        let made = name.strip_suffix(".new");
+        let Some(stem) = made.unwrap_or(&name).strip_suffix(".frd") else { continue };
+        let Ok(id) = stem.parse::<u32>().map(TableId) else { continue };
+        if file_name(id) != made.unwrap_or(&name) {
+            continue;
+        }
+        let known = id == SYSTEM_TABLE || core.names.read().by_id(id).is_some();
+        if made.is_some() || !known {
+            let why =
+                if made.is_some() { "it was never finished" } else { "its table was dropped" };
+            core.log_message(2, &format!("removing {name}: {why}"));
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells of tables whose file is gone and that no log record concerns: they are refused when they are
+/// opened, which may be long after.
+pub(crate) fn tell_of_missing_files(core: &Core) -> Result<()> {
+    let vfs = &core.shared.vfs;
+    let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
+    let there: HashSet<String> = all.into_iter().collect();
+    for id in core.images.listed().into_keys() {
+        let name = file_name(id);
+        if !there.contains(&name) {
+            let log_from = core.shared.wal.kept_from();
+            if let Err(e) = core.images.check(id, &name, Found::NoFile, log_from) {
+                core.log_message(0, e.message());
+            }
+        }
+    }
+    Ok(())
+}

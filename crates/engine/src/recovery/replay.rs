@@ -1,0 +1,154 @@
+//! The second reading of the log: entries, attached runs and counters go to the trees and tables that do
+//! not have them yet (R4, R5).
+
+use std::sync::Arc;
+
+use frond_base::{EntryKind, EntryRef, Error, Lsn, Result, TreeId};
+use frond_run::RunMeta;
+use frond_tree::Tree;
+use frond_wal::Record;
+
+use super::Found;
+use crate::canary;
+use crate::catalog::{self, SYSTEM_TABLE};
+use crate::core::Core;
+use crate::images::Found as FoundImage;
+use crate::names::Names;
+use crate::options::KEY_BYTES_MAX;
+use crate::record::{AttachedRuns, CounterRecord, RecordReader, KIND_TRANSACTION_OF_RUNS};
+use crate::table::Table;
+
+impl Core {
+    pub(super) fn recover_transaction(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        names: &mut Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let mut reader = RecordReader::new(record.payload, record.lsn);
+        if record.kind == KIND_TRANSACTION_OF_RUNS {
+            for attached in reader.runs()? {
+                self.attach_again(record, attached, names, found, log_from)?;
+            }
+        }
+        let mut entries = Vec::new();
+        for _ in 0..reader.section_count()? {
+            let (id, count) = reader.section()?;
+            let table = self.recovered_table(id.table, record, names, found, log_from)?;
+            let Some((table, tree)) = tree_behind(&table, id, record)? else {
+                for _ in 0..count {
+                    reader.entry()?;
+                }
+                continue;
+            };
+            entries.clear();
+            for _ in 0..count {
+                entries.push(reader.entry()?);
+            }
+            check_sorted(&entries, record.lsn)?;
+            if canary::active(canary::DROP_TOMBSTONES) {
+                entries.retain(|(_, kind, _)| *kind == EntryKind::Put);
+            }
+            if canary::active(canary::LOSE_REPLAYED_ENTRY) && entries.len() > 8 {
+                entries.remove(8);
+            }
+            tree.write(
+                record.lsn,
+                entries.iter().map(|&(key, kind, value)| EntryRef {
+                    key,
+                    seq: record.end,
+                    kind,
+                    value,
+                }),
+            );
+            self.work.add(table);
+            table.set_listed(true);
+            if id.table == SYSTEM_TABLE {
+                for &(key, kind, value) in &entries {
+                    let value = (kind == EntryKind::Put).then_some(value);
+                    names.apply(catalog::decode_row(key, value)?)?;
+                }
+            }
+        }
+        for counters in reader.counters()? {
+            self.recover_counters(record, &counters, false, names, found, log_from)?;
+        }
+        reader.finish()
+    }
+
+    fn attach_again(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        attached: AttachedRuns,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let AttachedRuns { tree: id, lists } = attached;
+        let table = self.recovered_table(id.table, record, names, found, log_from)?;
+        let Some((table, tree)) = tree_behind(&table, id, record)? else { return Ok(()) };
+        let committed = |(meta, extent): (RunMeta, _)| (meta.committed_at(record.end), extent);
+        let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
+        if id.table == SYSTEM_TABLE || !tree.attach(lists, record.lsn, record.end) {
+            return Err(Error::corruption(
+                "log",
+                format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
+            ));
+        }
+        self.work.add(table);
+        table.set_listed(true);
+        Ok(())
+    }
+
+    pub(super) fn recover_counters(
+        self: &Arc<Self>,
+        record: &Record<'_>,
+        counters: &CounterRecord,
+        set: bool,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
+        let Some(table) = self.recovered_table(counters.table, record, names, found, log_from)?
+        else {
+            return Ok(());
+        };
+        if matches!(found.images.get(&counters.table), Some(FoundImage::Image(lsn)) if record.lsn < *lsn)
+        {
+            return Ok(());
+        }
+        table.store().touched(record.lsn);
+        table.recover_counters(counters, set);
+        Ok(())
+    }
+}
+
+/// The tree of a record's section when it does not have the record in its runs yet.
+fn tree_behind<'t>(
+    table: &'t Option<Arc<Table>>,
+    id: TreeId,
+    record: &Record<'_>,
+) -> Result<Option<(&'t Arc<Table>, &'t Tree)>> {
+    let Some(table) = table else { return Ok(None) };
+    match table.trees().get(usize::from(id.index)) {
+        Some(tree) if record.lsn >= tree.flushed_upto() => Ok(Some((table, tree))),
+        Some(_) => Ok(None),
+        None => Err(Error::corruption(
+            "log",
+            format_args!("record at {}: tree {id} does not exist", record.lsn),
+        )),
+    }
+}
+
+fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
+    if entries.iter().any(|(key, ..)| key.is_empty() || key.len() > KEY_BYTES_MAX)
+        || entries.windows(2).any(|w| w[0].0 >= w[1].0)
+    {
+        return Err(Error::corruption(
+            "log",
+            format_args!("record at {lsn}: keys are impossible or out of order"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! A transaction's row and table locks, and the conflicts that they do not show (X3).
+
+use frond_base::{Error, ErrorKind, IndexNo, Result};
+use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
+
+use super::{OnLocked, Transaction};
+use crate::canary;
+use crate::table::Table;
+
+impl Transaction {
+    fn wait(&self, on_locked: OnLocked) -> Wait {
+        match on_locked {
+            OnLocked::Wait if self.options.lock_timeout.is_zero() => Wait::NoWait,
+            OnLocked::Wait => Wait::Block(self.options.lock_timeout),
+            OnLocked::Fail => Wait::NoWait,
+        }
+    }
+
+    /// Locks `key` of index `index`, escalating to the whole tree when this transaction holds very many
+    /// locks on it.
+    pub fn lock(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        mode: RowMode,
+        on_locked: OnLocked,
+    ) -> Result<Granted> {
+        let tree = table.tree(index).id();
+        let wait = self.wait(on_locked);
+        self.locker.set_weight(self.changes());
+        if self.locker.should_escalate(tree) {
+            self.locker.escalate(tree, mode);
+        }
+        match self.locker.lock(tree, key, mode, wait) {
+            Err(e) if e.kind() == ErrorKind::LockTableFull => {
+                // Trade the row locks for one lock on the tree, if nobody else is in the way.
+                if !self.locker.escalate(tree, mode) {
+                    return Err(e);
+                }
+                self.locker.lock(tree, key, mode, wait)
+            }
+            other => other,
+        }
+    }
+
+    /// Locks a whole table (its primary tree), as LOCK TABLES inside a transaction does.
+    pub fn lock_table(&mut self, table: &Table, mode: TreeMode) -> Result<Granted> {
+        let wait = self.wait(OnLocked::Wait);
+        self.locker.set_weight(self.changes());
+        self.locker.lock_tree(table.tree(0).id(), mode, wait)
+    }
+
+    /// The row lock that was just granted as new may be given back, until it is asked for again.
+    pub fn loosen_lock(&mut self) -> LooseLock {
+        self.locker.loosen()
+    }
+
+    /// The lock stays.
+    pub fn fasten_lock(&mut self, lock: LooseLock) {
+        self.locker.fasten(lock);
+    }
+
+    /// Gives one lock back: its row did not match after all. False when it stays, because another part of
+    /// the transaction has asked for the same row since (which writing it does).
+    pub fn give_lock_back(&mut self, lock: LooseLock) -> bool {
+        self.locker.give_back(lock)
+    }
+
+    /// X3: fails when the newest committed version of `key` is younger than the snapshot. The caller holds
+    /// the lock.
+    pub fn check_conflict(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        if self.may_overtake_snapshot() {
+            return Ok(());
+        }
+        if canary::active(canary::SKIP_CONFLICTS) {
+            return Ok(());
+        }
+        match table.tree(index).newest_seq(key)? {
+            Some(seq) if seq > snapshot.at() => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "a row of table '{}' was changed by another transaction after this one took its \
+                     snapshot; roll back and run it again",
+                    table.def().name
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}

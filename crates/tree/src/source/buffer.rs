@@ -1,0 +1,84 @@
+//! A write buffer as a source: read in batches, so that no latch is held between calls.
+//!
+//! Batches grow while a scan goes on in one direction. A batch holds one version per key, as the buffer
+//! resolves them.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use frond_base::Result;
+use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
+
+use super::Walk;
+
+/// Entries that the first batch from a buffer holds; later ones grow up to `MAX_BATCH`.
+const FIRST_BATCH: usize = 16;
+const MAX_BATCH: usize = 512;
+const MAX_BATCH_BYTES: usize = 64 << 10;
+
+/// A write buffer, read in batches, so that no latch is held between calls.
+pub(crate) struct BufferSource {
+    buffer: Arc<WriteBuffer>,
+    pub(super) batch: Batch,
+    pub(super) at: usize,
+    size: usize,
+}
+
+impl BufferSource {
+    pub fn new(buffer: Arc<WriteBuffer>) -> BufferSource {
+        BufferSource { buffer, batch: Batch::default(), at: 0, size: FIRST_BATCH }
+    }
+
+    pub(super) fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>) -> Result<bool> {
+        self.size = FIRST_BATCH;
+        let from = match (walk.forward, from) {
+            (true, Some(key)) => Bound::Included(key),
+            (false, Some(key)) => Bound::Excluded(key),
+            (_, None) => Bound::Unbounded,
+        };
+        self.fill(walk, from)
+    }
+
+    fn fill(&mut self, walk: &mut Walk, from: Bound<&[u8]>) -> Result<bool> {
+        let to = match (walk.forward, &walk.hi) {
+            (true, Some(hi)) => Bound::Excluded(&hi[..]),
+            (true, None) => Bound::Unbounded,
+            (false, _) => Bound::Included(&walk.lo[..]),
+        };
+        let scan = Scan {
+            from,
+            to,
+            versions: Versions::VisibleAt(walk.at),
+            max_entries: self.size,
+            max_bytes: MAX_BATCH_BYTES,
+        };
+        if walk.forward {
+            self.buffer.scan_forward(&scan, &mut self.batch);
+        } else {
+            self.buffer.scan_backward(&scan, &mut self.batch);
+        }
+        self.size = (self.size * 2).min(MAX_BATCH);
+        self.at = 0;
+        walk.refills += 1;
+        walk.examine(self.batch.len() as u64)?;
+        Ok(!self.batch.is_empty())
+    }
+
+    pub(super) fn advance(&mut self, walk: &mut Walk) -> Result<bool> {
+        if self.at + 1 < self.batch.len() {
+            self.at += 1;
+            return Ok(true);
+        }
+        if self.batch.exhausted() {
+            return Ok(false);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let last = batch.last_key().map(<[u8]>::to_vec);
+        batch.clear();
+        self.batch = batch;
+        match last {
+            Some(key) => self.fill(walk, Bound::Excluded(&key)),
+            None => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Slices of runs as a source.
+//!
+//! - A position is an entry of a page. Forward it is the version that the key resolves to; backward the
+//!   walk meets a key's oldest version first, and goes on to its newest.
+//! - Keys may span pages: the fence of the next page tells, before it is read.
+//! - A slice of which the snapshot sees nothing is passed over without a read.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use frond_base::{Result, Seq};
+use frond_run::{Access, Page, Run, RunIndex};
+
+use super::Walk;
+use crate::slice::Slice;
+
+/// Slices that do not overlap, ascending; one of them is open at a time.
+pub(crate) struct RunSource {
+    slices: Arc<[Slice]>,
+    /// Where the next seek goes, with the page that it reads, when that was found out beforehand.
+    ready: Option<(Spot, Arc<Page>)>,
+    open: Option<Open>,
+    /// The version that the current key resolves to.
+    pub(super) hit: Option<Arc<Page>>,
+    pub(super) hit_at: usize,
+    pub(super) hit_seq: Seq,
+}
+
+/// A page of a slice.
+pub(crate) struct Spot {
+    slice: usize,
+    index: Arc<RunIndex>,
+    number: u32,
+}
+
+/// A position in a slice: an entry of a page. Forward it is the current version; backward it is the
+/// first version of the current key.
+struct Open {
+    slice: usize,
+    index: Arc<RunIndex>,
+    page: Arc<Page>,
+    number: u32,
+    at: usize,
+    /// Forward: entries of this page that belong to the slice.
+    end: usize,
+}
+
+impl Open {
+    #[inline]
+    fn seq(&self, slices: &[Slice]) -> Seq {
+        slices[self.slice].run.meta().seq(&self.page, self.at)
+    }
+}
+
+impl RunSource {
+    pub fn new(slices: Arc<[Slice]>) -> RunSource {
+        RunSource { slices, ready: None, open: None, hit: None, hit_at: 0, hit_seq: 0 }
+    }
+
+    pub(super) fn seek(
+        &mut self,
+        walk: &mut Walk,
+        from: Option<&[u8]>,
+        key: &mut Vec<u8>,
+    ) -> Result<bool> {
+        self.open = None;
+        let Some((spot, page)) = self.at_spot(walk, from)? else { return Ok(false) };
+        if walk.forward {
+            self.enter_forward(spot, page, from.unwrap_or(&[]));
+            return self.settle_forward(walk, key);
+        }
+        if !self.enter_backward(walk, spot, page, from)? {
+            return Ok(false);
+        }
+        self.settle_backward(walk, key)
+    }
+
+    fn at_spot(
+        &mut self,
+        walk: &mut Walk,
+        from: Option<&[u8]>,
+    ) -> Result<Option<(Spot, Arc<Page>)>> {
+        if let Some(ready) = self.ready.take() {
+            return Ok(Some(ready));
+        }
+        match self.spot(walk.forward, walk.at, from)? {
+            Some(spot) => {
+                let page = self.load(walk, spot.slice, spot.number)?;
+                Ok(Some((spot, page)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The page where a seek to `from` (as in [`Source::seek`]) begins at snapshot `at`; `None`: there is
+    /// nothing.
+    pub fn spot(&self, forward: bool, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
+        if forward {
+            let from = from.unwrap_or(&[]);
+            let slice = self.slices.partition_point(|s| s.ends_before(from));
+            return self.spot_forward(slice, at, from);
+        }
+        let after = match from {
+            Some(key) => self.slices.partition_point(|s| s.first() < key),
+            None => self.slices.len(),
+        };
+        self.spot_backward(after, at, from)
+    }
+
+    /// The run and the page number of a spot.
+    pub fn page_of(&self, spot: &Spot) -> (Arc<Run>, u32) {
+        (self.slices[spot.slice].run.run.clone(), spot.number)
+    }
+
+    /// The next seek, to the key that `spot` was found for, begins there.
+    pub fn set_ready(&mut self, walk: &mut Walk, spot: Spot, page: Arc<Page>) {
+        walk.refills += 1;
+        self.ready = Some((spot, page));
+    }
+
+    fn load(&self, walk: &mut Walk, slice: usize, number: u32) -> Result<Arc<Page>> {
+        walk.refills += 1;
+        walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
+    }
+
+    /// Where slice `slice`, or the first one behind it of which `at` sees anything, has its first entry
+    /// `>= from`.
+    fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
+        while self.slices.get(slice).is_some_and(|s| s.run.meta().is_after(at)) {
+            slice += 1;
+        }
+        let Some(s) = self.slices.get(slice) else { return Ok(None) };
+        let index = s.run.index()?;
+        let from = from.max(s.lo.as_deref().unwrap_or(&[]));
+        let number = index.page_for_seek(from).min(index.pages() - 1);
+        Ok(Some(Spot { slice, index, number }))
+    }
+
+    /// Opens a slice at its first entry `>= from`.
+    fn enter_forward(&mut self, spot: Spot, page: Arc<Page>, from: &[u8]) {
+        let Spot { slice, index, number } = spot;
+        let at = page.lower_bound(from.max(self.slices[slice].lo.as_deref().unwrap_or(&[])));
+        let end = self.page_end(slice, &index, &page, number);
+        self.open = Some(Open { slice, index, page, number, at, end });
+    }
+
+    /// Opens slice `slice` (if it exists) at its first entry.
+    fn open_forward(&mut self, walk: &mut Walk, slice: usize) -> Result<bool> {
+        self.open = None;
+        let Some(spot) = self.spot_forward(slice, walk.at, &[])? else { return Ok(false) };
+        let page = self.load(walk, spot.slice, spot.number)?;
+        self.enter_forward(spot, page, &[]);
+        Ok(true)
+    }
+
+    /// How many entries of the page lie below the slice's upper bound.
+    fn page_end(&self, slice: usize, index: &RunIndex, page: &Page, number: u32) -> usize {
+        match &self.slices[slice].hi {
+            // A key may span pages: when the next one starts with `hi`, this one may end with it.
+            Some(hi) if number + 1 >= index.pages() || index.first_key(number + 1) >= &**hi => {
+                page.lower_bound(hi)
+            }
+            _ => page.len(),
+        }
+    }
+
+    /// From the open position on, the first visible version; its key goes to `key`.
+    fn settle_forward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        loop {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            if open.at < open.end {
+                walk.examine(1)?;
+                let seq = open.seq(&self.slices);
+                if seq > walk.at {
+                    open.at += 1;
+                    continue;
+                }
+                open.page.key_into(open.at, key);
+                (self.hit_at, self.hit_seq) = (open.at, seq);
+                self.hit = Some(open.page.clone());
+                return Ok(true);
+            }
+            if !self.next_page(walk)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Opens what follows the current page: the next one of the slice, or the next slice.
+    fn next_page(&mut self, walk: &mut Walk) -> Result<bool> {
+        let Some(open) = &self.open else { return Ok(false) };
+        let (slice, number) = (open.slice, open.number + 1);
+        let hi = self.slices[slice].hi.as_deref();
+        let more = open.end == open.page.len()
+            && number < open.index.pages()
+            && hi.is_none_or(|hi| open.index.first_key(number) < hi);
+        if !more {
+            return self.open_forward(walk, slice + 1);
+        }
+        let page = self.load(walk, slice, number)?;
+        let Some(open) = &self.open else { return Ok(false) };
+        let end = self.page_end(slice, &open.index, &page, number);
+        if let Some(open) = &mut self.open {
+            (open.page, open.number, open.at, open.end) = (page, number, 0, end);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn advance(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        if !walk.forward {
+            if !self.before(walk)? {
+                return Ok(false);
+            }
+            return self.settle_backward(walk, key);
+        }
+        // Older versions of the current key; a version without sequence is the last of its key.
+        let mut more = true;
+        while more {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            if open.at < open.end {
+                let last = open.seq(&self.slices) == 0;
+                open.at += 1;
+                if last {
+                    break;
+                }
+            }
+            if open.at < open.end {
+                if open.page.compare_key(open.at, key) != Ordering::Equal {
+                    break;
+                }
+                walk.examine(1)?;
+            } else {
+                let same = open.number + 1 < open.index.pages()
+                    && open.index.first_key(open.number + 1) == &key[..];
+                if !same {
+                    break;
+                }
+                more = self.next_page(walk)?;
+                let Some(open) = &self.open else { return Ok(false) };
+                if open.end == 0 || open.page.compare_key(0, key) != Ordering::Equal {
+                    break;
+                }
+                walk.examine(1)?;
+            }
+        }
+        self.settle_forward(walk, key)
+    }
+
+    /// Where the last slice before position `after` of which `at` sees anything has its last entry
+    /// `< from`.
+    fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
+        let seen = |s: &Slice| !s.run.meta().is_after(at);
+        let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
+        let index = self.slices[slice].run.index()?;
+        let last = index.pages() - 1;
+        let from = self.cut_at(slice, from);
+        let number = from.map_or(last, |key| index.page_for_seek(key).min(last));
+        Ok(Some(Spot { slice, index, number }))
+    }
+
+    /// The smaller one of `from` and the slice's upper bound.
+    fn cut_at<'a>(&'a self, slice: usize, from: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        match (from, self.slices[slice].hi.as_deref()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Opens a slice at its last entry `< from`.
+    fn enter_backward(
+        &mut self,
+        walk: &mut Walk,
+        spot: Spot,
+        page: Arc<Page>,
+        from: Option<&[u8]>,
+    ) -> Result<bool> {
+        let Spot { slice, index, number } = spot;
+        let at = self.cut_at(slice, from).map_or(page.len(), |key| page.lower_bound(key));
+        self.open = Some(Open { slice, index, page, number, at, end: 0 });
+        self.before(walk)
+    }
+
+    /// Opens the last slice before position `after` (if any) at its last entry.
+    fn open_backward(&mut self, walk: &mut Walk, after: usize) -> Result<bool> {
+        self.open = None;
+        let Some(spot) = self.spot_backward(after, walk.at, None)? else { return Ok(false) };
+        let page = self.load(walk, spot.slice, spot.number)?;
+        self.enter_backward(walk, spot, page, None)
+    }
+
+    /// Moves to the entry before the position, over pages and slices; false at the start.
+    fn before(&mut self, walk: &mut Walk) -> Result<bool> {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        if open.at > 0 {
+            open.at -= 1;
+        } else if open.number > 0 {
+            let (slice, number) = (open.slice, open.number - 1);
+            let page = self.load(walk, slice, number)?;
+            if let Some(open) = &mut self.open {
+                (open.at, open.number, open.page) = (page.len() - 1, number, page);
+            }
+        } else {
+            let slice = open.slice;
+            return self.open_backward(walk, slice);
+        }
+        let Some(open) = &self.open else { return Ok(false) };
+        let slice = open.slice;
+        let below = match &self.slices[slice].lo {
+            Some(lo) => open.page.compare_key(open.at, lo) == Ordering::Less,
+            None => false,
+        };
+        if below {
+            return self.open_backward(walk, slice);
+        }
+        Ok(true)
+    }
+
+    /// The position is the last (oldest) version of a key: goes to its first version, resolving the
+    /// key; on to the key before if the snapshot sees none of it.
+    fn settle_backward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
+        loop {
+            let Some(open) = &mut self.open else { return Ok(false) };
+            open.page.key_into(open.at, key);
+            self.hit = None;
+            loop {
+                walk.examine(1)?;
+                let Some(open) = &mut self.open else { return Ok(false) };
+                let seq = open.seq(&self.slices);
+                if seq <= walk.at {
+                    (self.hit_at, self.hit_seq) = (open.at, seq);
+                    self.hit = Some(open.page.clone());
+                }
+                if open.at > 0 {
+                    if open.page.compare_key(open.at - 1, key) != Ordering::Equal {
+                        break;
+                    }
+                    open.at -= 1;
+                } else if open.number > 0 && open.index.first_key(open.number) == &key[..] {
+                    // The page before may end with newer versions of the same key.
+                    let (slice, number) = (open.slice, open.number - 1);
+                    let page = self.load(walk, slice, number)?;
+                    let last = page.len() - 1;
+                    if page.compare_key(last, key) != Ordering::Equal {
+                        break;
+                    }
+                    if let Some(open) = &mut self.open {
+                        (open.at, open.number, open.page) = (last, number, page);
+                    }
+                } else {
+                    break;
+                }
+            }
+            if self.hit.is_some() {
+                return Ok(true);
+            }
+            if !self.before(walk)? {
+                return Ok(false);
+            }
+        }
+    }
+}
