@@ -263,6 +263,14 @@ impl Sink for Worker {
     fn skip(&mut self, skip: Skip) {
         self.counts.skips.add(skip);
     }
+
+    fn server_start(&mut self, place: Place, lines: &[u8]) {
+        self.counts.order.servers.start(place, lines);
+    }
+
+    fn reconnected(&mut self, place: Place, id: u64) {
+        self.counts.order.servers.reused(place, id);
+    }
 }
 
 impl Worker {
