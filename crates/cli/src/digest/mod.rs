@@ -237,7 +237,7 @@ fn run_follow(
         from_begin: args.from_begin,
     };
     let mut left = args.reports;
-    let mut fine = true;
+    let (mut fine, mut grouped) = (true, false);
     let mut result = Ok(());
     follow(&how, settings, &mut |mut outcome| {
         let options = report::Options {
@@ -245,7 +245,14 @@ fn run_follow(
             ..options.clone()
         };
         fine &= is_fine(&outcome);
-        result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
+        // An attribute that was there once may be away for an interval; one that never was is a mistake.
+        if !grouped {
+            result = check_group(&outcome, settings);
+            grouped = outcome.events > outcome.left_out;
+        }
+        if result.is_ok() {
+            result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
+        }
         left = left.map(|n| n.saturating_sub(1));
         result.is_ok() && left != Some(0)
     })

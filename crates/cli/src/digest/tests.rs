@@ -88,6 +88,20 @@ fn following_gives_a_report_per_interval() {
 }
 
 #[test]
+fn following_by_an_attribute_that_no_statement_has_is_a_mistake() {
+    let follow = ["-F", "--from-begin", "--interval", "2", "--reports", "1", "--group-by"];
+    let by = |name| digest(&[&follow[..], &[name]].concat(), LOG);
+    let said = by("program_nam").unwrap_err();
+    assert!(said.contains("--group-by: no statement has an attribute 'program_nam'"), "{said}");
+    assert!(by("qc_hit").is_ok());
+    // Nothing was logged in that time: that says nothing of the name.
+    let mut nothing = vec!["--filter", "db == 'other'"];
+    nothing.extend(follow);
+    nothing.push("program_nam");
+    assert!(digest(&nothing, LOG).is_ok());
+}
+
+#[test]
 fn an_output_replaces_its_file_only_when_it_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let name = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
