@@ -3,6 +3,7 @@
 mod args;
 mod live;
 mod output;
+mod process;
 mod progress;
 mod when;
 
@@ -277,6 +278,7 @@ fn write(
             limit: options.limit,
             outliers: options.outliers,
             redact: options.redact,
+            head: Some(process::head(&args.files, args.reproducible)),
         };
         if !(args.output.is_none() && io::stdout().is_terminal()) {
             return Ok(report::ptqd::write(outcome, &options, out)?);

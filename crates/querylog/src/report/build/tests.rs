@@ -143,6 +143,7 @@ fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
         limit: Limit { share: 1.0, most: usize::MAX },
         outliers: None,
         redact: true,
+        head: None,
     };
     let mut page = Vec::new();
     crate::report::ptqd::write(&mut outcome, &options, &mut page).unwrap();
@@ -204,6 +205,7 @@ fn pt_query_digest_says_that_there_is_a_limit_and_scales_nothing() {
         limit: Limit::default(),
         outliers: None,
         redact: false,
+        head: None,
     };
     let page = |log: &str| {
         std::fs::write(&path, log).unwrap();
