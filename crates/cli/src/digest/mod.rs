@@ -316,6 +316,13 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
         }
     };
     let (since, until) = (time(&args.since, "since")?, time(&args.until, "until")?);
+    if since.zip(until).is_some_and(|(since, until)| since >= until) {
+        return Err(request(format!(
+            "--since ({} UTC) is not before --until ({} UTC): nothing is between them",
+            since.map(report::numbers::time).unwrap_or_default(),
+            until.map(report::numbers::time).unwrap_or_default()
+        )));
+    }
     let compat = args.compat.is_some();
     let dialect = match args.dialect {
         Some(dialect) => dialect.into(),

@@ -129,6 +129,12 @@ impl Order {
         self.servers.merge(other.servers);
     }
 
+    /// The first and the last end of all.
+    pub fn range(&self) -> Option<(Micros, Micros)> {
+        let all = || self.done.iter().chain(&self.now);
+        Some((all().map(|p| p.lowest).min()?, all().map(|p| p.latest).max()?))
+    }
+
     /// Sentences for the reader.
     pub fn notes(mut self, files: &[FileInfo]) -> Vec<String> {
         self.done.extend(self.now.take());
