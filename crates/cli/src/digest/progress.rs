@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use frond_querylog::digest::Progress;
 
 /// The last characters of an input's name that are shown.
-const NAME: usize = 24;
+const NAME: usize = 20;
 
 /// See the module's text. Nothing is written for work that takes less than a second.
 pub struct Shown {

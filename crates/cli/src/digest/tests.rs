@@ -50,7 +50,7 @@ fn two_periods_are_compared() {
     let (fine, text) = digest(&["--diff-at", "2026-01-02"], LOG).unwrap();
     let text = text.replace("\n#   ", " ");
     assert!(
-        fine && text.contains("UTC, 1 statement ") && text.contains(", 0 statements"),
+        fine && text.contains("UTC, 1 statement,") && text.contains(", 0 statements"),
         "{text}"
     );
 }
