@@ -9,7 +9,9 @@
 //! 1. The same seed, size and number of classes give the same bytes.
 //! 2. How often a class occurs follows Zipf's law, or all occur equally often, in no order (`Extent`); the log is never
 //!    shorter than asked for and ends with an event.
-//! 3. `# Time:` and `SET timestamp` agree, and time goes forwards.
+//! 3. `# Time:` and `SET timestamp` agree and are of a statement's begin, as MariaDB writes them; the statements' ends
+//!    go forwards, because a server writes an event when its statement has ended.
+//! 4. A connection is of one user, and runs one statement at a time.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -29,6 +31,10 @@ const ZONE: u64 = 3600;
 const DBS: u64 = 4;
 const USERS: u64 = 12;
 const HOSTS: u64 = 30;
+
+/// Connections, and the number of the first.
+const CONNECTIONS: usize = 900;
+const FIRST_CONNECTION: usize = 100;
 
 /// One event in so many takes a hundred times as long.
 const OUTLIERS: u64 = 50;
@@ -90,6 +96,7 @@ pub fn write(path: &Path, extent: Extent, classes: u64) -> io::Result<()> {
     log.write_all(&SEED[..find(SEED, b"# Time")])?;
     let mut random = Random(42);
     let (mut written, mut events, mut second, mut stamped, mut db) = (0, 0, BEGIN, 0, u64::MAX);
+    let mut connections = Connections([0; CONNECTIONS]);
     let mut text = Vec::new();
     loop {
         let done = match extent {
@@ -102,10 +109,6 @@ pub fn write(path: &Path, extent: Extent, classes: u64) -> io::Result<()> {
         text.clear();
         events += 1;
         second += u64::from(random.below(40) == 0);
-        if second != stamped {
-            stamped = second;
-            write_stamp(&mut text, second)?;
-        }
         let class = match extent {
             // Zipf: the rank's logarithm is uniform.
             Extent::Bytes(_) => {
@@ -115,11 +118,18 @@ pub fn write(path: &Path, extent: Extent, classes: u64) -> io::Result<()> {
         };
         let (template, suffix) = choose(&templates, class);
         let database = class % DBS;
-        write_head(&mut text, template, database, &mut random)?;
+        let time = duration(template, &mut random);
+        let begin = second - time / 1_000_000;
+        if begin != stamped {
+            stamped = begin;
+            write_stamp(&mut text, begin)?;
+        }
+        let connection = connections.idle(begin, second, &mut random);
+        write_head(&mut text, template, database, (connection, time), &mut random)?;
         if std::mem::replace(&mut db, database) != database {
             writeln!(text, "use `shop{}`;", letters(database))?;
         }
-        writeln!(text, "SET timestamp={second};")?;
+        writeln!(text, "SET timestamp={begin};")?;
         write_parts(&mut text, &template.sql, &suffix, &mut random);
         text.extend_from_slice(b";\n");
         written += text.len() as u64;
@@ -230,18 +240,38 @@ fn write_stamp(text: &mut Vec<u8>, second: u64) -> io::Result<()> {
     )
 }
 
+/// When each connection's last statement ended.
+struct Connections([u64; CONNECTIONS]);
+
+impl Connections {
+    /// One that runs nothing at `begin`; it does until `end`.
+    fn idle(&mut self, begin: u64, end: u64, random: &mut Random) -> usize {
+        let first = random.below(CONNECTIONS as u64) as usize;
+        let from = |i: usize| (first + i) % CONNECTIONS;
+        // All of them busy: a long statement waits its turn no better anywhere.
+        let found = (0..CONNECTIONS).map(from).find(|c| self.0[*c] <= begin).unwrap_or(first);
+        self.0[found] = end;
+        found
+    }
+}
+
+/// Microseconds that a statement takes.
+fn duration(template: &Template, random: &mut Random) -> u64 {
+    let slow = if random.below(OUTLIERS) == 0 { 100.0 } else { 1.0 };
+    (template.time as f64 * slow * (random.unit() * 3.0).exp()) as u64 + 1
+}
+
 fn write_head(
     text: &mut Vec<u8>,
     template: &Template,
     database: u64,
+    (connection, time): (usize, u64),
     random: &mut Random,
 ) -> io::Result<()> {
-    let (user, host) = (random.below(USERS), random.below(HOSTS) + 1);
+    let (user, host) = (connection as u64 % USERS, connection as u64 % HOSTS + 1);
     writeln!(text, "# User@Host: app{user}[app{user}] @ web{host} [10.0.0.{host}]")?;
-    let (thread, db) = (random.below(900) + 100, letters(database));
+    let (thread, db) = (connection + FIRST_CONNECTION, letters(database));
     writeln!(text, "# Thread_id: {thread}  Schema: shop{db}  QC_hit: No")?;
-    let slow = if random.below(OUTLIERS) == 0 { 100.0 } else { 1.0 };
-    let time = (template.time as f64 * slow * (random.unit() * 3.0).exp()) as u64 + 1;
     let rows = |n: u64, random: &mut Random| n + random.below(n + 1);
     writeln!(
         text,
@@ -273,7 +303,7 @@ fn write_parts(text: &mut Vec<u8>, parts: &[Part], suffix: &str, random: &mut Ra
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
+    use std::collections::{HashMap, HashSet};
 
     #[test]
     fn the_log_has_the_classes_that_were_asked_for() {
@@ -283,12 +313,19 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(log.len() >= 8 << 20 && log.ends_with(b";\n"));
         let (mut classes, mut key, mut last) = (HashSet::new(), Vec::new(), 0);
+        let mut running: HashMap<u64, (Vec<u8>, i64)> = HashMap::new();
         let mut sink = ForEach::new(|event: &Event<'_>| {
             frond_querylog::fingerprint::fingerprint(event.sql, Default::default(), &mut key);
             classes.insert(key.clone());
-            let start = event.start.unwrap();
-            assert!(start >= last);
-            last = start;
+            // Stamps are whole seconds.
+            let (start, end) = (event.start.unwrap(), event.end.unwrap());
+            assert!(end >= last - 1_000_000, "the clock goes back by {} us", last - end);
+            last = last.max(end);
+            let before = running.insert(event.thread_id.unwrap(), (event.user.to_vec(), end));
+            if let Some((user, ended)) = before {
+                assert_eq!(user, event.user);
+                assert!(start >= ended - 1_000_000, "two statements at the same time");
+            }
         });
         let carry = Carry::default();
         let piece = Piece { bytes: &log, place: Place::default(), carry: &carry, last: true };

@@ -227,6 +227,12 @@ pub trait Sink {
     fn event(&mut self, event: &Event<'_>);
 
     fn skip(&mut self, skip: Skip);
+
+    /// A general log has the lines of a starting server here.
+    fn server_start(&mut self, _place: Place, _lines: &[u8]) {}
+
+    /// In a general log a connection begins although one of its number is open.
+    fn reconnected(&mut self, _place: Place, _id: u64) {}
 }
 
 /// A sink for tests and for small inputs: calls a closure for each event, counts the skips.

@@ -125,6 +125,10 @@ struct Connection {
     user: Box<[u8]>,
     host: Box<[u8]>,
     db: Box<[u8]>,
+    /// Its `Connect` was seen, and no refusal.
+    open: bool,
+    /// Starts of a server seen before its last entry.
+    starts: u32,
 }
 
 /// Parses general logs, in order.
@@ -133,12 +137,14 @@ pub struct Parser {
     stamp: Option<Stamp>,
     zone: i32,
     sql: Vec<u8>,
+    /// Starts of a server seen so far. `FLUSH LOGS` writes the same lines: connections may go on behind them.
+    starts: u32,
 }
 
 impl Parser {
     /// `zone`: seconds east of UTC of times without a zone.
     pub fn new(zone: i32) -> Parser {
-        Parser { connections: HashMap::new(), stamp: None, zone, sql: Vec::new() }
+        Parser { connections: HashMap::new(), stamp: None, zone, sql: Vec::new(), starts: 0 }
     }
 
     /// Gives the events of `bytes`, which begins where an entry begins (or where the log does) and holds whole
@@ -175,7 +181,7 @@ impl Parser {
     }
 
     fn rubbish<S: Sink + ?Sized>(
-        &self,
+        &mut self,
         bytes: &[u8],
         at: usize,
         place: Place,
@@ -183,6 +189,8 @@ impl Parser {
     ) -> usize {
         let start = crate::slowlog::split::server_start(&bytes[at..]);
         if start > 0 {
+            self.starts = self.starts.wrapping_add(1);
+            sink.server_start(place, &bytes[at..at + start]);
             return at + start;
         }
         let mut next = at;
@@ -216,8 +224,16 @@ impl Parser {
             self.connections.clear();
         }
         let connection = self.connections.entry(head.id).or_default();
+        let again = connection.open && connection.starts == self.starts;
+        connection.starts = self.starts;
         match head.kind {
-            Kind::Connect => *connection = connected(argument),
+            Kind::Connect => {
+                let starts = connection.starts;
+                *connection = Connection { starts, ..connected(argument) };
+                if again && connection.open && head.command == b"Connect" {
+                    sink.reconnected(place, head.id);
+                }
+            }
             Kind::InitDb => connection.db = argument.into(),
             _ => {}
         }
@@ -271,7 +287,7 @@ fn connected(argument: &[u8]) -> Connection {
             break;
         }
     }
-    Connection { user: user.into(), host: host.into(), db: db.into() }
+    Connection { user: user.into(), host: host.into(), db: db.into(), open: true, starts: 0 }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod args;
 mod live;
 mod output;
+mod process;
 mod progress;
 mod when;
 
@@ -237,7 +238,7 @@ fn run_follow(
         from_begin: args.from_begin,
     };
     let mut left = args.reports;
-    let mut fine = true;
+    let (mut fine, mut grouped) = (true, false);
     let mut result = Ok(());
     follow(&how, settings, &mut |mut outcome| {
         let options = report::Options {
@@ -245,7 +246,14 @@ fn run_follow(
             ..options.clone()
         };
         fine &= is_fine(&outcome);
-        result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
+        // An attribute that was there once may be away for an interval; one that never was is a mistake.
+        if !grouped {
+            result = check_group(&outcome, settings);
+            grouped = outcome.events > outcome.left_out;
+        }
+        if result.is_ok() {
+            result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
+        }
         left = left.map(|n| n.saturating_sub(1));
         result.is_ok() && left != Some(0)
     })
@@ -270,6 +278,7 @@ fn write(
             limit: options.limit,
             outliers: options.outliers,
             redact: options.redact,
+            head: Some(process::head(&args.files, args.reproducible)),
         };
         if !(args.output.is_none() && io::stdout().is_terminal()) {
             return Ok(report::ptqd::write(outcome, &options, out)?);
@@ -307,6 +316,13 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
         }
     };
     let (since, until) = (time(&args.since, "since")?, time(&args.until, "until")?);
+    if since.zip(until).is_some_and(|(since, until)| since >= until) {
+        return Err(request(format!(
+            "--since ({} UTC) is not before --until ({} UTC): nothing is between them",
+            since.map(report::numbers::time).unwrap_or_default(),
+            until.map(report::numbers::time).unwrap_or_default()
+        )));
+    }
     let compat = args.compat.is_some();
     let dialect = match args.dialect {
         Some(dialect) => dialect.into(),

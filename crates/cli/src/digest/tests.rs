@@ -50,7 +50,7 @@ fn two_periods_are_compared() {
     let (fine, text) = digest(&["--diff-at", "2026-01-02"], LOG).unwrap();
     let text = text.replace("\n#   ", " ");
     assert!(
-        fine && text.contains("UTC, 1 statements") && text.contains(", 0 statements"),
+        fine && text.contains("UTC, 1 statement,") && text.contains(", 0 statements"),
         "{text}"
     );
 }
@@ -66,6 +66,29 @@ fn events_are_chosen() {
         let (_, text) = digest(&options, LOG).unwrap();
         assert_eq!(text.contains("Profile by"), chosen, "{options:?} {text}");
     }
+}
+
+#[test]
+fn times_that_choose_nothing_are_told() {
+    let said = digest(&["--since", "2026-01-02", "--until", "2026-01-01"], LOG).unwrap_err();
+    assert!(said.contains("--since (2026-01-02 00:00:00 UTC) is not before --until"), "{said}");
+    let (_, text) = digest(&["--since", "2026-01-02"], LOG).unwrap();
+    let text = text.replace("\n#   ", " ");
+    assert!(
+        text.contains("of 2026-01-01 18:09:32 to 2026-01-01 18:09:32 UTC: --since and --until"),
+        "{text}"
+    );
+    let (_, text) = digest(&["--filter", "db == 'other'"], LOG).unwrap();
+    assert!(!text.contains("--since"), "{text}");
+}
+
+#[test]
+fn users_that_no_statement_is_of_are_told() {
+    let (_, text) = digest(&["--batch-user", "backup", "--interactive-user", "a*"], LOG).unwrap();
+    assert!(
+        text.contains("No statement is of a user 'backup'") && !text.contains("'a*'"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,6 +108,20 @@ fn following_gives_a_report_per_interval() {
     let (_, text) =
         digest(&["-F", "--from-begin", "--interval", "2", "--reports", "1"], LOG).unwrap();
     assert!(text.contains("# Overall: 1 total, 1 unique"), "{text}");
+}
+
+#[test]
+fn following_by_an_attribute_that_no_statement_has_is_a_mistake() {
+    let follow = ["-F", "--from-begin", "--interval", "2", "--reports", "1", "--group-by"];
+    let by = |name| digest(&[&follow[..], &[name]].concat(), LOG);
+    let said = by("program_nam").unwrap_err();
+    assert!(said.contains("--group-by: no statement has an attribute 'program_nam'"), "{said}");
+    assert!(by("qc_hit").is_ok());
+    // Nothing was logged in that time: that says nothing of the name.
+    let mut nothing = vec!["--filter", "db == 'other'"];
+    nothing.extend(follow);
+    nothing.push("program_nam");
+    assert!(digest(&nothing, LOG).is_ok());
 }
 
 #[test]

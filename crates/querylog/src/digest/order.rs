@@ -5,7 +5,8 @@
 //! logs were put one behind the other, or where the clock was set back; the second where logs of two servers were
 //! mixed, whose connections have the same numbers. Files whose times overlap are two servers' (or one file twice).
 //!
-//! A general log has begins only, which are looked at as ends: servers write an entry at once. Captured connections
+//! A general log has begins only, which are looked at as ends: servers write an entry at once. What shows that it is of
+//! two servers is in `servers`. Captured connections
 //! may be of several servers, so that only the clock is looked at.
 //!
 //! Nothing is corrected: rates and charts of such inputs are what they are, and a note says why they look odd.
@@ -16,8 +17,11 @@
 //!    latest times.
 //! 2. Memory: a table of a fixed size per thread, and some words per piece.
 
+mod servers;
+
 use super::FileInfo;
 use crate::event::{Event, Micros, Place, Unmeasured};
+use servers::Servers;
 
 /// An event that ends so much before one written before it was not written by the same clock. Servers write an event
 /// when it has ended; stamps of whole seconds and threads that wait for the log explain some seconds.
@@ -57,6 +61,8 @@ pub struct Order {
     begin: Place,
     done: Vec<Piece>,
     connections: Vec<Last>,
+    /// Of general logs, which are read in order by one worker.
+    pub servers: Servers,
 }
 
 impl Order {
@@ -75,6 +81,9 @@ impl Order {
         }
         let Some(start) = event.start else { return };
         let logged_at_once = event.unmeasured == Some(Unmeasured::NotLogged);
+        if logged_at_once && event.connection == 0 {
+            self.servers.see(event.place, start);
+        }
         let Some(end) = event.end.or(logged_at_once.then_some(start)) else { return };
         let mixed = event.connection == 0 && self.runs_as_another(event, start, end);
         let piece = self.now.get_or_insert(Piece {
@@ -117,6 +126,13 @@ impl Order {
     pub fn merge(&mut self, other: Order) {
         self.done.extend(other.done);
         self.done.extend(other.now);
+        self.servers.merge(other.servers);
+    }
+
+    /// The first and the last end of all.
+    pub fn range(&self) -> Option<(Micros, Micros)> {
+        let all = || self.done.iter().chain(&self.now);
+        Some((all().map(|p| p.lowest).min()?, all().map(|p| p.latest).max()?))
     }
 
     /// Sentences for the reader.
@@ -153,11 +169,13 @@ impl Order {
                 place.offset
             ));
         }
-        if let Some(place) = self.done.iter().find_map(|p| p.mixed) {
+        let users = "a connection runs statements of two users at the same time";
+        let by_user = self.done.iter().find_map(|p| p.mixed).map(|place| (place, users));
+        let by_entry = self.servers.found().map(|(place, what)| (*place, what.as_str()));
+        if let Some((place, what)) = by_user.or(by_entry) {
             notes.push(format!(
-                "Logs of two servers are mixed: a connection runs statements of two users at the same time, first in {} \
-                 at byte {}. Read each server's own log, or tell them apart with --filter (db, user or host), or look \
-                 with --group-by.",
+                "Logs of two servers are mixed: {what}, first in {} at byte {}. Read each server's \
+                 own log, or tell them apart with --filter (db, user or host), or look with --group-by.",
                 name(place),
                 place.offset
             ));

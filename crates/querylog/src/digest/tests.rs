@@ -242,3 +242,36 @@ fn classes_of_long_fingerprints_are_bounded_and_have_their_ids() {
         assert!(class.key.ends_with(&format!("... ({} bytes)", whole.len())), "{}", class.key);
     }
 }
+
+#[test]
+fn general_logs_of_two_servers_in_one_file_are_told() {
+    const HEAD: &str = "/usr/sbin/mariadbd, Version: 10.11.6-MariaDB-log (Debian 12). started with:\nTcp port: 3306  Unix socket: /run/a.sock\nTime\t\t    Id Command\tArgument\n";
+    let notes = |log: &str| {
+        let (_dir, origins) = origins(&[log.as_bytes().to_vec()]);
+        let outcome = digest(&origins, 2);
+        assert_eq!(outcome.skips.count(), 0);
+        outcome.notes.concat()
+    };
+    // One server's: connections begin and end, one is refused, one goes on over a flush, the server starts again.
+    let quiet = [
+        HEAD,
+        "260101 10:00:00\t    7 Connect\tapp@web on shop using TCP/IP\n\t\t    7 Query\tselect 1\n\t\t    7 Quit\t\n",
+        "260101 10:00:01\t    8 Connect\tapp@web on shop using TCP/IP\n\t\t    8 Query\tselect 1\n",
+        "\t\t    9 Connect\tevil@web on shop using TCP/IP\n\t\t    9 Connect\tAccess denied for user 'evil'@'web'\n",
+        HEAD,
+        "260101 10:00:02\t    8 Query\tselect 1\n\t\t    8 Change user\tapp2@web on shop\n",
+        HEAD,
+        "260101 10:00:03\t    8 Connect\tapp@web on shop using TCP/IP\n\t\t    8 Query\tselect 1\n",
+    ];
+    assert_eq!(notes(&quiet.concat()), "");
+    let other = HEAD.replace("3306", "3307").replace("a.sock", "b.sock");
+    let said = notes(&[quiet[0], quiet[1], &other, quiet[2]].concat());
+    assert!(said.contains("two servers are mixed: a server started at Tcp port: 3307"), "{said}");
+    let said = notes(&[quiet[0], quiet[2], quiet[2], quiet[1]].concat());
+    assert!(said.contains("connection 8 begins while it is open, first in "), "{said}");
+    let turn: String = (0..20)
+        .map(|i| format!("260101 10:00:{:02}\t    7 Query\tselect 1\n", 10 + i / 2 + 5 * (i % 2)))
+        .collect();
+    let said = notes(&turn);
+    assert!(said.contains("their clocks differ"), "{said}");
+}

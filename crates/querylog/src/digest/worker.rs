@@ -12,6 +12,7 @@ use crate::filter::Scratch;
 use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Estimator;
+use crate::report::numbers::time;
 use crate::slowlog;
 use crate::stats::batch::Who;
 use crate::stats::class::key;
@@ -36,6 +37,8 @@ pub struct Counts {
     pub skips: Skips,
     pub events: u64,
     pub left_out: u64,
+    /// Of those, by their times.
+    outside: u64,
     pub patterns: Option<Patterns>,
     pub order: Order,
     pub attributes: Attributes,
@@ -46,7 +49,12 @@ pub struct Counts {
 impl Counts {
     /// As a result of its own; the last of a team has what all counted.
     pub fn outcome(self, files: Vec<FileInfo>, zone: Option<i32>) -> Outcome {
-        let notes = self.order.notes(&files);
+        let range = self.order.range().filter(|_| self.outside > 0 && self.outside == self.events);
+        let mut notes = self.order.notes(&files);
+        notes.extend(range.map(|(first, last)| {
+            let [first, last] = [first, last].map(time);
+            format!("What was read is of {first} to {last} UTC: --since and --until choose nothing of it.")
+        }));
         Outcome {
             table: self.shared.take(),
             files,
@@ -68,6 +76,7 @@ impl Counts {
         self.skips.merge(other.skips);
         self.events += other.events;
         self.left_out += other.left_out;
+        self.outside += other.outside;
         self.order.merge(other.order);
         self.attributes.merge(other.attributes);
     }
@@ -88,6 +97,7 @@ impl Worker {
                 skips: Skips::default(),
                 events: 0,
                 left_out: 0,
+                outside: 0,
                 patterns: settings.patterns.then(Patterns::default),
                 order: Order::default(),
                 attributes: Attributes::default(),
@@ -144,6 +154,7 @@ impl Worker {
             if settings.since.is_some_and(|since| start < since)
                 || settings.until.is_some_and(|until| start >= until)
             {
+                self.counts.outside += 1;
                 return false;
             }
         }
@@ -262,6 +273,14 @@ impl Sink for Worker {
 
     fn skip(&mut self, skip: Skip) {
         self.counts.skips.add(skip);
+    }
+
+    fn server_start(&mut self, place: Place, lines: &[u8]) {
+        self.counts.order.servers.start(place, lines);
+    }
+
+    fn reconnected(&mut self, place: Place, id: u64) {
+        self.counts.order.servers.reused(place, id);
     }
 }
 

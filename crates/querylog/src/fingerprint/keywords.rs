@@ -126,8 +126,10 @@ const EXPRESSION: &str = "\
     interval like limit offset on or regexp return returning rlike select set \
     sql_calc_found_rows sql_no_cache straight_join then until value values when where while xor \
     ";
-const SPECIAL: &str =
-    "in values value null true false date time timestamp asc union select use limit";
+const SPECIAL: &str = "\
+    in values value null true false date time timestamp asc union select use limit \
+    case when else end \
+    ";
 const CLAUSE: &str = "\
     add against all and any as between binary by call case check constraint cross default delete \
     distinct div do else elseif end escape except exists for foreign from group having ignore \

@@ -208,8 +208,8 @@ pub fn note(period: Period, seconds: Option<f64>) -> Vec<String> {
     }];
     if period.without_class > 0 {
         notes.push(format!(
-            "{} of {} statements found no room in the server's table and have no class: raise performance_schema_digests_size.",
-            period.without_class, period.statements
+            "Of {} statements {} found no room in the server's table and so no class: raise performance_schema_digests_size.",
+            period.statements, period.without_class
         ));
     }
     if period.reset {

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 
 use super::{bytes, number, Row};
 use crate::event::{Event, Kind, Metric, Micros, Place, Sink};
+use crate::report::numbers::plural;
 
 /// Bytes of a statement that are asked for.
 pub const MAX_TEXT: usize = 1 << 20;
@@ -150,14 +151,15 @@ impl Tracker {
 pub fn note(tracker: &Tracker, interval: f64, still: usize) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "From the processlist, read {} times, every {interval} s or slower: a statement's time is a lower bound (it ended up to an interval after it was last seen), and statements shorter than the interval are mostly missing. Counts and totals are lower bounds too.",
-            tracker.looks()
+            "From the processlist, read {}, every {interval} s or slower: a statement's time is a lower bound (it ended up to an interval after it was last seen), and statements shorter than the interval are mostly missing. Counts and totals are lower bounds too.",
+            plural(tracker.looks(), "time")
         ),
         format!("At a moment {:.2} statements were running on average.", tracker.load()),
     ];
     if still > 0 {
         notes.push(format!(
-            "{still} statements were still running at the end; their times so far are counted."
+            "{} still ran at the end, of which the time so far is counted.",
+            plural(still as u64, "statement")
         ));
     }
     notes

@@ -14,7 +14,7 @@ use crate::fingerprint::{self, Dialect};
 use crate::metric::{Metric, Unit};
 use crate::net::Sampling;
 use crate::stats::distribution::base_units;
-use crate::stats::names::{Names, Top};
+use crate::stats::names::{self, Names, Top};
 use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
 use found::{loss, notes, patterns};
@@ -47,8 +47,9 @@ pub struct Options {
 /// Intervals of the chart of everything.
 const CHART_POINTS: i64 = 240;
 
-/// Names per breakdown.
+/// Names per breakdown, and the one for all that are not there.
 const MAX_SHARES: usize = 20;
+pub(super) const OTHERS: &str = "(others)";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -88,7 +89,10 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         .iter()
         .enumerate()
         .map(|(i, (class, reason))| {
-            builder.class(&outcome.table.whole(*class), i as u64 + 1, *reason)
+            let value = order.value(&all[*class]);
+            let class = builder.class(&outcome.table.whole(*class), i as u64 + 1, *reason);
+            // Less than nothing: it has no such number.
+            model::Class { rank_value: Some(value).filter(|v| *v >= 0.0), ..class }
         })
         .collect();
     let rest = builder.rest(hidden.iter().map(|i| &all[*i]), &outcome.table.rest);
@@ -112,13 +116,18 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
             group_by: options.group_by.name().to_owned(),
             dialect: options.dialect.name().into(),
             order: order.describe(),
+            order_unit: unit_name(order.unit()).into(),
+            order_title: order.title().unwrap_or_default(),
             redacted: false,
         },
         overall: builder.overall(outcome, span),
         classes,
         rest,
         loss: loss(outcome, options),
-        notes: outcome.notes.iter().cloned().chain(notes(&overall)).collect(),
+        notes: {
+            let all = outcome.notes.iter().cloned().chain(notes(&overall));
+            all.chain(builder.missing_users(&outcome.table.classes)).collect()
+        },
         patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
     };
     if options.redact {
@@ -232,8 +241,7 @@ impl Builder<'_> {
                 .then_with(|| b.count.cmp(&a.count))
                 .then_with(|| a.name.cmp(&b.name))
         });
-        shares.truncate(MAX_SHARES);
-        shares
+        with_others(shares, Vec::new())
     }
 
     /// Per second and concurrency of a class, whose statements took `time` together.
@@ -270,17 +278,16 @@ impl Builder<'_> {
     }
 
     fn shares(&self, class: &Class, top: &Top) -> Vec<model::Share> {
-        let mut shares: Vec<model::Share> = top
-            .sorted()
-            .into_iter()
-            .map(|s| model::Share {
-                name: text(self.names.name(s.id)),
-                count: class.scaled(s.count.into()),
-                time: seconds(class.scaled(s.time)),
-            })
-            .collect();
+        let share = |s: names::Share| model::Share {
+            name: text(self.names.name(s.id)),
+            count: class.scaled(s.count.into()),
+            time: seconds(class.scaled(s.time)),
+        };
+        let (others, named): (Vec<_>, Vec<_>) =
+            top.sorted().into_iter().partition(|s| s.id == names::OTHERS);
+        let mut shares: Vec<model::Share> = named.into_iter().map(share).collect();
         shares.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
-        shares.truncate(MAX_SHARES);
+        let mut shares = with_others(shares, others.into_iter().map(share).collect());
         // Nothing is known at all: say nothing.
         if shares.len() == 1 && shares[0].name.is_empty() {
             shares.clear();
@@ -309,6 +316,26 @@ impl Builder<'_> {
     }
 }
 
+/// The first of them; what is left out, and `others` that were not told apart, are one at the end.
+fn with_others(mut shares: Vec<model::Share>, others: Vec<model::Share>) -> Vec<model::Share> {
+    let left_out = shares.split_off(shares.len().min(MAX_SHARES));
+    let rest = left_out.into_iter().chain(others).reduce(|sum, s| model::Share {
+        name: String::new(),
+        count: sum.count.saturating_add(s.count),
+        time: sum.time + s.time,
+    });
+    shares.extend(rest.map(|rest| model::Share { name: OTHERS.into(), ..rest }));
+    shares
+}
+
+fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "seconds",
+        Unit::Bytes => "bytes",
+        Unit::Count => "count",
+    }
+}
+
 fn metric(summary: &Summary, sum: u64, total: u64) -> model::Metric {
     let unit = summary.metric.unit();
     let base = base_units(unit);
@@ -318,12 +345,7 @@ fn metric(summary: &Summary, sum: u64, total: u64) -> model::Metric {
     model::Metric {
         name: summary.metric.name().into(),
         label: summary.metric.label().into(),
-        unit: match unit {
-            Unit::Time => "seconds",
-            Unit::Bytes => "bytes",
-            Unit::Count => "count",
-        }
-        .into(),
+        unit: unit_name(unit).into(),
         count: summary.count,
         sum: value(sum),
         min: if known.min { value(summary.min) } else { f64::NAN },

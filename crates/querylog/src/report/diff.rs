@@ -24,7 +24,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Class, Report, SCHEMA};
-use super::numbers::{count, duration, percentage, time};
+use super::numbers::{count, duration, percentage, plural, time};
 use super::significance::{adjust, two_shares, welch, Moments};
 use super::text::{paragraph, WIDTH};
 
@@ -109,11 +109,8 @@ pub struct Test {
 /// Compares. An error if the reports' classes are of different kinds.
 pub fn compare(before: &Report, after: &Report) -> Result<Diff, String> {
     for report in [before, after] {
-        if report.schema != SCHEMA {
-            return Err(format!(
-                "a report has format {}, this program reads {SCHEMA}: make it again from the log",
-                report.schema
-            ));
+        if let Some(why) = report.unreadable() {
+            return Err(why);
         }
     }
     let (a, b) = (&before.selection, &after.selection);
@@ -181,8 +178,8 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
     for (name, report) in [("before", before), ("after", after)] {
         if let Some(rest) = &report.rest {
             notes.push(format!(
-                "The report {name} leaves out {} classes; what is missing there is not called new or gone. Make it with --limit 100% to compare everything.",
-                rest.classes
+                "The report {name} leaves out {}; what is missing there is not called new or gone. Make it with --limit 100% to compare everything.",
+                plural(rest.classes, "class")
             ));
         }
         if report.overall.seconds.is_none_or(|s| s < 1.0) {
@@ -456,8 +453,8 @@ pub fn write_text(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
     let quiet = |verdict: &str| diff.changes.iter().filter(|c| c.verdict == verdict).count();
     writeln!(
         out,
-        "\n# No change shown: {} classes; too few data to say: {}",
-        quiet("same"),
+        "\n# No change shown: {}; too few data to say: {}",
+        plural(quiet("same") as u64, "class"),
         quiet("unsure")
     )
 }
@@ -467,7 +464,7 @@ fn describe(side: &Side) -> String {
     if let (Some(first), Some(last)) = (side.first, side.last) {
         text += &format!(", {} to {} UTC", time(first), time(last));
     }
-    text += &format!(", {} statements", count(side.events as f64));
+    text += &format!(", {}", plural(side.events, "statement"));
     if let Some(load) = side.load {
         text += &format!(", load {}", count(load));
     }

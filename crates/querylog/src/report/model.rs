@@ -15,7 +15,10 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of this document's format.
-pub const SCHEMA: u32 = 1;
+///
+/// 2: of a sampled log (`statements` above `events`) `Metric::sum`, `share_of_*`, the series and the breakdowns are of
+/// all statements that the events stand for; in 1 they were of the events. Otherwise the two are the same.
+pub const SCHEMA: u32 = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -34,6 +37,25 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Patterns over statements of one connection, if they were asked for.
     pub patterns: Option<Patterns>,
+}
+
+impl Report {
+    /// Why this program cannot read the numbers as they are meant; `None` if it can.
+    pub fn unreadable(&self) -> Option<String> {
+        let sampled = self.overall.statements > self.overall.events;
+        match self.schema {
+            SCHEMA => None,
+            1 if !sampled => None,
+            1 => Some(
+                "a report has format 1 and is of a sampled log: its sums are of what was logged, those of format 2 \
+                 of all statements. Make it again from the log"
+                    .into(),
+            ),
+            other => Some(format!(
+                "a report has format {other}, this program reads {SCHEMA}: make it again from the log"
+            )),
+        }
+    }
 }
 
 /// One file.
@@ -58,6 +80,12 @@ pub struct Selection {
     pub dialect: String,
     /// What ranks the classes, in words: `total time`.
     pub order: String,
+    /// The unit of the classes' `rank_value`: `seconds`, `bytes`, `count`.
+    #[serde(default)]
+    pub order_unit: String,
+    /// A short title for it; empty if it is one of the columns that every profile has.
+    #[serde(default)]
+    pub order_title: String,
     pub redacted: bool,
 }
 
@@ -204,6 +232,9 @@ pub struct Share {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     pub rank: u64,
+    /// The number that ranks it.
+    #[serde(default)]
+    pub rank_value: Option<f64>,
     /// 32 digits, as pt-query-digest prints it; empty if classes are not fingerprints.
     pub id: String,
     /// The fingerprint, or the value grouped by.
@@ -409,7 +440,7 @@ pub struct SampledConnections {
 pub struct Patterns {
     pub transactions: u64,
     pub statements_per_transaction: f64,
-    /// The same class again and again on one connection, one after the other: a loop in the application.
+    /// The same class, or the same few classes in turn, again and again on one connection: a loop in the application.
     pub repeated: Vec<Repeated>,
 }
 
@@ -419,7 +450,10 @@ pub struct Repeated {
     /// Id and item of the class.
     pub id: String,
     pub item: String,
-    /// How many runs of at least five, and the statements in them.
+    /// The other classes of a loop of several, in the order in which it runs them.
+    #[serde(default)]
+    pub then: Vec<Step>,
+    /// How many runs of at least five turns, and the statements in them.
     pub runs: u64,
     pub statements: u64,
     pub longest: u64,
@@ -427,6 +461,37 @@ pub struct Repeated {
     pub time: f64,
     /// The statement before the run, most often; empty if not known.
     pub after: String,
+}
+
+/// A class in a loop of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub id: String,
+    pub item: String,
+}
+
+impl Sample {
+    /// True if a part of the statement is missing; of a masked one its remark tells, not its length.
+    pub fn is_shortened(&self, redacted: bool) -> bool {
+        match redacted {
+            true => ["bytes", "items", "rows"]
+                .iter()
+                .any(|of| self.sql.contains(&format!(" more {of} */"))),
+            false => self.sql.len() as u64 + 16 < self.length,
+        }
+    }
+}
+
+impl Repeated {
+    /// All its classes in words.
+    pub fn items(&self) -> String {
+        let mut text = self.item.clone();
+        for step in &self.then {
+            text.push_str("; ");
+            text.push_str(&step.item);
+        }
+        text
+    }
 }
 
 impl Metric {

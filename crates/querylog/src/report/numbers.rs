@@ -84,6 +84,16 @@ fn trimmed(value: f64, digits: usize) -> String {
     }
 }
 
+/// `1 statement`, `12.3k statements`, `2 classes`
+pub fn plural(n: u64, one: &str) -> String {
+    let many = match one {
+        _ if n == 1 => "",
+        _ if one.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{} {one}{many}", count(n as f64))
+}
+
 /// `12%`, `0.4%`, `100%`
 pub fn percentage(share: f64) -> String {
     let percent = share * 100.0;
@@ -128,6 +138,14 @@ mod tests {
             ("12%", "0.4%", "100%")
         );
         assert_eq!(significant(0.0634), "0.0634");
+        for (n, one, text) in [
+            (0, "statement", "0 statements"),
+            (1, "statement", "1 statement"),
+            (1, "class", "1 class"),
+            (12_345, "rare class", "12.3k rare classes"),
+        ] {
+            assert_eq!(plural(n, one), text);
+        }
     }
 
     #[test]

@@ -2,33 +2,59 @@
 //! are used to it.
 //!
 //! The numbers are this crate's, which equal that tool's where it is right (`tests/ptqd`); the layout is its layout,
-//! with its shortened labels and its 1024-based `k`. Not printed: statements rewritten for EXPLAIN, and what it reads
-//! from a server.
+//! with its shortened labels and its 1024-based `k`. Not printed: what it reads from a server.
+//!
+//! Where the text differs from its (`tests/ptqd/text.rs` compares every line and lists what does): it cuts ids in the
+//! profile when there is a row MISC, which no search finds any more; its sums have the rounding errors of many
+//! additions; it prints attributes of servers that are neither numbers nor flags.
+
+mod head;
+mod profile;
+mod statement;
 
 use std::io::{self, Write};
 
 use super::ptqd_numbers::{bucketed, Bucketed};
 use super::rank::{rank, Limit, Order, Outliers, Reason};
-use crate::digest::Outcome;
-use crate::event::{Flag, Micros};
+use crate::digest::{FileInfo, Outcome};
+use crate::event::{Flag, Micros, Place};
 use crate::fingerprint::{self, SqlMode};
+use crate::input::Format;
 use crate::metric::{Metric, Unit};
 use crate::stats::class::key;
 use crate::stats::distribution::base_units;
-use crate::stats::names::{Names, Top};
-use crate::stats::{Class, Summary, Table};
+use crate::stats::names::{Names, Top, UNKNOWN};
+use crate::stats::{Class, Summary};
 
-/// Width of the lines that end in underscores.
+pub use head::{Head, Usage};
+
+/// Width of the lines that end in underscores, and of the profile's titles.
 const LINE: usize = 74;
 
+/// Width of names in a line, and of one of several.
+const NAMES: usize = 44;
+const NAME: usize = 10;
+
 /// What to print.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub order: Order,
     pub limit: Limit,
     pub outliers: Option<Outliers>,
     /// Literals of samples are masked; nothing else here has some.
     pub redact: bool,
+    /// The lines that come first.
+    pub head: Option<Head>,
+}
+
+/// What pages need of everything.
+struct All<'a> {
+    overall: &'a Class,
+    names: &'a Names,
+    /// The inputs have durations.
+    timed: bool,
+    /// Where the first event is.
+    first: Option<Place>,
 }
 
 /// Writes the report.
@@ -39,9 +65,13 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
         // It says that there is a limit and scales nothing.
         class.weight = class.count;
     }
+    let first = outcome.table.classes.iter().map(|c| c.begun).min();
     let (ranked, reasons) =
         rank(&outcome.table.classes, options.order, options.limit, options.outliers);
     let classes = &outcome.table.classes;
+    // It says nothing of who sent what is in such logs, and takes what was not measured for zero.
+    let plain = |f: &FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw) | None);
+    let timed = !outcome.files.iter().all(plain);
     if overall.count == 0 {
         return writeln!(out, "\n# No events processed.");
     }
@@ -52,6 +82,9 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     let time = overall.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(overall.count, time, span);
     writeln!(out)?;
+    if let Some(head) = &options.head {
+        head::write(head, out)?;
+    }
     if limited {
         writeln!(out, "# Rate limits apply")?;
     }
@@ -64,16 +97,17 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     time_range(&overall, out)?;
     writeln!(out, "# Attribute          total     min     max     avg     95%  stddev  median")?;
     writeln!(out, "# ============     ======= ======= ======= ======= ======= ======= =======")?;
-    attributes(&overall, None, out)?;
+    attributes(&overall, None, timed, out)?;
     booleans(&overall, out)?;
-    profile(&outcome.table, &ranked, &reasons, &overall, options.redact, out)?;
+    profile::write(&outcome.table, &ranked, &reasons, &overall, options.redact, out)?;
     for (i, (class, reason)) in ranked.iter().zip(&reasons).enumerate() {
         let mut class = outcome.table.whole(*class);
         if options.redact {
             // Behind `whole`: what it brings back from the disk is not masked.
             class.to_mut().sample.sql = masked(&class.sample.sql).into();
         }
-        page(&class, i + 1, *reason, &overall, &outcome.table.names, out)?;
+        let all = All { overall: &overall, names: &outcome.table.names, timed, first };
+        page(&class, i + 1, *reason, &all, out)?;
     }
     Ok(())
 }
@@ -121,7 +155,8 @@ fn time(seconds: f64) -> String {
     if seconds <= 0.0 {
         "0".into()
     } else if seconds <= 0.000_999 {
-        format!("{:.0}us", seconds * 1e6)
+        // It cuts these off, and rounds the others.
+        format!("{}us", (seconds * 1e6) as u64)
     } else if seconds <= 0.999_999 {
         format!("{:.0}ms", seconds * 1e3)
     } else {
@@ -138,7 +173,12 @@ fn time_range(class: &Class, out: &mut dyn Write) -> io::Result<()> {
         Some((first, last)) if first / 1_000_000 == last / 1_000_000 => {
             writeln!(out, "# Time range: all events occurred at {}", stamp(first))
         }
-        Some((first, last)) => writeln!(out, "# Time range: {} to {}", stamp(first), stamp(last)),
+        Some((first, last)) => {
+            let (first, last) = (stamp(first), stamp(last));
+            let same_day = first.split(' ').next() == last.split(' ').next();
+            let last = if same_day { last.split(' ').next_back().unwrap_or(&last) } else { &last };
+            writeln!(out, "# Time range: {first} to {last}")
+        }
         None => Ok(()),
     }
 }
@@ -155,16 +195,20 @@ fn ordered(class: &Class) -> (Vec<Summary>, Vec<Summary>) {
         Metric::BytesSent,
     ];
     let place = |m: Metric| match FIRST.iter().position(|f| *f == m) {
-        Some(i) => (i, ""),
-        None if m == Metric::QuerySize => (9, ""),
-        None => (8, m.name()),
+        Some(i) => (i, String::new()),
+        None if m == Metric::QuerySize => (9, String::new()),
+        // These three have an order of their own among the others.
+        None if m == Metric::TmpTables => (8, "Tmp 1".into()),
+        None if m == Metric::TmpDiskTables => (8, "Tmp 2".into()),
+        None if m == Metric::TmpTableSizes => (8, "Tmp 3".into()),
+        None => (8, label(m.name())),
     };
     let mut all: Vec<Summary> = Metric::ALL
         .iter()
         .filter(|m| **m != Metric::Killed)
         .filter_map(|m| class.summary(*m))
         .collect();
-    all.sort_by_key(|s| place(s.metric));
+    all.sort_by_cached_key(|s| place(s.metric));
     all.into_iter().partition(|s| !s.metric.name().starts_with("InnoDB_"))
 }
 
@@ -172,13 +216,24 @@ fn label(name: &str) -> String {
     let name = match name {
         "Query_time" => "Exec time",
         "bytes" => "Query size",
+        "Tmp_disk_tables" => "Tmp disk tbl",
+        "Tmp_table_sizes" => "Tmp tbl size",
         other => other.strip_prefix("InnoDB_").unwrap_or(other),
     };
     name.replace('_', " ").chars().take(12).collect()
 }
 
-fn attributes(class: &Class, overall: Option<&Class>, out: &mut dyn Write) -> io::Result<()> {
+fn attributes(
+    class: &Class,
+    overall: Option<&Class>,
+    timed: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let (plain, innodb) = ordered(class);
+    if !timed {
+        let percent = if overall.is_some() { "  0" } else { "   " };
+        writeln!(out, "# {:12} {percent}{}", "Exec time", format!(" {:>7}", 0).repeat(7))?;
+    }
     for summary in &plain {
         row(summary, overall, out)?;
     }
@@ -223,8 +278,9 @@ fn row(summary: &Summary, overall: Option<&Class>, out: &mut dyn Write) -> io::R
 }
 
 fn booleans(class: &Class, out: &mut dyn Write) -> io::Result<()> {
-    let yes: Vec<(&Flag, (u64, u64))> =
+    let mut yes: Vec<(&Flag, (u64, u64))> =
         Flag::ALL.iter().map(|f| (f, class.flag(*f))).filter(|(_, (_, yes))| *yes > 0).collect();
+    yes.sort_by_key(|(flag, _)| flag.name());
     if !yes.is_empty() {
         writeln!(out, "# Boolean:")?;
     }
@@ -236,73 +292,11 @@ fn booleans(class: &Class, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn profile(
-    table: &Table,
-    ranked: &[usize],
-    reasons: &[Reason],
-    overall: &Class,
-    redact: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let total = overall.sum(Metric::QueryTime) as f64 / 1e9;
-    writeln!(out, "\n# Profile")?;
-    writeln!(
-        out,
-        "# Rank Query ID                           Response time Calls R/Call  V/M   Item"
-    )?;
-    writeln!(
-        out,
-        "# ==== ================================== ============= ===== ======= ===== ===="
-    )?;
-    let classes = &table.classes;
-    let mut item = Vec::new();
-    for (i, at) in ranked[..reasons.len()].iter().enumerate() {
-        let class = &classes[*at];
-        let sql = table.whole_sql(*at);
-        fingerprint::distill(&if redact { masked(&sql).into() } else { sql }, &mut item);
-        let time = class.sum(Metric::QueryTime) as f64 / 1e9;
-        let vm = class.summary(Metric::QueryTime).map_or(0.0, |s| {
-            let stddev = bucketed(&s).stddev / 1e9;
-            if time > 0.0 {
-                stddev * stddev / (time / s.count as f64)
-            } else {
-                0.0
-            }
-        });
-        writeln!(
-            out,
-            "# {:>4} 0x{} {time:8.4} {:4.1}% {:>5} {:7.4} {vm:5.2} {}",
-            i + 1,
-            key::id(&class.key),
-            if total > 0.0 { time / total * 100.0 } else { 0.0 },
-            class.count,
-            time / class.count as f64,
-            String::from_utf8_lossy(&item)
-        )?;
-    }
-    let hidden: Vec<&Class> = ranked[reasons.len()..].iter().map(|i| &classes[*i]).collect();
-    if !hidden.is_empty() {
-        let time: f64 = hidden.iter().map(|c| c.sum(Metric::QueryTime) as f64 / 1e9).sum();
-        let count: u64 = hidden.iter().map(|c| c.count).sum();
-        writeln!(
-            out,
-            "# MISC 0xMISC{:28} {time:8.4} {:4.1}% {count:>5} {:7.4} {:>5} <{} ITEMS>",
-            "",
-            if total > 0.0 { time / total * 100.0 } else { 0.0 },
-            time / count as f64,
-            "0.0",
-            hidden.len()
-        )?;
-    }
-    Ok(())
-}
-
 fn page(
     class: &Class,
     rank: usize,
     reason: Reason,
-    overall: &Class,
-    names: &Names,
+    &All { overall, names, timed, first }: &All<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let span = class
@@ -311,10 +305,12 @@ fn page(
         .map_or(0.0, |(a, b)| b.saturating_sub(a) as f64 / 1e6);
     let time_sum = class.sum(Metric::QueryTime) as f64 / 1e9;
     let (qps, concurrency) = rates(class.count, time_sum, span);
-    // Its offsets count from behind the `#` that begins an event, except of the first.
+    // Its offsets count from behind the `#` that begins an event of a slow log; the first begins with the file.
     let offset = match class.sample.place.offset {
+        _ if Some(class.sample.place) == first => 0,
         0 => 0,
-        offset => offset + 1,
+        offset if timed => offset + 1,
+        offset => offset,
     };
     let title = format!(
         "# Query {rank}: {qps} QPS, {concurrency}x concurrency, ID 0x{} at byte {offset} ",
@@ -332,6 +328,9 @@ fn page(
         }
     });
     writeln!(out, "# Scores: V/M = {vm:.2}")?;
+    if class.first_stamp.is_none() && overall.first_stamp.is_some() {
+        writeln!(out, "# Time range: unknown")?;
+    }
     time_range(class, out)?;
     writeln!(out, "# Attribute    pct   total     min     max     avg     95%  stddev  median")?;
     writeln!(out, "# ============ === ======= ======= ======= ======= ======= ======= =======")?;
@@ -339,24 +338,28 @@ fn page(
         out,
         "# Count        {:3} {:>7}",
         class.count * 100 / overall.count.max(1),
-        short(class.count as f64, 1000.0)
+        class.count
     )?;
-    attributes(class, Some(overall), out)?;
+    attributes(class, Some(overall), timed, out)?;
     booleans(class, out)?;
-    writeln!(out, "# String:")?;
-    for (what, top) in [("Databases", &class.dbs), ("Hosts", &class.hosts), ("Users", &class.users)]
-    {
+    let known = |top: &Top| top.sorted().iter().any(|s| s.id != UNKNOWN);
+    // A line `User@Host` may leave one of them empty.
+    let tells = timed || *class.key == *b"administrator command: Connect";
+    let who = tells && (known(&class.hosts) || known(&class.users));
+    let lines = [
+        ("Databases", &class.dbs, known(&class.dbs)),
+        ("Hosts", &class.hosts, who),
+        ("Users", &class.users, who),
+    ];
+    if lines.iter().any(|line| line.2) {
+        writeln!(out, "# String:")?;
+    }
+    for (what, top, _) in lines.into_iter().filter(|line| line.2) {
         strings(what, top, class.count, names, out)?;
     }
     distribution(class, out)?;
     tables(class, out)?;
-    let mut sql = Vec::new();
-    fingerprint::shorten(&class.sample.sql, 1024, &mut sql);
-    if sql.len() >= 6 && sql[..6].eq_ignore_ascii_case(b"select") {
-        writeln!(out, "# EXPLAIN /*!50100 PARTITIONS*/")?;
-    }
-    out.write_all(&sql)?;
-    writeln!(out, "\\G")
+    statement::write(&class.sample.sql, out)
 }
 
 fn strings(
@@ -366,32 +369,45 @@ fn strings(
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let shares = top.sorted();
-    let shown: Vec<String> = shares
+    let mut shares: Vec<(String, u64)> = top
+        .sorted()
         .iter()
-        .filter(|s| !names.name(s.id).is_empty())
-        .map(|s| {
-            let name = String::from_utf8_lossy(names.name(s.id)).into_owned();
-            if shares.len() == 1 {
-                name
-            } else {
-                format!("{name} ({}/{}%)", s.count, u64::from(s.count) * 100 / count.max(1))
-            }
-        })
+        .filter(|s| s.id != UNKNOWN)
+        .map(|s| (String::from_utf8_lossy(names.name(s.id)).into_owned(), s.count.into()))
         .collect();
-    let more = shown.len().saturating_sub(2);
-    let more = if more > 0 { format!("... {more} more") } else { String::new() };
-    writeln!(
-        out,
-        "{}",
-        format!("# {what:12} {}{more}", shown[..shown.len().min(2)].join(", ")).trim_end()
-    )
+    shares.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let cut = |name: &str, most: usize| match name.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    };
+    let mut line = format!("# {what:12}");
+    if let [(name, _)] = &shares[..] {
+        return writeln!(out, "{line} {}", cut(name, NAMES));
+    }
+    let mut width = 0;
+    for (i, (name, n)) in shares.iter().enumerate() {
+        let one = format!("{} ({n}/{}%)", cut(name, NAME), n * 100 / count.max(1));
+        width += one.chars().count();
+        if i > 0 && width > NAMES {
+            line += &format!("... {} more", shares.len() - i);
+            break;
+        }
+        line += if i > 0 { ", " } else { " " };
+        line += &one;
+    }
+    writeln!(out, "{}", line.trim_end())
 }
 
 fn distribution(class: &Class, out: &mut dyn Write) -> io::Result<()> {
     const LABELS: [&str; 8] =
         ["  1us", " 10us", "100us", "  1ms", " 10ms", "100ms", "   1s", " 10s+"];
-    let decades = class.summary(Metric::QueryTime).map_or([0; 8], |s| s.decades());
+    let decades = class.summary(Metric::QueryTime).map_or([0; 8], |s| {
+        let mut decades = s.decades();
+        // What took no time has no bar there.
+        let zeros = s.histogram().iter().filter(|b| b.1 <= 0.0).map(|b| b.2).sum::<u64>();
+        decades[0] = decades[0].saturating_sub(zeros);
+        decades
+    });
     let most = decades.iter().copied().max().unwrap_or(0).max(1);
     writeln!(out, "# Query_time distribution")?;
     for (label, n) in LABELS.iter().zip(decades) {

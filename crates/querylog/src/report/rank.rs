@@ -1,6 +1,6 @@
 //! Which classes come first, and how many are shown.
 
-use crate::metric::Metric;
+use crate::metric::{Metric, Unit};
 use crate::nearest::did_you_mean;
 use crate::stats::distribution::base_units;
 use crate::stats::Class;
@@ -8,6 +8,9 @@ use crate::stats::Class;
 /// What ranks without naming an attribute.
 const WORDS: [&str; 10] =
     ["time", "mean", "p50", "p95", "p99", "max", "count", "rows", "lock", "variance"];
+
+/// Characters of a column's title.
+pub const TITLE: usize = 9;
 
 /// Which number of an attribute ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,36 @@ impl Order {
             Aggregate::P50 => format!("median {what}"),
             Aggregate::P95 => format!("95th percentile of {what}"),
             Aggregate::P99 => format!("99th percentile of {what}"),
+        }
+    }
+
+    /// For the head of a column; `None` if it is one of those that every profile has.
+    pub fn title(self) -> Option<String> {
+        let of_time = self.metric == Metric::QueryTime;
+        let word = match self.aggregate {
+            Aggregate::Count => return None,
+            Aggregate::Sum | Aggregate::Mean | Aggregate::P95 | Aggregate::VarianceToMean
+                if of_time =>
+            {
+                return None
+            }
+            Aggregate::Sum => return Some(self.metric.label().chars().take(TITLE).collect()),
+            Aggregate::Min => "least",
+            Aggregate::Max => "max",
+            Aggregate::P50 => "p50",
+            Aggregate::P95 => "p95",
+            Aggregate::P99 => "p99",
+            Aggregate::Mean => "mean",
+            Aggregate::VarianceToMean => "V/M",
+        };
+        Some(if of_time { word.into() } else { "Ranked by".into() })
+    }
+
+    /// Of its numbers.
+    pub fn unit(self) -> Unit {
+        match self.aggregate {
+            Aggregate::Count => Unit::Count,
+            _ => self.metric.unit(),
         }
     }
 

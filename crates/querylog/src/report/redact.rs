@@ -26,6 +26,9 @@ pub fn apply(report: &mut Report, sample_bytes: usize) {
     for repeated in report.patterns.iter_mut().flat_map(|p| &mut p.repeated) {
         repeated.item = mask(&repeated.item);
         repeated.after = mask(&repeated.after);
+        for step in &mut repeated.then {
+            step.item = mask(&step.item);
+        }
     }
 }
 

@@ -10,8 +10,9 @@
 
 use std::io::{self, Write};
 
+use super::build::OTHERS;
 use super::model::{Metric, Overall, Report, Series, Share};
-use super::numbers::{count, duration, percentage, significant, time};
+use super::numbers::{count, duration, percentage, plural, significant, time};
 
 mod loss;
 mod page;
@@ -45,7 +46,8 @@ fn all(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     if overall.events == 0 {
         let read = match overall.left_out {
             0 => "The inputs hold no statements".into(),
-            n => format!("None of the {} statements read was chosen", count(n as f64)),
+            1 => "The one statement read was not chosen".into(),
+            n => format!("None of the {} read was chosen", plural(n, "statement")),
         };
         writeln!(out, "# {read}.")?;
         return loss::write(report, width, out);
@@ -94,17 +96,14 @@ fn head(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# Time range: {} to {} UTC{}", time(first), time(last), zone(overall))?;
     }
     if overall.statements > overall.events {
-        writeln!(out, "# Standing for: {} statements", count(overall.statements as f64))?;
+        writeln!(out, "# Standing for: {}", plural(overall.statements, "statement"))?;
     }
     if overall.left_out > 0 {
-        writeln!(out, "# Left out: {} statements", count(overall.left_out as f64))?;
+        writeln!(out, "# Left out: {}", plural(overall.left_out, "statement"))?;
     }
     if overall.folded > 0 {
-        writeln!(
-            out,
-            "# Folded: {} rare classes are one (--max-classes)",
-            count(overall.folded as f64)
-        )?;
+        let classes = plural(overall.folded, "rare class");
+        writeln!(out, "# Folded: {classes} into one (--max-classes)")?;
     }
     if let Some(filter) = &report.selection.filter {
         writeln!(out, "# Filter: {filter}")?;
@@ -251,9 +250,12 @@ fn breakdowns(
                 _ => format!(" {name} ({}/{part})", count(share.count as f64)),
             };
             let comma = usize::from(i > 0);
-            // Room for what says that there are more.
-            if i > 0 && line.chars().count() + one.chars().count() + comma + 12 > width {
-                line += &format!("... {} more", shares.len() - i);
+            // Room for what says that there are more, and how many statements those have.
+            let rest = more(&shares[i..], events);
+            let last = i + 1 == shares.len();
+            let tail = if last { 0 } else { more(&shares[i + 1..], events).chars().count() };
+            if i > 0 && line.chars().count() + one.chars().count() + comma + tail > width {
+                line += &rest;
                 break;
             }
             if i > 0 {
@@ -264,6 +266,21 @@ fn breakdowns(
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// What stands for names that do not fit.
+fn more(shares: &[Share], events: u64) -> String {
+    let sum = shares.iter().fold(0_u64, |sum, s| sum.saturating_add(s.count));
+    // A statement counts for each of its tables.
+    let part = match sum <= events {
+        true => format!("/{}", percentage(sum as f64 / events.max(1) as f64)),
+        false => String::new(),
+    };
+    let what = match shares.last().is_some_and(|s| s.name == OTHERS) {
+        true => "others".into(),
+        false => format!("{} more", shares.len()),
+    };
+    format!("... {what} ({}{part})", count(sum as f64))
 }
 
 /// One line of the load over the whole period, from the least to the most.

@@ -1,25 +1,31 @@
 //! Patterns over the statements of one connection: transactions, and the same class again and again (N+1: a loop in
 //! the application that asks for one row at a time).
 //!
+//! Loops of two to four statements in turn (A, B, A, B) are found too (`loops`); longer ones are not.
+//!
 //! Events must come in the order of the log. What a slow log left out (`long_query_time`) is not seen, so a run of
-//! statements may really have others between them. A loop of two statements in turn (A, B, A, B) is no run.
+//! statements may really have others between them.
 //!
 //! Two servers may use the same number for a connection. In captures connections have numbers of their own; in logs
 //! they are told apart by their users and hosts as well.
 //!
-//! Invariant: at most `MAX_CONNECTIONS` connections and `MAX_CLASSES` classes are remembered.
+//! Invariant: at most `MAX_CONNECTIONS` connections, and `MAX_CLASSES` classes and loops, are remembered.
+
+mod loops;
 
 use std::collections::HashMap;
 
 use crate::event::{Event, Kind};
 use crate::fingerprint::StatementKind;
+pub use loops::{Key, Turn};
+use loops::{Loop, Loops};
 
 const MAX_CONNECTIONS: usize = 50_000;
 const MAX_CLASSES: usize = 20_000;
 /// Different statements before a run that are counted per class.
 const MAX_BEFORE: usize = 8;
 
-/// The shortest run that counts.
+/// The shortest run that counts, and the fewest turns of a loop.
 pub const MIN_RUN: u64 = 5;
 
 /// What a connection did last.
@@ -33,9 +39,10 @@ struct Connection {
     before: u64,
     /// Statements since BEGIN, if there was one.
     transaction: Option<u64>,
+    loops: Loops,
 }
 
-/// Runs of one class.
+/// Runs of one class, or of one loop.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     pub runs: u64,
@@ -45,12 +52,30 @@ pub struct Runs {
     pub time: u64,
     /// (class, how often it came before a run)
     before: Vec<(u64, u64)>,
+    /// Of a loop: its classes as the first one had them.
+    pub turn: Turn,
 }
 
 impl Runs {
     /// The class that came before most of the runs.
     pub fn before(&self) -> Option<u64> {
         self.before.iter().max_by_key(|b| (b.1, b.0)).map(|b| b.0)
+    }
+
+    /// One more, of so many statements that took so long, after a statement of the class `before` (0: none).
+    fn add(&mut self, statements: u64, time: u64, before: u64) {
+        self.runs += 1;
+        self.statements += statements;
+        self.longest = self.longest.max(statements);
+        self.time = self.time.saturating_add(time);
+        if before == 0 {
+            return;
+        }
+        if let Some(known) = self.before.iter_mut().find(|b| b.0 == before) {
+            known.1 += 1;
+        } else if self.before.len() < MAX_BEFORE {
+            self.before.push((before, 1));
+        }
     }
 }
 
@@ -59,6 +84,7 @@ impl Runs {
 pub struct Patterns {
     connections: HashMap<u64, Connection>,
     pub runs: HashMap<u64, Runs>,
+    pub loops: HashMap<Key, Runs>,
     pub transactions: u64,
     pub statements_in_transactions: u64,
 }
@@ -86,8 +112,7 @@ impl Patterns {
         }
         let mut connection = self.connections.remove(&thread).unwrap_or_default();
         if matches!(event.kind, Kind::Quit | Kind::Connect) {
-            self.end_run(&connection);
-            self.end_transaction(&mut connection);
+            self.end(&mut connection);
             return;
         }
         if !event.kind.is_statement() {
@@ -109,6 +134,7 @@ impl Patterns {
             }
         }
         let time = event.query_time().unwrap_or(0);
+        connection.loops.add(class, time, |ended| self.end_loop(&ended));
         if connection.run > 0 && connection.class == class {
             connection.run += 1;
             connection.time = connection.time.saturating_add(time);
@@ -125,9 +151,15 @@ impl Patterns {
     /// The log ended: open runs and transactions end too.
     pub fn finish(&mut self) {
         for (_, mut connection) in std::mem::take(&mut self.connections) {
-            self.end_run(&connection);
-            self.end_transaction(&mut connection);
+            self.end(&mut connection);
         }
+    }
+
+    /// A connection ended.
+    fn end(&mut self, connection: &mut Connection) {
+        self.end_run(connection);
+        self.end_transaction(connection);
+        connection.loops.finish(|ended| self.end_loop(&ended));
     }
 
     fn end_transaction(&mut self, connection: &mut Connection) {
@@ -144,18 +176,19 @@ impl Patterns {
             return;
         }
         let runs = self.runs.entry(connection.class).or_default();
-        runs.runs += 1;
-        runs.statements += connection.run;
-        runs.longest = runs.longest.max(connection.run);
-        runs.time = runs.time.saturating_add(connection.time);
-        if connection.before == 0 {
+        runs.add(connection.run, connection.time, connection.before);
+    }
+
+    fn end_loop(&mut self, ended: &Loop) {
+        let key = loops::key(ended.turn);
+        if ended.turns < MIN_RUN
+            || self.loops.len() >= MAX_CLASSES && !self.loops.contains_key(&key)
+        {
             return;
         }
-        if let Some(before) = runs.before.iter_mut().find(|b| b.0 == connection.before) {
-            before.1 += 1;
-        } else if runs.before.len() < MAX_BEFORE {
-            runs.before.push((connection.before, 1));
-        }
+        let runs =
+            self.loops.entry(key).or_insert_with(|| Runs { turn: ended.turn, ..Runs::default() });
+        runs.add(ended.statements, ended.time, ended.before);
     }
 }
 
@@ -185,6 +218,36 @@ mod tests {
             (runs.runs, runs.statements, runs.longest, runs.time, runs.before()),
             (2, 18, 9, 180, Some(1))
         );
+    }
+
+    #[test]
+    fn loops_of_several_statements_are_found_per_connection() {
+        let mut patterns = Patterns::default();
+        feed(&mut patterns, 1, 9, "select 9");
+        for i in 0..12 {
+            feed(&mut patterns, 1, 1 + i % 2, "select 1");
+            feed(&mut patterns, 2, 20 + i, "select 2");
+            feed(&mut patterns, 3, 2 - i % 2, "select 3");
+        }
+        patterns.finish();
+        assert!(patterns.runs.is_empty());
+        let (key, runs) = patterns.loops.iter().next().unwrap();
+        assert_eq!((patterns.loops.len(), *key), (1, [1, 2, 0, 0]));
+        assert_eq!((runs.runs, runs.statements, runs.longest, runs.time), (2, 24, 12, 240));
+        assert_eq!(runs.before(), Some(9));
+    }
+
+    #[test]
+    fn loops_are_bounded() {
+        let mut patterns = Patterns::default();
+        for class in 1..(MAX_CLASSES as u64 + 100) {
+            for i in 0..10 {
+                feed(&mut patterns, 1, 2 * class + i % 2, "select 1");
+            }
+        }
+        patterns.finish();
+        assert_eq!(patterns.loops.len(), MAX_CLASSES);
+        assert!(std::mem::size_of::<Connection>() <= 256);
     }
 
     #[test]

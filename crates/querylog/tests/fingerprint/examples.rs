@@ -1,5 +1,6 @@
 //! What the native dialect makes of statements, and ids.
 
+use crate::statements::Random;
 use frond_querylog::fingerprint::{
     fingerprint, fingerprint_with, ClassId, ClassIdText, Dialect, SqlMode,
 };
@@ -100,6 +101,92 @@ fn spacing_of_the_input_does_not_matter() {
         "select a,/* x */f(b) from t where(c=1 or d>= - e) and g in (1)",
     ] {
         assert_eq!(frond(sql).replace("-e", "- e"), expected, "{sql}");
+    }
+}
+
+#[test]
+fn equal_arms_of_a_case_are_written_once() {
+    for (sql, expected) in [
+        ("update t set a = CASE id WHEN 1 THEN 2 END", "update t set a = case id when ? then ? end"),
+        (
+            "update t set a = case id when 1 then 'x' when 2 then -3 when 3 then null end where id in (1,2,3)",
+            "update t set a = case id when ? then ? end where id in(?+)",
+        ),
+        (
+            "update t set a = case when (t.id = 1) then 5 when (t.id = 2) then 6 else a end, b = case when t.id=1 then 5 end",
+            "update t set a = case when (t.id = ?) then ? else a end, b = case when t.id = ? then ? end",
+        ),
+        // Only what is equal, and what follows each other.
+        (
+            "select case a when 1 then b when 2 then c when 3 then c when 4 then b end",
+            "select case a when ? then b when ? then c when ? then b end",
+        ),
+        // Inside each other, and in parentheses.
+        (
+            "select case a when 1 then case b when 1 then 2 when 3 then 4 end when 2 then case b when 9 then 9 end else 0 end",
+            "select case a when ? then case b when ? then ? end else ? end",
+        ),
+        (
+            "select case when a in (select case b when 1 then 2 when 2 then 3 end from c) then 1 when 5 then 6 when 7 then 8 end",
+            "select case when a in(select case b when ? then ? end from c) then ? when ? then ? end",
+        ),
+        // Columns of these names are none of it.
+        ("select t.when, t.end, end from t", "select t.when, t.end, end from t"),
+        ("select (case when 1 then 2) when 3 then 4", "select (case when ? then ?) when ? then ?"),
+        ("case a when 1 then select 1; when 2 then select 2; end case", "case a when ? then select ?; when ? then select ?; end case"),
+    ] {
+        assert_eq!(frond(sql), expected, "{sql}");
+    }
+    // Other tools' dialects are theirs.
+    let two = "update t set a = case id when 1 then 2 when 3 then 4 end";
+    for dialect in Dialect::ALL.into_iter().filter(|d| *d != Dialect::Frond) {
+        let mut out = Vec::new();
+        fingerprint(two.as_bytes(), dialect, &mut out);
+        let text = String::from_utf8_lossy(&out).to_lowercase();
+        assert_eq!(text.matches("when").count(), 2, "{dialect}: {text}");
+    }
+}
+
+/// How many arms there are, what stands in them and how it is spaced makes no other class.
+#[test]
+fn a_generated_case_is_one_class_whatever_its_length() {
+    let mut random = Random::new(11);
+    let one = |random: &mut Random| {
+        let value = [
+            "1",
+            "-2.5",
+            "'it''s'",
+            "NULL",
+            "0x1f",
+            "?",
+            "'end when then'",
+            "date '2026-01-01'",
+            "/* x */ 7",
+        ];
+        let keyword = |random: &mut Random, word: &str| match random.below(3) {
+            0 => word.to_uppercase(),
+            1 => format!(" {word}\n"),
+            _ => word.to_owned(),
+        };
+        let (when, then) = (keyword(random, "when"), keyword(random, "then"));
+        format!("{when} {} {then} {} ", random.pick(&value), random.pick(&value))
+    };
+    let heads = ["case id", "case", "CASE lower(name)"];
+    for round in 0..2000 {
+        let head = heads[round % heads.len()];
+        let tail = ["end", "else a end", "ELSE NULL END"][round / 3 % 3];
+        let deep = ["", "(", "((", "f(a, "][round / 9 % 4];
+        let made = |arms: usize, random: &mut Random| {
+            let arms: String = (0..arms).map(|_| one(random)).collect();
+            let close = ")".repeat(deep.matches('(').count());
+            let sql =
+                format!("update t set a = {deep}{head} {arms} {tail}{close}, b = 1 where id = 5");
+            frond(&sql)
+        };
+        let shortest = made(1, &mut random);
+        let many = 1 + random.below(40);
+        assert_eq!(made(many, &mut random), shortest, "{many} arms");
+        assert_eq!(frond(&shortest), shortest);
     }
 }
 

@@ -28,6 +28,11 @@ impl Random {
 
 /// Pieces that meet in unusual ways.
 const PIECES: &[&[u8]] = &[
+    b"case ",
+    b" when ",
+    b" then ",
+    b" else ",
+    b" end",
     b"select",
     b"SELECT ",
     b"from ",

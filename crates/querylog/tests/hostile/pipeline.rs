@@ -46,6 +46,7 @@ fn write_all(outcome: &mut Outcome, compat: bool) {
             limit: rank::Limit::default(),
             outliers: None,
             redact: true,
+            head: None,
         };
         return ptqd::write(outcome, &options, &mut page).unwrap();
     }

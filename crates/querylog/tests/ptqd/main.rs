@@ -15,6 +15,7 @@ mod known;
 mod peer;
 #[path = "../programs/mod.rs"]
 mod programs;
+mod text;
 mod written;
 
 use std::path::{Path, PathBuf};

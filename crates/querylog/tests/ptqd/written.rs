@@ -201,13 +201,13 @@ const AGREED: &[&str] = &[
 const GENERAL: &str = "general";
 
 /// What the server wrote.
-struct Written {
+pub struct Written {
     home: PathBuf,
     truths: BTreeMap<&'static str, Truths>,
 }
 
 impl Written {
-    fn log(&self, name: &str) -> PathBuf {
+    pub fn log(&self, name: &str) -> PathBuf {
         self.home.join(format!("{name}.log"))
     }
 }
@@ -220,7 +220,7 @@ static WRITTEN: LazyLock<Option<Written>> = LazyLock::new(|| {
     Some(write())
 });
 
-fn written() -> Option<&'static Written> {
+pub fn written() -> Option<&'static Written> {
     if WRITTEN.is_none() {
         eprintln!("skipped: mariadbd is not installed");
     }

@@ -77,6 +77,21 @@ fn different_classes_are_not_compared() {
     assert!(compare(&report, &other).unwrap_err().contains("format 99"));
 }
 
+/// In format 1 the sums of a sampled log were of what was logged.
+#[test]
+fn stored_reports_of_format_1_are_compared_unless_they_are_of_samples() {
+    let report = report_of(log(1, 1.0, false).as_bytes());
+    let stored = |text: &str| -> Report { serde_json::from_str(text).unwrap() };
+    let text = serde_json::to_string(&report).unwrap();
+    assert!(text.starts_with("{\"schema\":2,"), "{}", &text[..40]);
+    let mut old = stored(&text.replacen("\"schema\":2", "\"schema\":1", 1));
+    assert_eq!(old.schema, 1);
+    compare(&old, &report).unwrap();
+    old.overall.statements = 20 * old.overall.events;
+    let said = compare(&report, &old).unwrap_err();
+    assert!(said.contains("format 1") && said.contains("sampled"), "{said}");
+}
+
 #[test]
 fn hostile_reports_are_compared_without_a_panic() {
     let mut report = report_of(log(1, 1.0, false).as_bytes());

@@ -20,6 +20,7 @@ use frond_querylog::input::Format;
 use frond_querylog::live::digests::Snapshot;
 use frond_querylog::live::processlist::Tracker;
 use frond_querylog::live::{digests, processlist, slow_table};
+use frond_querylog::report::numbers::plural;
 use frond_querylog::report::rank::{Aggregate, Order};
 use frond_querylog::slowlog::Stamped;
 
@@ -179,12 +180,15 @@ fn slow_log_table(
     }
     let mut outcome = worker.finish().outcome(input(server, Format::SlowLogTable, bytes), Some(0));
     outcome.notes.push(format!(
-        "Of mysql.slow_log ({rows} rows; long_query_time is {long} s now): plans, flags, sizes of answers and engine statistics are only in the log file."
+        "Of mysql.slow_log ({}; long_query_time is {long} s now): plans, flags, sizes of answers and engine statistics are only in the log file.",
+        plural(rows, "row")
     ));
     outcome.notes.extend(sampling.notes);
     outcome.notes.extend(todo.map(|todo| format!("These rows may be old: {todo}.")));
     if interrupted {
-        outcome.problems.push(Problem { name, what: format!("interrupted after {rows} rows") });
+        outcome
+            .problems
+            .push(Problem { name, what: format!("interrupted after {}", plural(rows, "row")) });
     }
     Ok(outcome)
 }

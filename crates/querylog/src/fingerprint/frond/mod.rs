@@ -10,6 +10,7 @@
 //!    does not need them loses them; digits in names stay;
 //!  - white space and comments between tokens are gone, in their place stands one blank or none,
 //!    depending on the tokens alone; executable comments are read as the SQL they are;
+//!  - of arms of a CASE that follow each other and are equal then (`when ? then ?`) one stands for all;
 //!  - `asc` and a closing semicolon are dropped, repeated UNION arms become a remark.
 //!
 //! Invariants
@@ -19,10 +20,12 @@
 //!     tail, then only the last `TAIL_READ` bytes are searched for one (`lists`).
 
 mod arms;
+mod cases;
 mod lists;
 mod names;
 
 use arms::{Arm, ARMS};
+use cases::{Case, CASES};
 
 use super::keywords::{traits_of, Traits};
 use super::lexer::{in_word, Kind, Lexer, Token};
@@ -51,7 +54,10 @@ enum Last {
 
 /// The words of `Traits::SPECIAL`.
 const ASC: u64 = scan::word("asc");
+const CASE: u64 = scan::word("case");
 const DATE: u64 = scan::word("date");
+const ELSE: u64 = scan::word("else");
+const END: u64 = scan::word("end");
 const FALSE: u64 = scan::word("false");
 const IN: u64 = scan::word("in");
 const LIMIT: u64 = scan::word("limit");
@@ -64,6 +70,7 @@ const UNION: u64 = scan::word("union");
 const USE: u64 = scan::word("use");
 const VALUE: u64 = scan::word("value");
 const VALUES: u64 = scan::word("values");
+const WHEN: u64 = scan::word("when");
 
 struct Writer<'a> {
     sql: &'a [u8],
@@ -80,6 +87,9 @@ struct Writer<'a> {
     arms: [Arm; ARMS],
     /// How many of `arms` are in use, the innermost last.
     open_arms: usize,
+    cases: [Case; CASES],
+    /// How many CASEs are open; the first are in `cases`, the innermost last.
+    open_cases: usize,
     semicolon: bool,
 }
 
@@ -99,6 +109,8 @@ pub(super) fn fingerprint(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {
         tuple: None,
         arms: [Arm::default(); ARMS],
         open_arms: 0,
+        cases: [Case::default(); CASES],
+        open_cases: 0,
         semicolon: false,
     };
     writer.run();
@@ -260,6 +272,7 @@ impl Writer<'_> {
             }
             Kind::Semicolon => {
                 self.end_arms(0);
+                self.open_cases = 0;
                 self.semicolon = self.last != Last::Start;
                 self.last = if self.semicolon { Last::Semicolon } else { Last::Start };
                 self.depth = 0;
@@ -358,6 +371,9 @@ impl Writer<'_> {
                 return;
             }
             ASC if self.last == Last::Value => return,
+            CASE => self.case(),
+            WHEN if self.open_cases > 0 => self.when(),
+            ELSE | END if self.open_cases > 0 => self.end_case(word == END),
             UNION => self.union(),
             SELECT => self.select(),
             USE if self.last == Last::Start => return self.use_db(token.end),

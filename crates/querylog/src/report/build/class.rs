@@ -8,7 +8,7 @@ use crate::metric::Metric;
 use crate::report::model;
 use crate::report::rank::Reason;
 use crate::stats::class::key;
-use crate::stats::names::Top;
+use crate::stats::names::{self, Top};
 use crate::stats::{Class, Sample, Summary};
 
 impl Builder<'_> {
@@ -25,6 +25,7 @@ impl Builder<'_> {
         let kind = StatementKind::of(sql);
         model::Class {
             rank,
+            rank_value: None,
             id: if of_fingerprints { key::id(&class.key).to_string() } else { String::new() },
             key: text(&key::text(&class.key)),
             item: if of_fingerprints && !item.is_empty() {
@@ -93,6 +94,26 @@ impl Builder<'_> {
             }
         }
         waiting
+    }
+
+    /// Sentences on patterns of users that no statement is of; nothing if users were not all told apart.
+    pub(super) fn missing_users(&self, classes: &[Class]) -> Vec<String> {
+        let patterns = || self.options.interactive_users.iter().chain(&self.options.batch_users);
+        if classes.is_empty() || patterns().next().is_none() {
+            return Vec::new();
+        }
+        let mut found: Vec<bool> = patterns().map(|_| false).collect();
+        for share in classes.iter().flat_map(|c| c.users.sorted()) {
+            if share.id == names::OTHERS {
+                return Vec::new();
+            }
+            let name = text(self.names.name(share.id));
+            for (found, pattern) in found.iter_mut().zip(patterns()) {
+                *found = *found || matches(pattern, &name);
+            }
+        }
+        let missing = patterns().zip(found).filter(|(_, found)| !found);
+        missing.map(|(pattern, _)| format!("No statement is of a user '{pattern}'.")).collect()
     }
 
     fn sample(&self, sample: &Sample) -> model::Sample {

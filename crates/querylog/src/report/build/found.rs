@@ -9,8 +9,9 @@ use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Summary;
 use crate::report::model;
+use crate::report::numbers::{count, plural};
 use crate::stats::class::key;
-use crate::stats::patterns::Patterns;
+use crate::stats::patterns::{Patterns, Runs};
 use crate::stats::Class;
 
 /// Patterns by their classes' names; the ones that took most time first.
@@ -27,32 +28,47 @@ pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
             text(&item)
         }
     };
-    let mut runs: Vec<_> =
-        found.runs.iter().filter_map(|(hash, runs)| Some((*by_hash.get(hash)?, runs))).collect();
-    runs.sort_by(|a, b| {
+    // The classes of each; those that filters left out have none.
+    let turn = |turn: &[u64]| -> Option<Vec<usize>> {
+        turn.iter().filter(|hash| **hash != 0).map(|hash| by_hash.get(hash).copied()).collect()
+    };
+    let runs = found.runs.iter().filter_map(|(hash, runs)| Some((turn(&[*hash])?, runs)));
+    let loops = found.loops.values().filter_map(|runs| Some((turn(&runs.turn)?, runs)));
+    let mut all: Vec<(Vec<usize>, &Runs)> = runs.chain(loops).collect();
+    all.sort_by(|a, b| {
+        let keys = |turn: &[usize]| turn.iter().map(|i| &classes[*i].key).collect::<Vec<_>>();
         b.1.time
             .cmp(&a.1.time)
             .then_with(|| b.1.statements.cmp(&a.1.statements))
-            .then_with(|| classes[a.0].key.cmp(&classes[b.0].key))
+            .then_with(|| keys(&a.0).cmp(&keys(&b.0)))
     });
-    runs.truncate(20);
+    all.truncate(20);
+    let step = |class: usize| model::Step {
+        id: key::id(&classes[class].key).to_string(),
+        item: item(class),
+    };
     model::Patterns {
         transactions: found.transactions,
         statements_per_transaction: found.statements_in_transactions as f64
             / found.transactions.max(1) as f64,
-        repeated: runs
+        repeated: all
             .into_iter()
-            .map(|(class, runs)| model::Repeated {
-                id: key::id(&classes[class].key).to_string(),
-                item: item(class),
-                runs: runs.runs,
-                statements: runs.statements,
-                longest: runs.longest,
-                time: seconds(runs.time),
-                after: runs
-                    .before()
-                    .and_then(|b| by_hash.get(&b))
-                    .map_or_else(String::new, |c| item(*c)),
+            .filter_map(|(turn, runs)| {
+                let (first, others) = turn.split_first()?;
+                let first = step(*first);
+                Some(model::Repeated {
+                    id: first.id,
+                    item: first.item,
+                    then: others.iter().map(|class| step(*class)).collect(),
+                    runs: runs.runs,
+                    statements: runs.statements,
+                    longest: runs.longest,
+                    time: seconds(runs.time),
+                    after: runs
+                        .before()
+                        .and_then(|b| by_hash.get(&b))
+                        .map_or_else(String::new, |c| item(*c)),
+                })
             })
             .collect(),
     }
@@ -96,14 +112,22 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
     let of = |what: fn(&Summary) -> u64| summary.map_or(0, what);
     let unmeasured = of(|s| s.unmeasured);
     let notes = [
-        (losses.encrypted, "connections are encrypted and cannot be read"),
-        (losses.not_sampled, "connections were left out by --sample-connections"),
-        (of(|s| s.dropped), "packets were dropped by the capturing machine"),
-        (of(|s| s.fragments), "packets are fragments of IP datagrams and were not read"),
-        (of(|s| s.unreadable), "packets are too short to be read: capture with tcpdump -s 0"),
-        (of(|s| s.unusable), "packets are of an unknown link type or have no time"),
-        (of(|s| s.evicted), "connections were given up for want of memory: what they were doing then has no time"),
-        (of(|s| s.forgotten), "prepared statements were forgotten for want of memory: executions of them have no text"),
+        (losses.encrypted, "encrypted connection", "could not be read"),
+        (losses.not_sampled, "connection", "left out by --sample-connections"),
+        (of(|s| s.dropped), "packet", "dropped by the capturing machine"),
+        (of(|s| s.fragments), "packet", "not read: fragments of IP datagrams"),
+        (of(|s| s.unreadable), "packet", "too short to be read: capture with tcpdump -s 0"),
+        (of(|s| s.unusable), "packet", "of an unknown link type or without a time"),
+        (
+            of(|s| s.evicted),
+            "connection",
+            "given up for want of memory: what was going on there then has no time",
+        ),
+        (
+            of(|s| s.forgotten),
+            "prepared statement",
+            "forgotten for want of memory: executions of it have no text",
+        ),
     ];
     let nothing = of(|s| s.events) == 0 && losses.packets > 0;
     let nothing = nothing.then(|| {
@@ -139,8 +163,8 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
         }),
         notes: notes
             .iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, what)| format!("{n} {what}."))
+            .filter(|(n, _, _)| *n > 0)
+            .map(|(n, of, what)| format!("{} {what}.", plural(*n, of)))
             .chain(nothing)
             .collect(),
     }
@@ -150,8 +174,9 @@ pub(super) fn notes(overall: &Class) -> Vec<String> {
     let mut notes = Vec::new();
     if overall.weight > overall.count {
         notes.push(format!(
-            "The log is a sample: {} events stand for {} statements. Calls, sums, shares, ranks, rates and charts are scaled to all of them; numbers of events, means, percentiles and extremes are of what was logged.",
-            overall.count, overall.weight
+            "The log is a sample: {} logged, standing for {} statements. Calls, sums, shares, ranks, rates and charts are scaled to all of them; numbers of events, means, percentiles and extremes are of what was logged.",
+            plural(overall.count, "event"),
+            count(overall.weight as f64)
         ));
     }
     if overall.count > 0 && overall.present(Metric::QueryTime) == 0 {

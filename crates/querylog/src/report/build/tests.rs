@@ -143,6 +143,7 @@ fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {
         limit: Limit { share: 1.0, most: usize::MAX },
         outliers: None,
         redact: true,
+        head: None,
     };
     let mut page = Vec::new();
     crate::report::ptqd::write(&mut outcome, &options, &mut page).unwrap();
@@ -177,7 +178,7 @@ fn a_sampled_log_is_scaled_to_all_statements() {
     assert_eq!(report.overall.metric("Query_time").unwrap().sum, 50.0);
     let of_t = report.overall.tables.iter().find(|s| s.name == "shop.t").unwrap();
     assert_eq!((of_t.count, of_t.time), (30, 30.0));
-    assert!(report.notes.iter().any(|n| n.contains("4 events stand for 31 statements")));
+    assert!(report.notes.iter().any(|n| n.contains("4 events logged, standing for 31 statements")));
     let mut text = Vec::new();
     crate::report::text::write(&report, 80, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
@@ -204,6 +205,7 @@ fn pt_query_digest_says_that_there_is_a_limit_and_scales_nothing() {
         limit: Limit::default(),
         outliers: None,
         redact: false,
+        head: None,
     };
     let page = |log: &str| {
         std::fs::write(&path, log).unwrap();
@@ -218,6 +220,84 @@ fn pt_query_digest_says_that_there_is_a_limit_and_scales_nothing() {
     let line = said.lines().find(|l| l.contains("#    1 0x")).unwrap();
     assert!(line.contains(" 20.0000 87.0%     1 "), "{line}");
     assert!(!page(&event("web", "1.0", "select 1")).contains("Rate limits"));
+}
+
+#[test]
+fn names_that_find_no_room_are_one_at_the_end_with_their_sum() {
+    // Three users that send much, thirty that send one each; forty tables.
+    let mut log = String::new();
+    for i in 0..120_u32 {
+        let user = if i % 4 == 0 { format!("once{i}") } else { format!("often{}", i % 4) };
+        log += &event(&user, "1.0", &format!("select 1 from t{}", i % 40));
+    }
+    let report = report(&log, &Options { limit: "100%".parse().unwrap(), ..Options::default() });
+    for list in [&report.overall.users, &report.overall.tables] {
+        let (rest, named) = list.split_last().unwrap();
+        assert_eq!(rest.name, "(others)");
+        assert!(named.iter().all(|s| s.name != "(others)") && named.len() <= MAX_SHARES);
+        assert_eq!(list.iter().map(|s| s.count).sum::<u64>(), 120);
+        assert!((list.iter().map(|s| s.time).sum::<f64>() - 120.0).abs() < 1e-6);
+        assert!(rest.count >= 15, "{rest:?}");
+    }
+    let mut text = Vec::new();
+    crate::report::text::write(&report, 80, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for what in ["Users", "Tables"] {
+        let line = text.lines().find(|l| l.starts_with(&format!("# {what} "))).unwrap();
+        let (shown, others) = line.split_once("... others (").unwrap_or_else(|| panic!("{line}"));
+        let number = |text: &str| text[..text.find('/').unwrap()].parse::<u64>().unwrap();
+        let sum: u64 = shown.split(" (").skip(1).map(number).sum();
+        assert_eq!(sum + number(others), 120, "{line}");
+        assert!(line.len() <= 80);
+    }
+    let mut page = Vec::new();
+    crate::report::html::write(&report, None, &mut page).unwrap();
+    assert!(String::from_utf8_lossy(&page).contains("[\"(others)\","));
+}
+
+/// The profile's rows with the order's number.
+#[test]
+fn the_profile_shows_the_number_it_is_ranked_by() {
+    let log = [
+        event("u", "2", "select 1 from a"),
+        event("u", "1", "select 1 from a"),
+        event("u", "2.25", "select 1 from b").replace("Rows_examined: 10", "Rows_examined: 54321"),
+    ]
+    .concat();
+    for (order, title, value) in [
+        ("rows", " Rows exam ", " 54.3k "),
+        ("lock", " Lock time ", " 1s "),
+        ("p50", " p50 ", " 2.25s "),
+        ("p99", " p99 ", " 2.25s "),
+        ("max", " max ", " 2.25s "),
+        ("Rows_sent:max", " Ranked by ", " 2 "),
+        ("Lock_time:p95", " Ranked by ", " 500ms "),
+        // These have a column in every profile.
+        ("time", " Response time ", " 3s "),
+        ("p95", " p95 ", " 2.25s "),
+        ("mean", " R/Call ", " 2.25s "),
+        ("count", " Calls ", " 2 "),
+        ("variance", " V/M ", " 0.33 "),
+    ] {
+        let options =
+            Options { order: order.parse().unwrap(), order_given: true, ..Options::default() };
+        let report = report(&log, &options);
+        for width in [80, 130] {
+            let mut text = Vec::new();
+            crate::report::text::write(&report, width, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            let lines: Vec<&str> =
+                text.lines().skip_while(|l| !l.starts_with("# Profile")).take(4).collect();
+            let at =
+                lines[1].find(title.trim_end()).unwrap_or_else(|| panic!("{order}: {lines:#?}"));
+            // Below the title's end; the one of two columns belongs to the first.
+            let edge = at + if order == "time" { 7 } else { title.trim_end().len() };
+            let cell = lines[3][..edge].rsplit(' ').next();
+            assert_eq!(cell, Some(value.trim()), "{order}: {lines:#?}");
+            assert!(lines.iter().all(|l| l.len() <= width), "{lines:#?}");
+        }
+        assert_eq!(report.classes[0].rank_value.map(|v| v > 0.0), Some(true));
+    }
 }
 
 /// Classes in the order of `order`, by their tables' names.

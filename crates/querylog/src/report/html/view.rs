@@ -9,6 +9,7 @@ use std::io;
 
 use serde_json::{json, Map, Value};
 
+use crate::report::build::OTHERS;
 use crate::report::diff::Diff;
 use crate::report::model::{Class, Flag, Histogram, Metric, Report, Sample, Series, Share};
 use crate::report::text::capture_lines;
@@ -186,6 +187,7 @@ impl Names {
                 "filter": report.selection.filter.as_ref().map(short),
                 "since": report.selection.since, "until": report.selection.until,
                 "group_by": short(&report.selection.group_by), "order": short(&report.selection.order),
+                "order_unit": report.selection.order_unit, "order_title": by_itself(report),
                 "redacted": report.selection.redacted,
             },
             "overall": overall,
@@ -201,7 +203,8 @@ impl Names {
                 "transactions": p.transactions,
                 "statements_per_transaction": number(p.statements_per_transaction),
                 "repeated": p.repeated.iter().take(50).map(|r| json!({
-                    "id": short(&r.id), "item": short(&r.item), "runs": r.runs, "statements": r.statements,
+                    "id": short(&r.id), "item": short(&r.items()),
+                    "ids": r.then.iter().map(|s| short(&s.id)).collect::<Vec<_>>(), "runs": r.runs, "statements": r.statements,
                     "longest": r.longest, "time": number(r.time), "after": short(&r.after),
                 })).collect::<Vec<_>>(),
             })),
@@ -253,6 +256,7 @@ impl Names {
             .put("user_class", json!(class.user_class))
             .put("reason", json!(class.reason))
             .put("statements", json!(class.statements))
+            .put("rank_value", option(class.rank_value))
             .put("share_of_events", number(class.share_of_events))
             .put("share_of_time", number(class.share_of_time))
             .put("per_second", option(class.per_second))
@@ -273,7 +277,13 @@ impl Names {
             .put("users", shares(&class.users, level.shares))
             .put("hosts", shares(&class.hosts, level.shares))
             .put("dbs", shares(&class.dbs, level.shares))
-            .put("sample", class.sample.as_ref().map_or(Value::Null, |s| sample(s, level)))
+            .put(
+                "sample",
+                class
+                    .sample
+                    .as_ref()
+                    .map_or(Value::Null, |s| sample(s, level, report.selection.redacted)),
+            )
             .put("plans", json!(plans))
             .put(
                 "sampled",
@@ -287,6 +297,13 @@ impl Names {
         object.0.insert("events".into(), json!(class.events));
         Value::Object(object.0)
     }
+}
+
+/// The title of a column for what ranks; null if the page has that column anyway.
+fn by_itself(report: &Report) -> Option<&str> {
+    let s = &report.selection;
+    let there = ["total rows examined", "total lock time", "largest exec time"];
+    (!s.order_title.is_empty() && !there.contains(&s.order.as_str())).then_some(&s.order_title)
 }
 
 /// An object without what says nothing.
@@ -310,7 +327,7 @@ impl Object {
     }
 }
 
-fn sample(sample: &Sample, level: &Level) -> Value {
+fn sample(sample: &Sample, level: &Level, redacted: bool) -> Value {
     let (sql, short) = cut(&sample.sql, level.sql);
     let most = level.name();
     let name = |text: &String| json!(cut(text, most).0);
@@ -334,7 +351,7 @@ fn sample(sample: &Sample, level: &Level) -> Value {
         .put("routine", name(&sample.routine))
         .put("error", json!(sample.error))
         .put("error_text", json!(cut(&sample.error_text, 2 * most).0))
-        .put("cut", json!(short || (sample.sql.len() as u64 + 16) < sample.length));
+        .put("cut", json!(short || sample.is_shortened(redacted)));
     let mut object = object.0;
     object.insert("sql".into(), json!(sql));
     object.insert("length".into(), json!(sample.length));
@@ -369,10 +386,19 @@ fn changes(diff: &Diff) -> Value {
     value
 }
 
-/// `[name, count, time]` of the first ones.
+/// `[name, count, time]` of the first ones, and of all others together.
 fn shares(shares: &[Share], most: usize) -> Value {
     let row = |s: &Share| json!([cut(&s.name, 120).0, s.count, number(s.time)]);
-    shares.iter().take(most).map(row).collect()
+    let (shown, rest) = shares.split_at(shares.len().min(most));
+    if rest.is_empty() {
+        return shown.iter().map(row).collect();
+    }
+    let others = Share {
+        name: OTHERS.into(),
+        count: rest.iter().fold(0, |sum, s| sum.saturating_add(s.count)),
+        time: rest.iter().map(|s| s.time).sum(),
+    };
+    shown.iter().chain([&others]).map(row).collect()
 }
 
 /// Five bins per decade: `[bin, count, ...]`, bin 0 beginning at a second.

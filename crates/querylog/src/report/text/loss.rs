@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::paragraph;
 use crate::report::model::{Capture, Report};
-use crate::report::numbers::{count, duration, percentage};
+use crate::report::numbers::{count, duration, percentage, plural};
 
 /// Places that are shown.
 const PLACES: usize = 5;
@@ -35,7 +35,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     }
     let all: u64 = loss.skips.iter().map(|s| s.count).sum();
     if all > PLACES as u64 {
-        writeln!(out, "#     ... {} more places", all - PLACES as u64)?;
+        writeln!(out, "#     ... {}", plural(all - PLACES as u64, "more place"))?;
     }
     Ok(())
 }
@@ -44,10 +44,10 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
 pub fn lines(capture: &Capture) -> Vec<String> {
     let n = |value: u64| count(value as f64);
     let mut lines = vec![format!(
-        "{} packets, {} connections; {} statements measured, {} not ({})",
-        n(capture.packets),
-        n(capture.connections),
-        n(capture.measured),
+        "{}, {}; {} measured, {} not ({})",
+        plural(capture.packets, "packet"),
+        plural(capture.connections, "connection"),
+        plural(capture.measured, "statement"),
         n(capture.unmeasured),
         percentage(
             capture.unmeasured as f64 / (capture.measured + capture.unmeasured).max(1) as f64
@@ -55,13 +55,13 @@ pub fn lines(capture: &Capture) -> Vec<String> {
     )];
     if capture.gaps > 0 {
         lines.push(format!(
-            "Lost: about {} packets ({}B in {} gaps of {} connections) and about {} statements of which nothing was seen. \
+            "Lost: about {} ({}B in {} of {}) and about {} of which nothing was seen. \
              What a gap touches is counted but has no time.",
-            n(capture.packets_lost),
+            plural(capture.packets_lost, "packet"),
             n(capture.bytes_missing),
-            n(capture.gaps),
-            n(capture.connections_with_gaps),
-            n(capture.statements_lost)
+            plural(capture.gaps, "gap"),
+            plural(capture.connections_with_gaps, "connection"),
+            plural(capture.statements_lost, "statement")
         ));
     }
     if let Some(sampling) = &capture.sampling {

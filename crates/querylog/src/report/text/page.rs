@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::profile::shortened;
 use super::{attributes, breakdowns, flags, over_time, paragraph};
 use crate::report::model::{Class, Histogram, Plan, Report, Sample};
-use crate::report::numbers::{count, duration, percentage, significant, time};
+use crate::report::numbers::{count, duration, percentage, plural, significant, time};
 
 /// Writes the page.
 pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) -> io::Result<()> {
@@ -58,7 +58,7 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
         let few = if all.few_connections { "; on few connections, so more or less" } else { "" };
         writeln!(
             out,
-            "# Of all connections: {} +- {} calls, {} +- {}{few}",
+            "# Of all connections: calls {} +- {}, time {} +- {}{few}",
             count(all.statements),
             count(2.0 * all.statements_error),
             duration(all.time),
@@ -66,8 +66,8 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
         )?;
     }
     if class.prepares > 0 || class.executes > 0 {
-        let [prepares, executes] = [class.prepares, class.executes].map(|n| count(n as f64));
-        writeln!(out, "# Prepared     {prepares} times, executed {executes} times")?;
+        let [prepares, executes] = [class.prepares, class.executes].map(|n| plural(n, "time"));
+        writeln!(out, "# Prepared     {prepares}, executed {executes}")?;
     }
     if class.unmeasured > 0 && class.time().is_some() {
         writeln!(
@@ -92,7 +92,7 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
         }
     }
     match &class.sample {
-        Some(sample) => write_sample(sample, class, width, out),
+        Some(sample) => write_sample(report, sample, class, width, out),
         None => Ok(()),
     }
 }
@@ -137,6 +137,7 @@ fn distribution(times: &Histogram, out: &mut dyn Write) -> io::Result<()> {
 
 /// The slowest statement, below what is known of it.
 fn write_sample(
+    report: &Report,
     sample: &Sample,
     class: &Class,
     width: usize,
@@ -167,7 +168,7 @@ fn write_sample(
         writeln!(out, "use {};", quoted(&sample.db))?;
     }
     writeln!(out, "{}\\G", sample.sql)?;
-    if sample.sql.len() as u64 + 16 < sample.length {
+    if sample.is_shortened(report.selection.redacted) {
         writeln!(out, "# (shortened: the statement has {}B)", count(sample.length as f64))?;
     }
     Ok(())

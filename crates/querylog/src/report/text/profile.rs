@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::paragraph;
 use crate::report::model::{Class, Report};
-use crate::report::numbers::{count, duration, percentage, significant};
+use crate::report::numbers::{count, duration, percentage, plural, significant};
+use crate::report::rank::TITLE;
 
 /// Where the terminal is wide enough for whole ids and for rows examined per row sent.
 const WIDE: usize = 112;
@@ -14,6 +15,8 @@ struct Columns {
     /// Of ids; 0 if classes have none.
     id: usize,
     wide: bool,
+    /// Of what ranks, if it is none of the usual columns; a narrow terminal then has no room for V/M.
+    by: String,
 }
 
 impl Columns {
@@ -24,12 +27,23 @@ impl Columns {
             true if wide => 34,
             true => 14,
         };
-        Columns { width, id, wide }
+        Columns { width, id, wide, by: report.selection.order_title.clone() }
     }
 
-    fn row(&self, rank: &str, id: &str, cells: [&str; 6], examined: &str, item: &str) -> String {
+    fn row(
+        &self,
+        (rank, by): (&str, &str),
+        id: &str,
+        cells: [&str; 6],
+        examined: &str,
+        item: &str,
+    ) -> String {
         let [time, share, calls, mean, p95, variance] = cells;
         let mut line = format!("# {rank:>4} ");
+        let ranked = !self.by.is_empty();
+        if ranked {
+            line += &format!("{by:>TITLE$} ");
+        }
         if self.id > 0 {
             line += &format!(
                 "{:width$} ",
@@ -37,7 +51,10 @@ impl Columns {
                 width = self.id
             );
         }
-        line += &format!("{time:>6} {share:>6} {calls:>5} {mean:>6} {p95:>6} {variance:>5} ");
+        line += &format!("{time:>6} {share:>6} {calls:>5} {mean:>6} {p95:>6} ");
+        if self.wide || !ranked {
+            line += &format!("{variance:>5} ");
+        }
         if self.wide {
             line += &format!("{examined:>8} ");
         }
@@ -61,16 +78,16 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     let columns = Columns::of(report, width);
     writeln!(out, "\n# Profile by {}", report.selection.order)?;
     let titles = columns.row(
-        "Rank",
+        ("Rank", &columns.by),
         "Query ID",
-        ["Respon", "se time", "Calls", "R/Call", "p95", "V/M"],
+        ["Respon", "e time", "Calls", "R/Call", "p95", "V/M"],
         "Exam/row",
         "Item",
     );
     // One title over two columns.
-    writeln!(out, "{}", titles.replace("Respon se time", "Response time "))?;
+    writeln!(out, "{}", titles.replace("Respon e time", "Response time"))?;
     let rules = columns.row(
-        "====",
+        ("====", &"=".repeat(TITLE)),
         &"=".repeat(34),
         ["~~~~~~", "~~~~~~", "=====", "======", "======", "====="],
         "========",
@@ -83,11 +100,11 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
             group = &class.user_class;
             writeln!(out, "# {}", group_title(report, group))?;
         }
-        one(class, &columns, out)?;
+        one(class, &report.selection.order_unit, &columns, out)?;
     }
     if let Some(rest) = &report.rest {
         let line = columns.row(
-            "MISC",
+            ("MISC", ""),
             "0xMISC",
             [
                 &duration(rest.time),
@@ -105,17 +122,27 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
+/// What ranks a class.
+fn of_unit(value: Option<f64>, unit: &str) -> String {
+    match value {
+        None => "-".into(),
+        Some(value) if unit == "seconds" => duration(value),
+        Some(value) => count(value),
+    }
+}
+
 /// One decimal, as everybody is used to.
 fn share(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-fn one(class: &Class, columns: &Columns, out: &mut dyn Write) -> io::Result<()> {
+fn one(class: &Class, unit: &str, columns: &Columns, out: &mut dyn Write) -> io::Result<()> {
     let time = class.time();
     let of = |value: Option<f64>| value.map_or_else(|| "-".into(), duration);
+    let by = of_unit(class.rank_value, unit);
     let outlier = if class.reason.is_empty() { "" } else { " (outlier)" };
     let line = columns.row(
-        &class.rank.to_string(),
+        (&class.rank.to_string(), &by),
         &format!("0x{}", class.id),
         [
             &of(time.map(|t| t.sum)),
@@ -147,11 +174,12 @@ pub fn patterns(report: &Report, width: usize, out: &mut dyn Write) -> io::Resul
     let Some(patterns) = &report.patterns else { return Ok(()) };
     writeln!(out, "\n# Patterns of connections")?;
     if patterns.transactions > 0 {
+        let statements = count(patterns.statements_per_transaction);
         writeln!(
             out,
-            "# {} transactions with {} statements on average",
-            count(patterns.transactions as f64),
-            significant(patterns.statements_per_transaction)
+            "# {} with {statements} {} on average",
+            plural(patterns.transactions, "transaction"),
+            if statements == "1" { "statement" } else { "statements" }
         )?;
     }
     if patterns.repeated.is_empty() {
@@ -164,11 +192,10 @@ pub fn patterns(report: &Report, width: usize, out: &mut dyn Write) -> io::Resul
             format!(", after {}", repeated.after)
         };
         let line = format!(
-            "{} ({} {}, {} statements, longest {}, {}){after}",
-            repeated.item,
-            count(repeated.runs as f64),
-            if repeated.runs == 1 { "run" } else { "runs" },
-            count(repeated.statements as f64),
+            "{} ({}, {}, longest {}, {}){after}",
+            repeated.items(),
+            plural(repeated.runs, "run"),
+            plural(repeated.statements, "statement"),
             count(repeated.longest as f64),
             duration(repeated.time),
         );

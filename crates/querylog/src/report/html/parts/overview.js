@@ -71,7 +71,7 @@ function warnings() {
 // The profile's columns: title, what to sort by, cell. `first`: largest first at the first click.
 function columns() {
   const has = (name) => metricIndex[name] !== undefined;
-  const timed = has("Query_time");
+  const timed = has("Query_time"), s = D.selection;
   const number = (title, of, show, hint) => ({ title, of, show: (c) => show(of(c)), kind: "n", hint });
   const m = (name, what) => (c) => metric(c, name, what);
   return [
@@ -80,6 +80,7 @@ function columns() {
       el("div", {}, el("a", { href: "#q" + c.rank }, c.item || c.key || "(empty)"),
         c.reason && el("span", { class: "badge warn" }, c.reason), c.user_class && el("span", { class: "badge" }, c.user_class)),
       c.key !== c.item && el("div", { class: "print", title: c.key.slice(0, 600) }, c.key.slice(0, 300))] },
+    s.order_title && number(s.order_title, (c) => c.rank_value, s.order_unit === "seconds" ? duration : s.order_unit === "bytes" ? bytes : count, `What ranks: ${s.order}`),
     { title: "Trend", of: (c) => c.first || 0, kind: "t", show: (c) => spark(c.series), hint: "Over the whole period; sorts by when it was first seen" },
     timed && { title: "Share of time", of: (c) => c.share_of_time || 0, kind: "s", show: (c) => [
       el("span", { class: "bar" }, el("i", { style: `width:${((c.share_of_time || 0) * 100).toFixed(1)}%` })), percent(c.share_of_time || 0)] },
@@ -192,7 +193,7 @@ function patterns() {
   return el("section", { class: "card" }, el("h2", {}, "Patterns of connections"),
     p.transactions > 0 && el("p", {}, `${plural(p.transactions, "transaction")} with ${count(p.statements_per_transaction)} statements on average.`),
     (p.repeated || []).length > 0 && el("div", { class: "wide" }, el("table", {},
-      el("caption", {}, "The same class again and again on one connection: a loop in the application (N+1). One statement for all would do."),
+      el("caption", {}, "The same class, or a few in turn, again and again on one connection: a loop in the application (N+1). One statement for all would do."),
       el("thead", {}, el("tr", {}, ["Repeated", "After", "Runs", "Statements", "Longest", "Time"].map((t, i) => el("th", { scope: "col", class: i > 1 ? "n" : null }, t)))),
       el("tbody", {}, p.repeated.map((r) => el("tr", {}, el("td", { class: "name" }, link(r)), el("td", { class: "name" }, r.after || ""),
         el("td", { class: "n" }, count(r.runs)), el("td", { class: "n" }, count(r.statements)), el("td", { class: "n" }, count(r.longest)),

@@ -97,9 +97,9 @@ function tableList(c) {
 }
 
 function repeatedIn(c) {
-  const found = ((D.patterns || {}).repeated || []).filter((r) => r.id && r.id === c.id);
+  const found = ((D.patterns || {}).repeated || []).filter((r) => r.id && (r.id === c.id || (r.ids || []).includes(c.id)));
   return found.map((r) => el("section", { class: "note" }, el("strong", {}, "A loop in the application (N+1): "),
-    `${plural(r.statements, "statement")} in ${plural(r.runs, "run")} on one connection each, the longest ${count(r.longest)}, together ${duration(r.time)}` +
+    (r.ids || []).length > 0 && `in turn ${r.item}: `, `${plural(r.statements, "statement")} in ${plural(r.runs, "run")} on one connection each, the longest ${count(r.longest)}, together ${duration(r.time)}` +
     (r.after ? `, after ${r.after}.` : ".")));
 }
 

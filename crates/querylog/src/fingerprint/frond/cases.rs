@@ -1,0 +1,87 @@
+//! Arms of CASE. Programs that change many rows at once write `case id when 1 then 'a' when 2 then 'b' ... end`, one
+//! arm for each row: arms that are equal once their literals are gone are written once, as rows of VALUES are.
+//!
+//! An arm is compared with the one before it, as text that was written already: nothing is read ahead, each byte
+//! written is compared once for each CASE around it that is followed, and those are `CASES` at most. Statements
+//! without a CASE never come here.
+//!
+//! Rejected: a mark for "and more of these", as `(?+)` is. One arm and many must be the same class, and here the arm
+//! itself says what is repeated.
+
+use super::Writer;
+
+/// A CASE that is being written. Small, because every statement's writer has some: offsets are those of what was
+/// written, 0 (where no arm can be) and what is past 4 GiB is none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Case {
+    depth: u32,
+    /// Where its current arm began.
+    arm: u32,
+    /// Begin and end of the arm before it.
+    before: (u32, u32),
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(0)
+}
+
+/// CASEs inside each other that are followed; arms of those deeper down stay.
+pub(super) const CASES: usize = 4;
+
+impl Writer<'_> {
+    /// CASE is about to be written.
+    pub(super) fn case(&mut self) {
+        self.open_case();
+        if let Some(case) = self.cases.get_mut(self.open_cases) {
+            *case = Case { depth: self.depth, ..Case::default() };
+        }
+        self.open_cases = self.open_cases.saturating_add(1);
+    }
+
+    /// WHEN is about to be written: an arm ends, the next begins.
+    pub(super) fn when(&mut self) {
+        let Some(at) = self.end_case_arm() else { return };
+        self.cases[at].arm = offset(self.out.len() + usize::from(self.wants_blank()));
+    }
+
+    /// ELSE or END is about to be written; END closes the CASE.
+    pub(super) fn end_case(&mut self, closes: bool) {
+        self.end_case_arm();
+        if closes {
+            self.open_cases = self.open_cases.saturating_sub(1);
+        }
+    }
+
+    /// The innermost CASE, if it is followed and what is written now belongs to it and not to parentheses in it.
+    fn open_case(&mut self) -> Option<usize> {
+        while let Some(case) = self.cases[..self.open_cases.min(CASES)].last() {
+            if self.open_cases > CASES || case.depth <= self.depth {
+                break;
+            }
+            // It stood in parentheses that are closed, and had no END.
+            self.open_cases -= 1;
+        }
+        let at = self.open_cases.checked_sub(1)?;
+        self.cases.get(at).is_some_and(|case| case.depth == self.depth).then_some(at)
+    }
+
+    /// What was written since WHEN is an arm: if it repeats the one before it, it is taken back.
+    fn end_case_arm(&mut self) -> Option<usize> {
+        let at = self.open_case()?;
+        let case = &mut self.cases[at];
+        let arm = std::mem::take(&mut case.arm);
+        if arm == 0 {
+            return Some(at);
+        }
+        let (start, end, (from, to)) = (arm as usize, self.out.len(), case.before);
+        let (from, to) = (from as usize, to as usize);
+        // A UNION may have taken back more than the arm (`arms`).
+        let Some(current) = self.out.written().get(start..end) else { return Some(at) };
+        if to > 0 && to <= start && *current == self.out.written()[from..to] {
+            self.out.truncate(to);
+        } else {
+            case.before = (arm, offset(end));
+        }
+        Some(at)
+    }
+}

@@ -1,0 +1,268 @@
+//! A class's statement as that tool prints it: shortened, ready for EXPLAIN, or with a query that reads what the
+//! statement changes.
+//!
+//! What it does was learnt from what it prints. It looks at text; here quotes are looked at as well, so that a
+//! parenthesis in a literal ends nothing (there it does).
+
+use std::io::{self, Write};
+
+/// Above so many bytes lists of IN are shortened.
+const LONG: usize = 1024;
+
+/// Items of them that stay.
+const ITEMS: usize = 20;
+
+/// Writes the statement and what comes before and after it.
+pub(super) fn write(sql: &[u8], out: &mut dyn Write) -> io::Result<()> {
+    let sql = shortened(sql);
+    if words(&sql).next().is_some_and(|(_, word)| is(word, b"select")) {
+        writeln!(out, "# EXPLAIN /*!50100 PARTITIONS*/")?;
+        out.write_all(&sql)?;
+        return writeln!(out, "\\G");
+    }
+    out.write_all(&sql)?;
+    writeln!(out, "\\G")?;
+    if let Some(query) = converted(&sql) {
+        writeln!(out, "# Converted for EXPLAIN\n# EXPLAIN /*!50100 PARTITIONS*/")?;
+        out.write_all(&query)?;
+        writeln!(out, "\\G")?;
+    }
+    Ok(())
+}
+
+fn is(word: &[u8], name: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+/// The words outside quotes and comments, with their places.
+fn words(sql: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || loop {
+        let byte = *sql.get(at)?;
+        let begin = at;
+        if byte.is_ascii_alphabetic() || byte == b'_' {
+            let rest = &sql[at..];
+            let length =
+                rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+            at += length;
+            return Some((begin, &sql[begin..at]));
+        }
+        at = behind(sql, at);
+    })
+}
+
+/// Behind what begins at `at`: a quoted text, a comment, a byte.
+fn behind(sql: &[u8], at: usize) -> usize {
+    let rest = &sql[at..];
+    let end = match rest[0] {
+        quote @ (b'\'' | b'"' | b'`') => {
+            let mut end = 1;
+            while end < rest.len() && rest[end] != quote {
+                end += 1 + usize::from(rest[end] == b'\\' && quote != b'`');
+            }
+            end + 1
+        }
+        b'/' if rest.starts_with(b"/*") => {
+            memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |end| end + 4)
+        }
+        _ => 1,
+    };
+    at + end.min(rest.len())
+}
+
+/// The `)` of the `(` at `at`, and the commas directly inside.
+fn list(sql: &[u8], at: usize) -> Option<(usize, Vec<usize>)> {
+    let (mut depth, mut commas, mut at) = (0_usize, Vec::new(), at);
+    while let Some(byte) = sql.get(at) {
+        match byte {
+            b'(' => depth += 1,
+            b')' if depth == 1 => return Some((at, commas)),
+            b')' => depth -= 1,
+            b',' if depth == 1 => commas.push(at),
+            _ => {}
+        }
+        at = behind(sql, at);
+    }
+    None
+}
+
+fn skip_blank(sql: &[u8], at: usize) -> usize {
+    at + sql[at..].iter().take_while(|b| b.is_ascii_whitespace()).count()
+}
+
+/// Rows of VALUES but the first, and items of long lists, as remarks.
+fn shortened(sql: &[u8]) -> Vec<u8> {
+    const OMITTED: &[u8] = b" /*... omitted ...*/";
+    let mut out = Vec::new();
+    let mut from = 0;
+    let first = words(sql).next().map_or(&b""[..], |(_, word)| word);
+    let inserts = is(first, b"insert") || is(first, b"replace");
+    let long = sql.len() > LONG;
+    for (at, word) in words(sql) {
+        let open = skip_blank(sql, at + word.len());
+        if at < from || sql.get(open) != Some(&b'(') {
+            continue;
+        }
+        if inserts && (is(word, b"values") || is(word, b"value")) {
+            let Some((end, _)) = list(sql, open) else { continue };
+            let mut last = end;
+            while let Some((end, _)) = next_row(sql, last + 1) {
+                last = end;
+            }
+            // Of a statement that was cut the last row has no end.
+            let cut = sql.get(skip_blank(sql, last + 1)) == Some(&b',');
+            if last > end || cut {
+                out.extend_from_slice(&sql[from..=end]);
+                out.extend_from_slice(OMITTED);
+                from = if cut { sql.len() } else { skip_blank(sql, last + 1) };
+            }
+        } else if long && is(word, b"in") {
+            let Some((end, commas)) = list(sql, open) else { continue };
+            if commas.len() >= ITEMS {
+                out.extend_from_slice(&sql[from..commas[ITEMS - 1]]);
+                let left_out = commas.len() + 1 - ITEMS;
+                out.extend_from_slice(format!("/*... omitted {left_out} items ...*/").as_bytes());
+                from = end;
+            }
+        }
+    }
+    out.extend_from_slice(&sql[from..]);
+    out
+}
+
+/// `, (...)` at `at`.
+fn next_row(sql: &[u8], at: usize) -> Option<(usize, Vec<usize>)> {
+    let comma = skip_blank(sql, at);
+    if sql.get(comma) != Some(&b',') {
+        return None;
+    }
+    let open = skip_blank(sql, comma + 1);
+    (sql.get(open) == Some(&b'(')).then(|| list(sql, open)).flatten()
+}
+
+/// A query that reads what the statement changes, in that tool's spacing; it is as good as a few words tell.
+fn converted(sql: &[u8]) -> Option<Vec<u8>> {
+    let mut all = words(sql);
+    let (at, verb) = all.next()?;
+    if is(verb, b"insert") || is(verb, b"replace") {
+        return None;
+    }
+    if is(verb, b"update") {
+        let (set, tables) = {
+            let mut tables = at + verb.len();
+            let mut found = None;
+            for (at, word) in all {
+                if is(word, b"set") {
+                    found = Some(at);
+                    break;
+                }
+                if is(word, b"low_priority") || is(word, b"ignore") {
+                    tables = at + word.len();
+                }
+            }
+            (found?, tables)
+        };
+        let tables = sql[tables..set].trim_ascii();
+        let behind = &sql[set + 3..];
+        if words(behind).any(|(_, word)| is(word, b"select")) {
+            return None;
+        }
+        let stop = words(behind).find(|(_, w)| is(w, b"where") || is(w, b"limit"));
+        let mut query = b"select ".to_vec();
+        let mut from = |list: &[u8], rest: &[u8]| {
+            query.extend_from_slice(list);
+            query.extend_from_slice(b" from ");
+            query.extend_from_slice(tables);
+            query.push(b' ');
+            query.extend_from_slice(rest);
+        };
+        match stop {
+            None => from(behind, b""),
+            Some((at, word)) if is(word, b"where") => {
+                let condition = &behind[at + word.len()..];
+                from(behind[..at].trim_ascii_end(), &[b"where ", condition].concat());
+            }
+            Some((at, _)) => {
+                from(&behind[..at], &[b" ", &behind[at..], b" "].concat());
+            }
+        }
+        return Some(query);
+    }
+    if is(verb, b"delete") {
+        let (from, word) = all.find(|(_, word)| is(word, b"from"))?;
+        let what: &[u8] = if all.any(|(_, word)| is(word, b"join")) {
+            b"select 1 from "
+        } else {
+            b"select * from "
+        };
+        return Some([what, &sql[from + word.len()..]].concat());
+    }
+    let (at, _) = all.find(|(_, word)| is(word, b"select"))?;
+    Some(sql[at..].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(sql: &str) -> String {
+        let mut out = Vec::new();
+        write(sql.as_bytes(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// What version 3.2.1 printed, or nothing.
+    #[test]
+    fn statements_that_change_something_are_made_queries() {
+        for (sql, query) in [
+            ("update t set a=1, b=2 where c=3", "select  a=1, b=2 from t where  c=3"),
+            ("update low_priority t set a=1", "select  a=1 from t "),
+            ("update t set a=1 limit 1", "select  a=1  from t  limit 1 "),
+            (
+                "/* c */ update t, u set t.a=u.a where t.id=u.id",
+                "select  t.a=u.a from t, u where  t.id=u.id",
+            ),
+            ("delete from t where a=1 limit 5", "select * from  t where a=1 limit 5"),
+            ("delete t from t join u using(id)", "select 1 from  t join u using(id)"),
+            ("create table x as select 1 from t", "select 1 from t"),
+            ("insert into t select 1 from x", ""),
+            ("update t set a = (select b from u WHERE c = 1)", ""),
+            ("update t set a = 1\nWHERE b = 2", "select  a = 1 from t where  b = 2"),
+            ("set names utf8", ""),
+            ("update t", ""),
+        ] {
+            let said = written(sql);
+            let found =
+                said.split_once("# Converted for EXPLAIN\n# EXPLAIN /*!50100 PARTITIONS*/\n");
+            let found = found.map_or(String::new(), |(_, query)| query.replace("\\G\n", ""));
+            assert_eq!(found.trim_end(), query.trim_end(), "{sql}");
+        }
+        for select in ["select 1", "/* c */ select 1", "(select 1)", "  SELECT 1"] {
+            assert_eq!(written(select), format!("# EXPLAIN /*!50100 PARTITIONS*/\n{select}\\G\n"));
+        }
+    }
+
+    #[test]
+    fn rows_and_long_lists_are_remarks() {
+        assert_eq!(
+            written("insert into t values ('a),('),(2) , (3) on duplicate key update a=1"),
+            "insert into t values ('a),(') /*... omitted ...*/on duplicate key update a=1\\G\n"
+        );
+        assert_eq!(
+            written("replace t values (1),(2"),
+            "replace t values (1) /*... omitted ...*/\\G\n"
+        );
+        assert_eq!(written("replace t values (1)"), "replace t values (1)\\G\n");
+        let many = |n: u32| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+        let short = format!("delete from t where id in ({})", many(100));
+        assert!(written(&short).starts_with(&short));
+        let long = format!("set x = a in ({}) or b in (1,2,3)", many(1000));
+        assert_eq!(
+            written(&long),
+            format!(
+                "set x = a in ({}/*... omitted 980 items ...*/) or b in (1,2,3)\\G\n",
+                many(20)
+            )
+        );
+    }
+}
