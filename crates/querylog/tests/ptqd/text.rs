@@ -143,13 +143,20 @@ fn form(line: &str) -> String {
     }
 }
 
-/// Sums of many additions have rounding errors there, and what is printed is cut off: a microsecond or a percent less.
+/// Sums of many additions have rounding errors there, and what is printed is cut off: a percent less, one less in the
+/// last digit of a time, or no time instead of less than a microsecond.
 fn same(peer: &str, ours: &str) -> bool {
-    let ours = &ours.replace(" 100 ", "  99 ");
-    let peer = &peer.replace(" 100 ", "  99 ");
-    let micros = |word: &str| word.strip_suffix("us").and_then(|n| n.parse::<u64>().ok());
+    let even = |line: &str| line.replace(" 100 ", "  99 ").replace(" 0us ", "   0 ");
+    let (ours, peer) = (&even(ours), &even(peer));
+    let time = |word: &str| {
+        let unit = ["us", "ms", "s"].into_iter().find(|unit| word.ends_with(unit))?;
+        let digits = word.strip_suffix(unit)?;
+        let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        Some((digits.replace('.', "").parse::<u64>().ok()?, decimals, unit))
+    };
     let near = |a: &str, b: &str| {
-        a == b || micros(a).zip(micros(b)).is_some_and(|(a, b)| a.abs_diff(b) == 1)
+        let times = time(a).zip(time(b));
+        a == b || times.is_some_and(|(a, b)| a.0.abs_diff(b.0) == 1 && (a.1, a.2) == (b.1, b.2))
     };
     let words = |line: &'_ str| line.split(' ').count();
     peer == ours
