@@ -238,7 +238,7 @@ fn run_follow(
         from_begin: args.from_begin,
     };
     let mut left = args.reports;
-    let (mut fine, mut grouped) = (true, false);
+    let (mut fine, mut grouped, mut unknown) = (true, false, None);
     let mut result = Ok(());
     follow(&how, settings, &mut |mut outcome| {
         let options = report::Options {
@@ -246,18 +246,21 @@ fn run_follow(
             ..options.clone()
         };
         fine &= is_fine(&outcome);
-        // An attribute that was there once may be away for an interval; one that never was is a mistake.
-        if !grouped {
-            result = check_group(&outcome, settings);
-            grouped = outcome.events > outcome.left_out;
+        // An attribute may be rare; one that never was is a mistake, told at once and by the status.
+        let missing = outcome.unknown_group(&settings.group_by);
+        grouped |= missing.is_none() && outcome.events > outcome.left_out;
+        if let (Some(what), false, None) = (missing, grouped, &unknown) {
+            eprintln!("frond: --group-by: {what}");
+            unknown = Some(what);
         }
-        if result.is_ok() {
-            result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
-        }
+        result = write(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
         left = left.map(|n| n.saturating_sub(1));
         result.is_ok() && left != Some(0)
     })
     .map_err(Failure::Request)?;
+    if let (Some(what), false) = (unknown, grouped) {
+        return Err(Failure::Request(format!("--group-by: {what}")));
+    }
     result.map(|()| fine)
 }
 

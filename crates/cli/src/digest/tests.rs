@@ -75,7 +75,7 @@ fn times_that_choose_nothing_are_told() {
     let (_, text) = digest(&["--since", "2026-01-02"], LOG).unwrap();
     let text = text.replace("\n#   ", " ");
     assert!(
-        text.contains("of 2026-01-01 18:09:32 to 2026-01-01 18:09:32 UTC: --since and --until"),
+        text.contains("began 2026-01-01 18:09:31 to 2026-01-01 18:09:31 UTC: --since and --until"),
         "{text}"
     );
     let (_, text) = digest(&["--filter", "db == 'other'"], LOG).unwrap();

@@ -129,12 +129,6 @@ impl Order {
         self.servers.merge(other.servers);
     }
 
-    /// The first and the last end of all.
-    pub fn range(&self) -> Option<(Micros, Micros)> {
-        let all = || self.done.iter().chain(&self.now);
-        Some((all().map(|p| p.lowest).min()?, all().map(|p| p.latest).max()?))
-    }
-
     /// Sentences for the reader.
     pub fn notes(mut self, files: &[FileInfo]) -> Vec<String> {
         self.done.extend(self.now.take());
@@ -211,8 +205,7 @@ mod tests {
         ["a.log", "b.log"].map(|n| FileInfo { name: n.into(), format: None, bytes: 0 }).to_vec()
     }
 
-    /// (file, user, thread, start, end) in seconds.
-    /// File, user, connection, start, end.
+    /// File, user, connection, start and end in seconds.
     type Statement<'a> = (u32, &'a str, u64, i64, i64);
 
     fn notes(pieces: &[&[Statement<'_>]]) -> Vec<String> {

@@ -7,7 +7,7 @@ use super::order::Order;
 use super::settings::{GroupBy, Settings};
 use super::skips::Skips;
 use super::{FileInfo, Outcome};
-use crate::event::{Event, Kind, Place, Sink, Skip, Unmeasured};
+use crate::event::{Event, Kind, Micros, Place, Sink, Skip, Unmeasured};
 use crate::filter::Scratch;
 use crate::fingerprint;
 use crate::metric::Metric;
@@ -37,8 +37,9 @@ pub struct Counts {
     pub skips: Skips,
     pub events: u64,
     pub left_out: u64,
-    /// Of those, by their times.
+    /// Of those, by their times; and their first and last begin.
     outside: u64,
+    outside_range: Option<(Micros, Micros)>,
     pub patterns: Option<Patterns>,
     pub order: Order,
     pub attributes: Attributes,
@@ -49,11 +50,13 @@ pub struct Counts {
 impl Counts {
     /// As a result of its own; the last of a team has what all counted.
     pub fn outcome(self, files: Vec<FileInfo>, zone: Option<i32>) -> Outcome {
-        let range = self.order.range().filter(|_| self.outside > 0 && self.outside == self.events);
+        let range = self.outside_range.filter(|_| self.outside == self.events);
         let mut notes = self.order.notes(&files);
         notes.extend(range.map(|(first, last)| {
             let [first, last] = [first, last].map(time);
-            format!("What was read is of {first} to {last} UTC: --since and --until choose nothing of it.")
+            format!(
+                "What was read began {first} to {last} UTC: --since and --until choose nothing of it."
+            )
         }));
         Outcome {
             table: self.shared.take(),
@@ -77,6 +80,9 @@ impl Counts {
         self.events += other.events;
         self.left_out += other.left_out;
         self.outside += other.outside;
+        if let Some(range) = other.outside_range {
+            widen(&mut self.outside_range, range);
+        }
         self.order.merge(other.order);
         self.attributes.merge(other.attributes);
     }
@@ -98,6 +104,7 @@ impl Worker {
                 events: 0,
                 left_out: 0,
                 outside: 0,
+                outside_range: None,
                 patterns: settings.patterns.then(Patterns::default),
                 order: Order::default(),
                 attributes: Attributes::default(),
@@ -155,6 +162,7 @@ impl Worker {
                 || settings.until.is_some_and(|until| start >= until)
             {
                 self.counts.outside += 1;
+                widen(&mut self.counts.outside_range, (start, start));
                 return false;
             }
         }
@@ -233,6 +241,11 @@ impl Worker {
             }
         }
     }
+}
+
+fn widen(range: &mut Option<(Micros, Micros)>, (from, to): (Micros, Micros)) {
+    let (first, last) = range.unwrap_or((from, to));
+    *range = Some((first.min(from), last.max(to)));
 }
 
 fn number(key: &mut Vec<u8>, number: Option<u64>) {

@@ -126,7 +126,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         loss: loss(outcome, options),
         notes: {
             let all = outcome.notes.iter().cloned().chain(notes(&overall));
-            all.chain(builder.missing_users(&outcome.table.classes)).collect()
+            all.chain(builder.missing_users(&outcome.table)).collect()
         },
         patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
     };

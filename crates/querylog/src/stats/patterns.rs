@@ -150,7 +150,10 @@ impl Patterns {
 
     /// The log ended: open runs and transactions end too.
     pub fn finish(&mut self) {
-        for (_, mut connection) in std::mem::take(&mut self.connections) {
+        let mut connections: Vec<_> = std::mem::take(&mut self.connections).into_iter().collect();
+        // The first of a loop says how it is turned.
+        connections.sort_unstable_by_key(|(number, _)| *number);
+        for (_, mut connection) in connections {
             self.end(&mut connection);
         }
     }
@@ -235,6 +238,7 @@ mod tests {
         assert_eq!((patterns.loops.len(), *key), (1, [1, 2, 0, 0]));
         assert_eq!((runs.runs, runs.statements, runs.longest, runs.time), (2, 24, 12, 240));
         assert_eq!(runs.before(), Some(9));
+        assert_eq!(runs.turn, [1, 2, 0, 0], "as the first connection does it, in every run");
     }
 
     #[test]

@@ -132,6 +132,11 @@ fn equal_arms_of_a_case_are_written_once() {
         ),
         // Columns of these names are none of it.
         ("select t.when, t.end, end from t", "select t.when, t.end, end from t"),
+        // END and others are not reserved; arms behind one of them belong to their own CASE.
+        (
+            "select case x when 1 then 2 else case when end > 5 then 7 when 8 then 9 end end from t",
+            "select case x when ? then ? else case when end > ? then ? when ? then ? end end from t",
+        ),
         ("select (case when 1 then 2) when 3 then 4", "select (case when ? then ?) when ? then ?"),
         ("case a when 1 then select 1; when 2 then select 2; end case", "case a when ? then select ?; when ? then select ?; end case"),
     ] {

@@ -46,7 +46,10 @@ impl Writer<'_> {
 
     /// ELSE or END is about to be written; END closes the CASE.
     pub(super) fn end_case(&mut self, closes: bool) {
-        self.end_case_arm();
+        if let Some(at) = self.end_case_arm() {
+            // Only arms that follow each other are compared.
+            self.cases[at].before = (0, 0);
+        }
         if closes {
             self.open_cases = self.open_cases.saturating_sub(1);
         }

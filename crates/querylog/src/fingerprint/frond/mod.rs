@@ -373,7 +373,8 @@ impl Writer<'_> {
             ASC if self.last == Last::Value => return,
             CASE => self.case(),
             WHEN if self.open_cases > 0 => self.when(),
-            ELSE | END if self.open_cases > 0 => self.end_case(word == END),
+            // Behind a value; elsewhere it is a column of that name, which is not reserved.
+            ELSE | END if self.open_cases > 0 && !self.before_value() => self.end_case(word == END),
             UNION => self.union(),
             SELECT => self.select(),
             USE if self.last == Last::Start => return self.use_db(token.end),

@@ -9,7 +9,7 @@ use crate::report::model;
 use crate::report::rank::Reason;
 use crate::stats::class::key;
 use crate::stats::names::{self, Top};
-use crate::stats::{Class, Sample, Summary};
+use crate::stats::{Class, Sample, Summary, Table};
 
 impl Builder<'_> {
     pub(super) fn class(&self, class: &Class, rank: u64, reason: Reason) -> model::Class {
@@ -97,13 +97,13 @@ impl Builder<'_> {
     }
 
     /// Sentences on patterns of users that no statement is of; nothing if users were not all told apart.
-    pub(super) fn missing_users(&self, classes: &[Class]) -> Vec<String> {
+    pub(super) fn missing_users(&self, table: &Table) -> Vec<String> {
         let patterns = || self.options.interactive_users.iter().chain(&self.options.batch_users);
-        if classes.is_empty() || patterns().next().is_none() {
+        if table.classes.is_empty() || patterns().next().is_none() {
             return Vec::new();
         }
         let mut found: Vec<bool> = patterns().map(|_| false).collect();
-        for share in classes.iter().flat_map(|c| c.users.sorted()) {
+        for share in table.classes.iter().chain([&table.rest]).flat_map(|c| c.users.sorted()) {
             if share.id == names::OTHERS {
                 return Vec::new();
             }

@@ -256,7 +256,7 @@ impl Names {
             .put("user_class", json!(class.user_class))
             .put("reason", json!(class.reason))
             .put("statements", json!(class.statements))
-            .put("rank_value", option(class.rank_value))
+            .keep("rank_value", option(class.rank_value))
             .put("share_of_events", number(class.share_of_events))
             .put("share_of_time", number(class.share_of_time))
             .put("per_second", option(class.per_second))
@@ -321,6 +321,14 @@ impl Object {
             Value::Bool(true) => false,
         };
         if !nothing {
+            self.0.insert(name.into(), value);
+        }
+        self
+    }
+
+    /// Also if it is 0, which is not the same as to have none.
+    fn keep(&mut self, name: &str, value: Value) -> &mut Object {
+        if !value.is_null() {
             self.0.insert(name.into(), value);
         }
         self

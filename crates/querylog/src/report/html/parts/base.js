@@ -54,6 +54,7 @@ function count(value) {
 }
 
 function bytes(value) {
+  if (value === null || value === undefined) return "";
   if (value < 1000) return trimmed(value, 0) + " B";
   return scaled(value, [" B", " kB", " MB", " GB", " TB", " PB"], 1000);
 }
