@@ -104,6 +104,17 @@ pub fn is_head(line: &[u8]) -> bool {
     head(line.strip_suffix(b"\r").unwrap_or(line)).is_some()
 }
 
+/// `split::server_start`, but statements of several lines may hold one with `, Version: `: nothing here tells where they
+/// end.
+fn server_start(bytes: &[u8]) -> usize {
+    let length = crate::slowlog::split::server_start(bytes);
+    let line = memchr::memchr(b'\n', &bytes[..length]).unwrap_or(length);
+    match bytes[..line].trim_ascii_end().ends_with(b" started with:") {
+        true => length,
+        false => 0,
+    }
+}
+
 /// The last offset of `bytes` (not 0) where an entry begins.
 pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
@@ -163,9 +174,7 @@ impl Parser {
             let mut next = (end + 1).min(bytes.len());
             while next < bytes.len() {
                 let stop = memchr::memchr(b'\n', &bytes[next..]).map_or(bytes.len(), |p| next + p);
-                if is_head(&bytes[next..stop])
-                    || crate::slowlog::split::server_start(&bytes[next..]) > 0
-                {
+                if is_head(&bytes[next..stop]) || server_start(&bytes[next..]) > 0 {
                     break;
                 }
                 next = (stop + 1).min(bytes.len());
@@ -187,7 +196,7 @@ impl Parser {
         place: Place,
         sink: &mut S,
     ) -> usize {
-        let start = crate::slowlog::split::server_start(&bytes[at..]);
+        let start = server_start(&bytes[at..]);
         if start > 0 {
             self.starts = self.starts.wrapping_add(1);
             sink.server_start(place, &bytes[at..at + start]);
@@ -198,9 +207,7 @@ impl Parser {
         while next < bytes.len() {
             let stop = memchr::memchr(b'\n', &bytes[next..]).map_or(bytes.len(), |p| next + p);
             let line = &bytes[next..stop];
-            if next > at
-                && (is_head(line) || crate::slowlog::split::server_start(&bytes[next..]) > 0)
-            {
+            if next > at && (is_head(line) || server_start(&bytes[next..]) > 0) {
                 break;
             }
             blank &= line.trim_ascii().is_empty();
@@ -266,14 +273,17 @@ impl Parser {
     }
 }
 
-/// Reads `user@host on db using Socket`, `user@host as anonymous on db`.
+/// Reads `user@host on db using Socket`, `user@host as anonymous on db`; and what is written of one that was refused,
+/// in the server's language: all of them have `'user'@'host'` somewhere.
 fn connected(argument: &[u8]) -> Connection {
-    if argument.starts_with(b"Access denied") {
+    let refused = memchr::memmem::find(argument, b"'@'").is_some();
+    if refused || argument.starts_with(b"Access denied") {
         return Connection::default();
     }
     let mut words = argument.split(|b| *b == b' ');
     let who = words.next().unwrap_or_default();
-    let (user, host) = match memchr::memrchr(b'@', who) {
+    let at = memchr::memrchr(b'@', who);
+    let (user, host) = match at {
         Some(at) => (&who[..at], &who[at + 1..]),
         None => (who, &b""[..]),
     };
@@ -287,7 +297,13 @@ fn connected(argument: &[u8]) -> Connection {
             break;
         }
     }
-    Connection { user: user.into(), host: host.into(), db: db.into(), open: true, starts: 0 }
+    Connection {
+        user: user.into(),
+        host: host.into(),
+        db: db.into(),
+        open: at.is_some(),
+        starts: 0,
+    }
 }
 
 #[cfg(test)]
@@ -345,6 +361,47 @@ mod tests {
         assert_eq!(skips, 0);
         assert_eq!(events[0].1, "SET NAMES utf8");
         assert_eq!((events[1].1.as_str(), events[1].4), ("select\r\n 7", Some(1_465_326_423)));
+    }
+
+    /// Numbers of connections that began while they were open.
+    struct Again(Vec<u64>);
+
+    impl Sink for Again {
+        fn event(&mut self, _: &Event<'_>) {}
+        fn skip(&mut self, _: Skip) {}
+        fn reconnected(&mut self, _: Place, id: u64) {
+            self.0.push(id);
+        }
+    }
+
+    fn again(log: &str) -> Vec<u64> {
+        let mut sink = Again(Vec::new());
+        Parser::new(0).parse(log.as_bytes(), Place::default(), &mut sink);
+        sink.0
+    }
+
+    #[test]
+    fn a_refusal_in_any_language_opens_nothing() {
+        for refusal in [
+            "Access denied for user 'evil'@'web' (using password: YES)",
+            "Benutzer 'evil'@'web' hat keine Zugriffsberechtigung (verwendetes Passwort: JA)",
+            "'evil'@'web' (using password: YES)",
+            "\u{30e6}\u{30fc}\u{30b6}\u{30fc}'evil'@'web'",
+            "Zu viele Verbindungen",
+        ] {
+            let begin = "260101 19:09:31\t     8 Connect\tevil@web on shop\n";
+            let log = format!("{begin}\t\t     8 Connect\t{refusal}\n{begin}");
+            assert_eq!(again(&log), Vec::<u64>::new(), "{refusal}");
+            assert_eq!(again(&format!("{log}{begin}")), [8]);
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_statement_may_hold_a_version() {
+        let log = "260101 19:09:31\t     8 Query\tselect 'a\nb, Version: 2\nTcp port: 1'\n\t\t     8 Quit\t\n";
+        let (events, skips) = parse(log);
+        assert_eq!((events.len(), skips), (2, 0));
+        assert_eq!(events[0].1, "select 'a\nb, Version: 2\nTcp port: 1'");
     }
 
     #[test]

@@ -133,6 +133,15 @@ fn rates(count: u64, time: f64, span: f64) -> (String, String) {
     (short(count as f64 / span, 1000.0), short(time / span, 1000.0))
 }
 
+/// V/M of the times, in seconds.
+fn variance_to_mean(class: &Class) -> f64 {
+    let time = class.sum(Metric::QueryTime) as f64 / 1e9;
+    class.summary(Metric::QueryTime).filter(|_| time > 0.0).map_or(0.0, |s| {
+        let stddev = bucketed(&s).stddev / 1e9;
+        stddev * stddev / (time / s.count as f64)
+    })
+}
+
 /// `0`, `7`, `0.50`, `61.48k`
 fn short(value: f64, step: f64) -> String {
     let mut value = value;
@@ -319,15 +328,7 @@ fn page(
     writeln!(out, "\n{}", underscored(title).trim_end())?;
     let why = if reason == Reason::Rank { "--limit" } else { "--outliers" };
     writeln!(out, "# This item is included in the report because it matches {why}.")?;
-    let vm = class.summary(Metric::QueryTime).map_or(0.0, |s| {
-        let stddev = bucketed(&s).stddev / 1e9;
-        if time_sum > 0.0 {
-            stddev * stddev / (time_sum / s.count as f64)
-        } else {
-            0.0
-        }
-    });
-    writeln!(out, "# Scores: V/M = {vm:.2}")?;
+    writeln!(out, "# Scores: V/M = {:.2}", variance_to_mean(class))?;
     if class.first_stamp.is_none() && overall.first_stamp.is_some() {
         writeln!(out, "# Time range: unknown")?;
     }

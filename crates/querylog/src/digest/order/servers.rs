@@ -2,14 +2,15 @@
 //!
 //! It has no durations, so that `order`'s sign for mixed slow logs (a connection that runs statements of two users at
 //! the same time) is not there. What cannot be in the log of one server:
-//! - starts of servers at different ports or sockets, or of different versions in turn (an upgrade changes it once);
+//! - starts of servers at another port and another socket (one of them may have been configured anew; without
+//!   networking the port is 0), or of versions in turn, A, B, A, B (an upgrade that is rolled back is A, B, A);
 //! - a connection that begins while one of its number is open: a server counts its connections up until it starts again;
 //! - clocks in turn: stamps that go back by seconds and forth again, more than once or twice. A clock that is set back
 //!   stays there, and logs put one behind the other do not come back.
 //!
 //! Invariants:
 //! 1. The first sign is kept, and one for each file at most is looked for.
-//! 2. Fixed memory: a sign's text is bounded, of starts the last two are kept.
+//! 2. Fixed memory: a sign's text is bounded, of starts the last two versions and the last address are kept.
 
 use crate::event::{Micros, Place};
 
@@ -26,17 +27,28 @@ const LONGEST: usize = 120;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Start {
     version: String,
-    /// Port and socket.
-    address: String,
+    address: Option<Address>,
+}
+
+/// Where a server with networking listens; both are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    port: u64,
+    socket: String,
+    /// As the log has it.
+    line: String,
 }
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Servers {
     file: Option<u32>,
-    last: Option<Start>,
-    /// The version before that of `last`.
+    address: Option<Address>,
+    version: Option<String>,
+    /// The version before that.
     before: Option<String>,
+    /// `version` was there before `before`, too.
+    back: bool,
     latest: Micros,
     /// The stamps went back and have not been at `latest` since.
     behind: bool,
@@ -48,31 +60,26 @@ impl Servers {
     /// The lines of a starting server (`slowlog::split::server_start`).
     pub fn start(&mut self, place: Place, lines: &[u8]) {
         self.of(place);
-        let start = Start::of(lines);
-        let Some(last) = &self.last else {
-            self.last = Some(start);
-            return;
-        };
-        let both = !last.address.is_empty() && !start.address.is_empty();
-        if both && last.address != start.address {
-            let what = format!(
-                "a server started at {}, before that one at {}",
-                start.address, last.address
-            );
-            return self.find(place, what);
+        let Some(start) = Start::of(lines) else { return };
+        if let Some(address) = start.address {
+            let last = self.address.replace(address.clone());
+            let another = |a: &Address| a.port != address.port && a.socket != address.socket;
+            if let Some(last) = last.filter(another) {
+                let (now, before) = (address.line, last.line);
+                self.find(place, format!("a server started at {now}, before that one at {before}"));
+            }
         }
-        if last.version == start.version {
+        if self.version.as_ref() == Some(&start.version) {
             return;
         }
-        if self.before.as_ref() == Some(&start.version) {
-            let what = format!(
-                "servers of version {} and {} started in turn",
-                start.version, last.version
-            );
-            return self.find(place, what);
+        let back = self.before.as_ref() == Some(&start.version);
+        let last = self.version.replace(start.version.clone());
+        if let (true, true, Some(last)) = (back, self.back, &last) {
+            let (a, b) = (&start.version, last);
+            self.find(place, format!("servers of version {a} and {b} started in turn"));
         }
-        self.before = Some(last.version.clone());
-        self.last = Some(start);
+        self.back = back;
+        self.before = last;
     }
 
     /// Connection `id` begins although it is open.
@@ -128,18 +135,29 @@ impl Servers {
 }
 
 impl Start {
-    fn of(lines: &[u8]) -> Start {
+    /// None of a line that merely looks like a start's.
+    fn of(lines: &[u8]) -> Option<Start> {
         let mut lines = lines.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
-        let first = lines.next().unwrap_or_default();
-        let version =
-            memchr::memmem::find(first, b", Version: ").map_or(first, |at| &first[at + 11..]);
-        let end = memchr::memmem::find(version, b". started with").unwrap_or(version.len());
-        let is_address =
-            |line: &&[u8]| line.len() > 9 && line[..9].eq_ignore_ascii_case(b"tcp port:");
-        Start {
-            version: text(&version[..end]),
-            address: lines.find(is_address).map(text).unwrap_or_default(),
+        let first = lines.next()?;
+        let version = &first[memchr::memmem::find(first, b", Version: ")? + 11..];
+        let mut end = memchr::memmem::find(version, b" started with")?;
+        while end > 0 && matches!(version[end - 1], b'.' | b',' | b' ') {
+            end -= 1;
         }
+        Some(Start { version: text(&version[..end]), address: lines.find_map(Address::of) })
+    }
+}
+
+impl Address {
+    /// Reads `Tcp port: 3306  Unix socket: /x`.
+    fn of(line: &[u8]) -> Option<Address> {
+        let line = text(line);
+        let (tcp, rest) = line.split_once(':')?;
+        let (port, rest) = rest.trim_start().split_once(|c: char| !c.is_ascii_digit())?;
+        let (_, socket) = rest.split_once(": ")?;
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        let known = tcp.eq_ignore_ascii_case("tcp port") && !matches!(socket, "" | "(null)");
+        known.then(|| Address { port, socket: socket.to_owned(), line: line.clone() })
     }
 }
 
@@ -153,14 +171,24 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn lines(version: &str, port: u32) -> String {
-        format!("/usr/sbin/mariadbd, Version: {version} (Debian 12). started with:\nTcp port: {port}  Unix socket: /run/{port}.sock\nTime\t\t    Id Command\tArgument\n")
+    fn lines(version: &str, port: u32, socket: u32) -> String {
+        format!("/usr/sbin/mariadbd, Version: {version} (Debian 12). started with:\nTcp port: {port}  Unix socket: /run/{socket}.sock\nTime\t\t    Id Command\tArgument\n")
+    }
+
+    fn found_at(starts: &[(u32, u32)]) -> Option<u64> {
+        let mut servers = Servers::default();
+        for (i, (port, socket)) in starts.iter().enumerate() {
+            let place = Place { file: 0, offset: i as u64 };
+            servers.start(place, lines("10.11.6", *port, *socket).as_bytes());
+        }
+        servers.found().map(|found| found.0.offset)
     }
 
     fn found(starts: &[(&str, u32)]) -> Option<String> {
         let mut servers = Servers::default();
         for (i, (version, port)) in starts.iter().enumerate() {
-            servers.start(Place { file: 0, offset: i as u64 }, lines(version, *port).as_bytes());
+            let place = Place { file: 0, offset: i as u64 };
+            servers.start(place, lines(version, *port, *port).as_bytes());
         }
         servers.found().map(|(place, what)| format!("{}: {what}", place.offset))
     }
@@ -173,8 +201,38 @@ mod tests {
         assert!(
             two.starts_with("2: a server started at Tcp port: 3307 Unix socket: /run/3307.sock,")
         );
-        let turn = found(&[("10.6.1", 3306), ("10.11.6", 3306), ("10.6.1", 3306)]).unwrap();
-        assert!(turn.contains("version 10.6.1 (Debian 12) and 10.11.6"), "{turn}");
+        let (a, b) = (("10.6.1", 3306), ("10.11.6", 3306));
+        let turn = found(&[a, b, a, a, b]).unwrap();
+        assert!(turn.starts_with("4: "), "{turn}");
+        assert!(turn.contains("version 10.11.6 (Debian 12) and 10.6.1"), "{turn}");
+    }
+
+    #[test]
+    fn an_upgrade_that_is_rolled_back_is_one_server_s() {
+        let (a, b, c) = (("10.6.1", 3306), ("10.11.6", 3306), ("10.11.7", 3306));
+        assert_eq!(found(&[a, b, a]), None);
+        assert_eq!(found(&[a, b, b, a, a, c]), None);
+    }
+
+    #[test]
+    fn a_server_that_listens_elsewhere_than_before_is_one() {
+        // As images of containers start it first: without networking.
+        assert_eq!(found_at(&[(0, 1), (3306, 1), (0, 2), (3306, 1)]), None);
+        assert_eq!(found_at(&[(3306, 1), (3307, 1), (3307, 2)]), None, "configured anew");
+        assert_eq!(found_at(&[(0, 1), (3306, 1), (0, 2), (3307, 2)]), Some(3));
+    }
+
+    #[test]
+    fn lines_that_look_like_a_start_s_are_none() {
+        let mut servers = Servers::default();
+        for version in ["1, Version: 2", "1, Version: 3", "1, Version: 2", "1, Version: 3"] {
+            let lines =
+                format!("{version}\nTcp port: {}  Unix socket: /{version}\n", version.len());
+            servers.start(Place::default(), lines.as_bytes());
+        }
+        assert_eq!(servers.found(), None);
+        let old = b"/usr/sbin/mysqld, Version: 4.0.24-log, started with:\nTcp port: 3306  Unix socket: (null)\n";
+        assert_eq!(Start::of(old), Some(Start { version: "4.0.24-log".into(), address: None }));
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{masked, LINE};
+use super::{masked, variance_to_mean, LINE};
 use crate::fingerprint;
 use crate::metric::Metric;
-use crate::report::ptqd_numbers::bucketed;
 use crate::report::rank::Reason;
 use crate::stats::class::key;
 use crate::stats::{Class, Table};
@@ -56,14 +55,7 @@ pub(super) fn write(
         let sql = table.whole_sql(*at);
         fingerprint::distill(&if redact { masked(&sql).into() } else { sql }, &mut item);
         let time = class.sum(Metric::QueryTime) as f64 / 1e9;
-        let vm = class.summary(Metric::QueryTime).map_or(0.0, |s| {
-            let stddev = bucketed(&s).stddev / 1e9;
-            if time > 0.0 {
-                stddev * stddev / (time / s.count as f64)
-            } else {
-                0.0
-            }
-        });
+        let vm = variance_to_mean(class);
         writeln!(
             out,
             "# {:>4} 0x{} {:>wide$} {:>calls$} {:>means$} {vm:5.2} {}",

@@ -70,20 +70,51 @@ fn behind(sql: &[u8], at: usize) -> usize {
     at + end.min(rest.len())
 }
 
-/// The `)` of the `(` at `at`, and the commas directly inside.
-fn list(sql: &[u8], at: usize) -> Option<(usize, Vec<usize>)> {
-    let (mut depth, mut commas, mut at) = (0_usize, Vec::new(), at);
+/// A list in parentheses.
+struct List {
+    open: usize,
+    /// Its `)`; none if the statement was cut before it.
+    close: Option<usize>,
+    /// Directly inside.
+    commas: usize,
+    /// The comma behind the last item that stays.
+    stays: usize,
+}
+
+/// All lists outside quotes and comments, in the order of their `(`. One pass for all of them: looked for one by one,
+/// lists inside of each other take the square of the length.
+fn lists(sql: &[u8]) -> Vec<List> {
+    let (mut lists, mut inside): (Vec<List>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut at = 0;
     while let Some(byte) = sql.get(at) {
         match byte {
-            b'(' => depth += 1,
-            b')' if depth == 1 => return Some((at, commas)),
-            b')' => depth -= 1,
-            b',' if depth == 1 => commas.push(at),
+            b'(' => {
+                inside.push(lists.len());
+                lists.push(List { open: at, close: None, commas: 0, stays: at });
+            }
+            b')' => {
+                if let Some(list) = inside.pop() {
+                    lists[list].close = Some(at);
+                }
+            }
+            b',' => {
+                if let Some(list) = inside.last() {
+                    let list = &mut lists[*list];
+                    list.commas += 1;
+                    if list.commas == ITEMS {
+                        list.stays = at;
+                    }
+                }
+            }
             _ => {}
         }
         at = behind(sql, at);
     }
-    None
+    lists
+}
+
+fn list_at(lists: &[List], open: usize) -> Option<&List> {
+    lists.binary_search_by_key(&open, |list| list.open).ok().map(|found| &lists[found])
 }
 
 fn skip_blank(sql: &[u8], at: usize) -> usize {
@@ -98,15 +129,16 @@ fn shortened(sql: &[u8]) -> Vec<u8> {
     let first = words(sql).next().map_or(&b""[..], |(_, word)| word);
     let inserts = is(first, b"insert") || is(first, b"replace");
     let long = sql.len() > LONG;
+    let lists = if inserts || long { lists(sql) } else { Vec::new() };
     for (at, word) in words(sql) {
         let open = skip_blank(sql, at + word.len());
         if at < from || sql.get(open) != Some(&b'(') {
             continue;
         }
         if inserts && (is(word, b"values") || is(word, b"value")) {
-            let Some((end, _)) = list(sql, open) else { continue };
+            let Some(end) = list_at(&lists, open).and_then(|row| row.close) else { continue };
             let mut last = end;
-            while let Some((end, _)) = next_row(sql, last + 1) {
+            while let Some(end) = next_row(sql, &lists, last + 1) {
                 last = end;
             }
             // Of a statement that was cut the last row has no end.
@@ -117,12 +149,15 @@ fn shortened(sql: &[u8]) -> Vec<u8> {
                 from = if cut { sql.len() } else { skip_blank(sql, last + 1) };
             }
         } else if long && is(word, b"in") {
-            let Some((end, commas)) = list(sql, open) else { continue };
-            if commas.len() >= ITEMS {
-                out.extend_from_slice(&sql[from..commas[ITEMS - 1]]);
-                let left_out = commas.len() + 1 - ITEMS;
-                out.extend_from_slice(format!("/*... omitted {left_out} items ...*/").as_bytes());
-                from = end;
+            let Some(list) = list_at(&lists, open) else { continue };
+            if list.commas >= ITEMS {
+                out.extend_from_slice(&sql[from..list.stays]);
+                let left_out = list.commas + 1 - ITEMS;
+                // Of a statement that was cut nobody knows how many there were.
+                let least = if list.close.is_none() { " or more" } else { "" };
+                let remark = format!("/*... omitted {left_out}{least} items ...*/");
+                out.extend_from_slice(remark.as_bytes());
+                from = list.close.unwrap_or(sql.len());
             }
         }
     }
@@ -130,14 +165,14 @@ fn shortened(sql: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `, (...)` at `at`.
-fn next_row(sql: &[u8], at: usize) -> Option<(usize, Vec<usize>)> {
+/// The end of `, (...)` at `at`.
+fn next_row(sql: &[u8], lists: &[List], at: usize) -> Option<usize> {
     let comma = skip_blank(sql, at);
     if sql.get(comma) != Some(&b',') {
         return None;
     }
     let open = skip_blank(sql, comma + 1);
-    (sql.get(open) == Some(&b'(')).then(|| list(sql, open)).flatten()
+    list_at(lists, open)?.close
 }
 
 /// A query that reads what the statement changes, in that tool's spacing; it is as good as a few words tell.
@@ -264,5 +299,33 @@ mod tests {
                 many(20)
             )
         );
+    }
+
+    #[test]
+    fn a_long_list_without_its_end_is_a_remark() {
+        let many = |n: u32| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+        let cut = format!("delete from t where id in ({}", many(10_000));
+        let said = format!(
+            "delete from t where id in ({}/*... omitted 9980 or more items ...*/\\G\n",
+            many(20)
+        );
+        assert!(written(&cut).starts_with(&said), "{}", &written(&cut)[..200]);
+        // The first of two that are not closed, one inside of the other.
+        let cut = format!("set x = (a in ({}, b in (1, 2", many(10_000));
+        assert!(written(&cut).len() < 200, "{}", written(&cut).len());
+    }
+
+    /// Looked for one by one they would take minutes.
+    #[test]
+    fn lists_inside_of_lists_are_looked_at_once() {
+        for unit in ["in(", "in (1,", "values(", "values (1),(", "in(1) or x in("] {
+            for head in ["select a1 ", "insert into t "] {
+                let sql = format!("{head}{}", unit.repeat((1 << 20) / unit.len()));
+                assert!(written(&sql).len() <= sql.len() + 200);
+                let close = ")".repeat(sql.len() / unit.len());
+                written(&format!("{sql}{close}"));
+            }
+        }
+        assert_eq!(lists(b"a(b(1,2),')',(3)").len(), 3);
     }
 }
