@@ -140,8 +140,8 @@ impl Crew for Alone {
 }
 
 /// Several threads, of which this one reads. It parses, too, whenever the others have enough to do: so no thread waits
-/// for another while there is work, and there are no more threads than were asked for. One that only reads was
-/// rejected: with two that parse on two processors it took a third longer.
+/// for another while there is work, and there are no more threads than were asked for. One that only reads, beside
+/// those that parse, was rejected: on two processors three threads waited for each other.
 struct Team {
     worker: Worker,
     jobs: std::sync::mpsc::SyncSender<Job>,
@@ -152,7 +152,7 @@ impl Crew for Team {
     fn take(&mut self, job: Job) -> Buffers {
         match self.jobs.try_send(job) {
             Ok(()) => self.empty.try_recv().unwrap_or_default(),
-            // `Disconnected`: every other thread panicked, which `run` then tells.
+            // `Disconnected` cannot be: `run` keeps the other end. Threads that panicked leave the queue full.
             Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
                 done(&mut self.worker, job)
             }

@@ -6,8 +6,7 @@
 //! mixed, whose connections have the same numbers. Files whose times overlap are two servers' (or one file twice).
 //!
 //! A general log has begins only, which are looked at as ends: servers write an entry at once. What shows that it is of
-//! two servers is in `servers`. Captured connections
-//! may be of several servers, so that only the clock is looked at.
+//! two servers is in `servers`. Captured connections may be of several servers, so that only the clock is looked at.
 //!
 //! Nothing is corrected: rates and charts of such inputs are what they are, and a note says why they look odd.
 //!
