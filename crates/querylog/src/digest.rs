@@ -26,7 +26,7 @@ use crate::slowlog::{self, Carry};
 use crate::stats::patterns::Patterns;
 use crate::stats::{Shared, Table};
 use crate::text::decimal;
-pub use settings::{GroupBy, Settings};
+pub use settings::{GroupBy, Settings, MAX_CLASSES};
 pub use skips::Skips;
 pub use worker::Worker;
 

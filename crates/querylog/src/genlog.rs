@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 
 use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
+use crate::slowlog::split::server_start;
 use crate::text::{stamp, Stamp};
 
 const MAX_CONNECTIONS: usize = 100_000;
@@ -102,17 +103,6 @@ fn head(line: &[u8]) -> Option<Head<'_>> {
 /// True if a line begins an entry of a general log.
 pub fn is_head(line: &[u8]) -> bool {
     head(line.strip_suffix(b"\r").unwrap_or(line)).is_some()
-}
-
-/// `split::server_start`, but statements of several lines may hold one with `, Version: `: nothing here tells where they
-/// end.
-fn server_start(bytes: &[u8]) -> usize {
-    let length = crate::slowlog::split::server_start(bytes);
-    let line = memchr::memchr(b'\n', &bytes[..length]).unwrap_or(length);
-    match bytes[..line].trim_ascii_end().ends_with(b" started with:") {
-        true => length,
-        false => 0,
-    }
 }
 
 /// The last offset of `bytes` (not 0) where an entry begins.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use frond_querylog::digest::MAX_CLASSES;
 use frond_querylog::fingerprint::Dialect as LibraryDialect;
 use frond_querylog::input::Format as LibraryFormat;
 use frond_querylog::slowlog::Stamped;
@@ -140,7 +141,7 @@ pub struct DigestArgs {
     pub batch_user: Vec<String>,
 
     /// Bound of the memory: rarer classes are folded together
-    #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Classes")]
+    #[arg(long, default_value_t = MAX_CLASSES, value_name = "N", help_heading = "Classes")]
     pub max_classes: usize,
 
     /// Look for transactions and for loops of the application (N+1); reads on one thread

@@ -156,6 +156,10 @@ pub struct Settings {
     pub panics: bool,
 }
 
+/// Classes by default. One takes 2 to 4 kB, so that these take less than 64 MB and 2 kB each; a log of one application has
+/// hundreds.
+pub const MAX_CLASSES: usize = 40_000;
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {
@@ -166,7 +170,7 @@ impl Default for Settings {
             until: None,
             rate: None,
             threads: 1,
-            max_classes: 100_000,
+            max_classes: MAX_CLASSES,
             sample_limit: crate::stats::class::SAMPLE_LIMIT,
             stamped: Stamped::default(),
             zone: None,

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 /// The version of this document's format.
 ///
 /// 2: of a sampled log (`statements` above `events`) `Metric::sum`, `share_of_*`, the series and the breakdowns are of
-/// all statements that the events stand for; in 1 they were of the events. Otherwise the two are the same.
+/// all statements that the events stand for; in 1 they were of the events. In 1 a `CASE` of two arms was of another class
+/// than one of three.
 pub const SCHEMA: u32 = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

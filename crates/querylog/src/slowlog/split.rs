@@ -55,7 +55,14 @@ pub(super) fn is_strong_head(line: &[u8]) -> bool {
 /// `bytes` begins with them; 0 otherwise.
 pub fn server_start(bytes: &[u8]) -> usize {
     let line = first_line(bytes);
-    if line.len() > 1000 || line.starts_with(b"#") || memmem::find(line, b", Version: ").is_none() {
+    // Statements of several lines may hold one with `, Version: `.
+    let end = line.trim_ascii_end();
+    let ends = end.ends_with(b" started with:") || end.ends_with(b"embedded library");
+    if line.len() > 1000
+        || line.starts_with(b"#")
+        || !ends
+        || memmem::find(line, b", Version: ").is_none()
+    {
         return 0;
     }
     let mut used = line.len();

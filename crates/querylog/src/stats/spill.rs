@@ -1,4 +1,4 @@
-//! Statements of samples that are too long to be kept in memory, in a file without a name.
+//! Texts of samples that are too long to be kept in memory, in a file without a name.
 //!
 //! Invariants:
 //! 1. The file goes away with the process, however that ends.
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 /// Bytes of the file.
 const LIMIT: u64 = 4 << 30;
 
-/// Where a statement is stored.
+/// Where a text is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     offset: u64,
@@ -28,7 +28,7 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Stores a statement; `None` if that is not possible.
+    /// Stores a text; `None` if that is not possible.
     pub fn store(&self, sql: &[u8]) -> Option<Stored> {
         let mut guard = self.file.lock();
         let (file, end) = match &mut *guard {

@@ -4,8 +4,8 @@
 //! 1. Two events are in one class if and only if their keys are equal: the hash only finds candidates.
 //! 2. Never more than `max_classes` classes: when there would be, the quarter with the least time (then the fewest
 //!    events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays.
-//! 3. Samples take at most `SAMPLES` bytes of memory and 1 KiB per class: when they take more, long ones go to disk as
-//!    they come.
+//! 3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class: when
+//!    they take more, longer ones go to disk as they come.
 //! 4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
 
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ pub struct Table {
     pub names: Names,
     /// Of `add`; empty otherwise.
     batch: Batch,
-    /// Bytes of samples' statements, and how many of them may be in memory.
+    /// Bytes of samples' texts, and how many of them may be in memory.
     samples: usize,
     samples_limit: usize,
     spill: Arc<Spill>,
@@ -94,7 +94,7 @@ impl Table {
         Table { samples_limit: SAMPLES / parts, spill, ..table }
     }
 
-    /// A class with the whole statement of its sample, for a report.
+    /// A class with the whole texts of its sample, for a report.
     pub fn whole(&self, class: usize) -> Cow<'_, Class> {
         let mut whole = Cow::Borrowed(&self.classes[class]);
         if whole.sample.is_stored() {
@@ -136,12 +136,12 @@ impl Table {
         batch.each(wanted, |key, local, records| {
             let class = self.find_or_insert(local.hash, key);
             let class = &mut self.classes[class];
-            let before = class.sample.sql.len();
+            let before = class.sample.text();
             class.absorb(self.buckets, local, records);
             if self.samples > self.samples_limit {
                 class.sample.spill(&self.spill);
             }
-            self.samples = (self.samples + class.sample.sql.len()).saturating_sub(before);
+            self.samples = (self.samples + class.sample.text()).saturating_sub(before);
         });
     }
 
@@ -214,7 +214,7 @@ impl Table {
         let classes = std::mem::take(&mut self.classes);
         for (class, goes) in classes.into_iter().zip(goes) {
             if goes {
-                self.samples = self.samples.saturating_sub(class.sample.sql.len());
+                self.samples = self.samples.saturating_sub(class.sample.text());
                 self.rest.merge(self.buckets, &class, &mut self.names, None);
                 self.folded += 1;
             } else {
@@ -366,19 +366,26 @@ mod tests {
 
     #[test]
     fn long_samples_go_to_disk_and_come_back() {
-        let mut table = Table::new(1000, 64 << 10);
-        let statement = |i: u64| vec![b'a' + (i % 26) as u8; 60_000];
-        for i in 0..1000 {
-            let sql = statement(i);
-            let mut event = Event { sql: &sql, ..Event::default() };
-            event.metrics.set(Metric::QueryTime, 1 + i % 7);
-            table.add(&i.to_le_bytes(), &event, 1);
+        // Long statements; short ones with long plans and warnings.
+        for lengths in [[60_000, 0, 0], [200, 12_000, 3_000]] {
+            let mut table = Table::new(2000, 64 << 10);
+            let texts = |i: u64| lengths.map(|length| vec![b'a' + (i % 26) as u8; length]);
+            for i in 0..2000 {
+                let [sql, plan, warnings] = &texts(i);
+                let mut event = Event { sql, plan, warnings, ..Event::default() };
+                event.metrics.set(Metric::QueryTime, 1 + i % 7);
+                table.add(&i.to_le_bytes(), &event, 1);
+            }
+            assert!(table.memory() < SAMPLES + 2000 * 2048, "{}", table.memory());
+            let last = table.classes.len() - 1;
+            assert_eq!(table.classes[last].sample.text(), 64);
+            for class in [3, last] {
+                let sample = &table.whole(class).sample;
+                let [sql, plan, warnings] = &texts(class as u64);
+                assert!([&*sample.sql, sample.plan(), sample.warnings()] == [sql, plan, warnings]);
+                assert!(*table.whole_sql(class) == **sql);
+            }
         }
-        assert!(table.memory() < SAMPLES + 1000 * 4096, "{}", table.memory());
-        let last = table.classes.len() - 1;
-        assert_eq!(table.classes[last].sample.sql.len(), 1024);
-        assert!(*table.whole(3).sample.sql == statement(3));
-        assert!(*table.whole(last).sample.sql == statement(last as u64));
     }
 
     #[test]

@@ -6,8 +6,14 @@ use crate::event::{Event, Micros, Place};
 use crate::stats::batch::Best;
 use crate::stats::spill::{Spill, Stored};
 
+/// Samples with more text than this go to disk when there are many.
+const SHORT: usize = 256;
+
 /// What stays in memory of a statement on disk.
-const SHORT: usize = 1 << 10;
+const BEGIN: usize = 64;
+
+/// What stays in memory of a text that found no room on disk.
+const CUT: usize = 512;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +37,19 @@ pub struct Sample {
 /// What few statements have.
 #[derive(Clone, Debug, Default)]
 struct More {
-    stored: Option<Stored>,
+    stored: Option<OnDisk>,
     plan: Box<[u8]>,
     warnings: Box<[u8]>,
     routine: Box<[u8]>,
     error: Option<u32>,
     error_text: Box<[u8]>,
+}
+
+/// Statement, plan and warnings, one behind the other, and where the first two end.
+#[derive(Clone, Copy, Debug)]
+struct OnDisk {
+    stored: Stored,
+    ends: [u32; 2],
 }
 
 fn begin(bytes: &[u8], limit: usize) -> &[u8] {
@@ -115,12 +128,20 @@ impl Sample {
         (self.time.unwrap_or(0), self.place)
     }
 
-    /// Puts a long statement on disk; its begin stays.
+    /// Puts long texts on disk; the statement's begin stays.
     pub(in crate::stats) fn spill(&mut self, spill: &Spill) {
-        if self.sql.len() > SHORT && !self.is_stored() {
-            self.more.get_or_insert_default().stored = spill.store(&self.sql);
-            self.sql = begin(&self.sql, SHORT).into();
+        if self.text() <= SHORT || self.is_stored() {
+            return;
         }
+        let texts = [&self.sql[..], self.plan(), self.warnings()];
+        let ends = [texts[0].len() as u32, (texts[0].len() + texts[1].len()) as u32];
+        let stored = spill.store(&texts.concat()).map(|stored| OnDisk { stored, ends });
+        let (sql, others) = if stored.is_some() { (BEGIN, 0) } else { (CUT, CUT) };
+        self.sql = begin(&self.sql, sql).into();
+        let more = self.more.get_or_insert_default();
+        more.stored = stored;
+        more.plan = begin(&more.plan, others).into();
+        more.warnings = begin(&more.warnings, others).into();
     }
 
     pub(in crate::stats) fn is_stored(&self) -> bool {
@@ -129,24 +150,33 @@ impl Sample {
 
     /// The whole statement, if it is on disk and can be read.
     pub(in crate::stats) fn read(&self, spill: &Spill) -> Option<Box<[u8]>> {
-        self.more.as_ref()?.stored.and_then(|stored| spill.read(stored))
+        let on_disk = self.more.as_ref()?.stored?;
+        let texts = spill.read(on_disk.stored)?;
+        Some(texts[..on_disk.ends[0] as usize].into())
     }
 
-    /// Makes the statement whole again.
+    /// Makes the texts whole again.
     pub(in crate::stats) fn restore(&mut self, spill: &Spill) {
-        let stored = self.more.as_mut().and_then(|more| more.stored.take());
-        if let Some(sql) = stored.and_then(|stored| spill.read(stored)) {
-            self.sql = sql;
-        }
+        let Some(more) = &mut self.more else { return };
+        let Some(OnDisk { stored, ends: [sql, plan] }) = more.stored.take() else { return };
+        let Some(texts) = spill.read(stored) else { return };
+        let (sql, plan) = (sql as usize, plan as usize);
+        self.sql = texts[..sql].into();
+        more.plan = texts[sql..plan].into();
+        more.warnings = texts[plan..].into();
+    }
+
+    /// Bytes of its texts that are in memory and could be on disk.
+    pub(in crate::stats) fn text(&self) -> usize {
+        self.sql.len() + self.plan().len() + self.warnings().len()
     }
 
     /// Bytes it takes besides itself, about.
     pub fn memory(&self) -> usize {
-        let more = self
-            .more
-            .as_ref()
-            .map_or(0, |more| std::mem::size_of::<More>() + more.plan.len() + more.warnings.len());
-        self.sql.len() + self.who.len() + more
+        let more = self.more.as_ref().map_or(0, |more| {
+            std::mem::size_of::<More>() + more.routine.len() + more.error_text.len()
+        });
+        self.text() + self.who.len() + more
     }
 }
 
