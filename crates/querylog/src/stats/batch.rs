@@ -99,6 +99,18 @@ pub(super) struct Local {
     pub plans: Vec<(u64, u64)>,
 }
 
+/// Classes that are fetched from memory together.
+pub(super) const GROUP: usize = 16;
+
+/// What takes the classes of a batch.
+pub(super) trait Taker {
+    /// Tells the hashes of the classes that come next, at most `GROUP`.
+    fn fetch(&self, hashes: &[u64]);
+
+    /// Takes what a batch has of the class of `key`.
+    fn take(&mut self, key: &[u8], local: &mut Local, records: Records<'_>);
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Batch {
@@ -114,6 +126,8 @@ pub struct Batch {
     events: Vec<(u16, u32)>,
     /// Begins of the records, sorted by local.
     sorted: Vec<u32>,
+    /// Of `each`: locals.
+    chosen: Vec<u16>,
 }
 
 impl Default for Batch {
@@ -126,6 +140,7 @@ impl Default for Batch {
             words: Vec::new(),
             events: Vec::new(),
             sorted: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 }
@@ -268,18 +283,24 @@ impl Batch {
         }
     }
 
-    /// Gives what there is of each class that `wanted` wants by its hash: (key, local, its records). Sorted before.
-    pub(super) fn each(
-        &mut self,
-        wanted: impl Fn(u64) -> bool,
-        mut take: impl FnMut(&[u8], &mut Local, Records<'_>),
-    ) {
-        let Batch { locals, keys, words, sorted, .. } = self;
-        for local in locals.iter_mut().filter(|local| wanted(local.hash)) {
-            let end = local.records as usize;
-            let begins = &sorted[end - local.count as usize..end];
-            let key = &keys[local.key.0 as usize..][..local.key.1 as usize];
-            take(key, local, Records { words, begins });
+    /// Gives what there is of each class that `wanted` wants by its hash. Sorted before.
+    pub(super) fn each(&mut self, wanted: impl Fn(u64) -> bool, taker: &mut impl Taker) {
+        let Batch { locals, keys, words, sorted, chosen, .. } = self;
+        chosen.clear();
+        chosen.extend((0..locals.len() as u16).filter(|at| wanted(locals[usize::from(*at)].hash)));
+        for group in chosen.chunks(GROUP) {
+            let mut hashes = [0; GROUP];
+            for (hash, at) in hashes.iter_mut().zip(group) {
+                *hash = locals[usize::from(*at)].hash;
+            }
+            taker.fetch(&hashes[..group.len()]);
+            for at in group {
+                let local = &mut locals[usize::from(*at)];
+                let end = local.records as usize;
+                let begins = &sorted[end - local.count as usize..end];
+                let key = &keys[local.key.0 as usize..][..local.key.1 as usize];
+                taker.take(key, local, Records { words, begins });
+            }
         }
     }
 

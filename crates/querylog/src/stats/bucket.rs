@@ -265,6 +265,20 @@ impl Histogram {
         }
     }
 
+    /// Reads a word of each line of memory, of the first few: see `Table::fetch`.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        fn every<W: Copy + Into<u32>>(words: &[W]) -> u64 {
+            let lines = words.iter().step_by(64 / std::mem::size_of::<W>());
+            lines.take(8).fold(0, |read, word| read ^ u64::from((*word).into()))
+        }
+        match &self.counts {
+            Counts::Halves { words, .. } | Counts::Bytes { words, .. } => every(words),
+            Counts::List { words, .. } | Counts::Narrow { words, .. } => every(words),
+            Counts::Wide { words, .. } => every(words),
+        }
+    }
+
     pub fn memory(&self) -> usize {
         match &self.counts {
             Counts::List { words, .. } => words.len() * 2,

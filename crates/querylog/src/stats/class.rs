@@ -20,6 +20,7 @@ mod sample;
 #[cfg(test)]
 mod size;
 mod totals;
+mod touch;
 
 pub use rare::Rare;
 pub use sample::Sample;

@@ -175,6 +175,12 @@ impl Distribution {
         self.max
     }
 
+    /// Reads the histogram: see `Table::fetch`.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.histogram.touch()
+    }
+
     pub fn memory(&self) -> usize {
         std::mem::size_of::<Distribution>() + self.histogram.memory()
     }

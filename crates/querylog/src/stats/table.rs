@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::batch::{Batch, Best, Who};
+use super::batch::{Batch, Best, Local, Records, Taker, Who, GROUP};
 use super::bucket::Buckets;
 use super::class::{Class, Totals};
 use super::names::Names;
@@ -133,16 +133,7 @@ impl Table {
 
     /// Adds what is in a sorted batch and `wanted`.
     pub(super) fn absorb(&mut self, batch: &mut Batch, wanted: impl Fn(u64) -> bool) {
-        batch.each(wanted, |key, local, records| {
-            let class = self.find_or_insert(local.hash, key);
-            let class = &mut self.classes[class];
-            let before = class.sample.text();
-            class.absorb(self.buckets, local, records);
-            if self.samples > self.samples_limit {
-                class.sample.spill(&self.spill);
-            }
-            self.samples = (self.samples + class.sample.text()).saturating_sub(before);
-        });
+        batch.each(wanted, self);
     }
 
     /// Adds statements of which a server counted totals; `event` stands for them.
@@ -275,6 +266,35 @@ impl Table {
 
     pub fn memory(&self) -> usize {
         self.classes.iter().map(Class::memory).sum::<usize>() + self.by_hash.capacity() * 16
+    }
+}
+
+impl Taker for Table {
+    /// Reads a little of all that `take` will change. With thousands of classes none of it is in the processor's cache, and
+    /// one class after the other means one wait after the other; loads that do not depend on each other are waited for
+    /// together. Each loop goes as far as what the one before brought.
+    fn fetch(&self, hashes: &[u64]) {
+        let mut classes = [None; GROUP];
+        for (class, hash) in classes.iter_mut().zip(hashes) {
+            *class = self.by_hash.get(hash).map(|at| &self.classes[*at as usize]);
+        }
+        let classes = || classes.iter().flatten();
+        let mut read = 0;
+        read ^= classes().fold(0, |read, class| read ^ class.touch());
+        read ^= classes().fold(0, |read, class| read ^ class.touch_parts());
+        read ^= classes().fold(0, |read, class| read ^ class.touch_histograms());
+        std::hint::black_box(read);
+    }
+
+    fn take(&mut self, key: &[u8], local: &mut Local, records: Records<'_>) {
+        let class = self.find_or_insert(local.hash, key);
+        let class = &mut self.classes[class];
+        let before = class.sample.text();
+        class.absorb(self.buckets, local, records);
+        if self.samples > self.samples_limit {
+            class.sample.spill(&self.spill);
+        }
+        self.samples = (self.samples + class.sample.text()).saturating_sub(before);
     }
 }
 
