@@ -3,7 +3,8 @@
 //! Under NO_BACKSLASH_ESCAPES the text `'c:\', 'secret'` is two strings, otherwise the first goes on to `', `. Read in
 //! the wrong way, what is inside a string stands outside. Only one reading looks like SQL: in the other a string is not
 //! closed, or a word touches its end. If neither reading is better, everything from the first doubtful string on is
-//! masked: a report may show too little, never too much.
+//! masked: a report may show too little, never too much. `name = 'O'Brien' and card = '1234'`, which a program that
+//! forgot to escape sends, has no reading either.
 
 use super::lexer::{in_word, Kind, Lexer, Token};
 use super::{redact, SqlMode};
@@ -21,22 +22,22 @@ pub(super) fn reading(sql: &[u8]) -> Reading {
     let usual = SqlMode::default();
     let other = SqlMode { no_backslash_escapes: true, ..usual };
     let escaped = |pair: &[u8]| pair[0] == b'\\' && matches!(pair[1], b'\'' | b'"');
-    if !sql.windows(2).any(escaped) {
-        return Reading::As(usual);
-    }
-    let mut doubt = None;
-    for token in Tokens(Lexer::new(sql, usual)) {
-        if token.kind == Kind::Text && sql[token.start..token.end].windows(2).any(escaped) {
+    let (mut first, mut doubt) = (None, None);
+    for token in Tokens(Lexer::new(sql, usual)).filter(|token| token.kind == Kind::Text) {
+        first = first.or(Some(token.start));
+        if sql[token.start..token.end].windows(2).any(escaped) {
             doubt = Some(token.start);
             break;
         }
     }
+    let Some(first) = first else { return Reading::As(usual) };
     use Look::{Closed, Open, Wrong};
-    match (look(sql, usual), look(sql, other), doubt) {
-        (Closed | Open, Wrong, _) | (Closed, Open, _) | (_, _, None) => Reading::As(usual),
-        // An end that is missing says nothing against a reading: the statement may have been cut.
-        (Wrong, Closed, _) => Reading::As(other),
-        (_, _, Some(from)) => Reading::DoubtfulFrom(from),
+    match (look(sql, usual), doubt.map(|from| (from, look(sql, other)))) {
+        (Closed, None | Some((_, Open | Wrong))) => Reading::As(usual),
+        (Closed, Some((from, Closed))) => Reading::DoubtfulFrom(from),
+        (Wrong, Some((_, Closed))) => Reading::As(other),
+        // A quote is missing, or there is one too many, and it may be the first.
+        _ => Reading::DoubtfulFrom(first),
     }
 }
 
@@ -65,11 +66,26 @@ fn look(sql: &[u8], mode: SqlMode) -> Look {
     for token in Tokens(Lexer::new(sql, mode)).filter(|t| t.kind == Kind::Text) {
         if !closed(&sql[token.start..token.end], mode) {
             look = Look::Open;
-        } else if sql.get(token.end).is_some_and(|b| in_word(*b) || *b == b'\\') {
+        } else if !may_follow(&sql[token.end..]) {
             return Look::Wrong;
         }
     }
     look
+}
+
+/// Words that are written right behind a string: `'x'as name`.
+const KEYWORDS: [&[u8]; 16] = [
+    b"and", b"as", b"between", b"collate", b"else", b"end", b"escape", b"from", b"group", b"in",
+    b"is", b"limit", b"or", b"order", b"then", b"when",
+];
+
+/// False if no SQL that stands right behind a string begins so.
+fn may_follow(rest: &[u8]) -> bool {
+    let word = &rest[..rest.iter().take_while(|b| in_word(**b)).count()];
+    match rest.first() {
+        Some(b'\\') => false,
+        _ => word.is_empty() || KEYWORDS.iter().any(|known| word.eq_ignore_ascii_case(known)),
+    }
 }
 
 /// True if the token is not one that goes on to the end of the statement for want of its second quote.
@@ -132,11 +148,29 @@ mod tests {
     }
 
     #[test]
+    fn statements_without_a_quote_too_many_are_masked_as_they_are() {
+        for (sql, wanted) in [
+            (
+                "select 'a'as x,'b' 'c' from t where y='d'or z=\"e\"",
+                "select ?as x,? ? from t where y=?or z=?",
+            ),
+            ("select 'it''s', _utf8'x', n'y' from t", "select ?, _utf8?, ? from t"),
+            ("select 1 /* don't */ from t where a='x' -- it's", "select ? from t where a=?"),
+        ] {
+            assert_eq!(masked(sql), wanted, "{sql}");
+        }
+    }
+
+    #[test]
     fn what_is_doubtful_or_cut_is_masked_to_its_end() {
         for sql in [
             "select 'a\\' secret ' b\\' secret",
             "select * from t where a='c:\\' and b='secr",
             "select 'x\\', 'secret', 'y\\', 'secret'",
+            "select * from t where name='O'Secret' and iban='secret'",
+            "select * from t where name='O'secret and iban='secret'",
+            "select * from t where a='x' secret' and b=\"secret\" or c='secret'",
+            "select * from t where a=\"x\" secret \" and b='secret' and c='",
             "select * from `a secret",
             "select 'secret",
             "select \"half a secret",

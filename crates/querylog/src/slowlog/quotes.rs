@@ -36,7 +36,7 @@ pub(super) fn maybe_open(sql: &[u8]) -> bool {
         || kinds == 1 && (hash || memmem::find(sql, b"--").is_some())
 }
 
-/// The longest comment that may hide an event's begin.
+/// The longest comment that may hide an event's begin. Without one in it, a comment may be of any length.
 const COMMENT: usize = 4 << 10;
 
 /// Finds out whether offsets are inside quotes or comments; asked in ascending order. Looks no further than that.
@@ -77,19 +77,19 @@ impl<'a> Quotes<'a> {
                     self.inside = Some(quote);
                     begin + 1
                 }
-                b'/' if rest.starts_with(b"/*") => self.behind_comment(begin),
+                b'/' if rest.starts_with(b"/*") => self.behind_comment(begin, offset),
                 b'#' => to_line_end(),
-                b'-' if rest.starts_with(b"-- ") => to_line_end(),
+                b'-' if matches!(rest, [_, b'-', 0..=b' ', ..]) => to_line_end(),
                 _ => begin + 1,
             };
         }
         self.inside.is_some() || self.at > offset
     }
 
-    /// Behind the comment that begins at `begin`, or behind its begin if it is not closed soon: then it is not a comment,
-    /// or every one to come would be looked for again. What the log's end leaves open is open to the end, and beyond.
-    fn behind_comment(&mut self, begin: usize) -> usize {
-        let end = self.sql.len().min(begin + COMMENT);
+    /// Behind the comment that begins at `begin`, or behind its begin if it is closed neither before `offset` nor soon: then
+    /// it is not a comment. What the log's end leaves open is open to the end, and beyond.
+    fn behind_comment(&mut self, begin: usize, offset: usize) -> usize {
+        let end = self.sql.len().min(offset.max(begin + COMMENT));
         let from = (begin + 2).max(self.no_close);
         if let Some(close) = self.sql.get(from..end).and_then(|text| memmem::find(text, b"*/")) {
             self.no_close = from + close;

@@ -111,11 +111,10 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
         from = line;
         let before = &sql[..line - 1];
         let before = before.strip_suffix(b"\r").unwrap_or(before);
-        let (end, how) = if before.ends_with(b";") && is_head(&sql[line..]) {
+        let (end, how) = if is_whole(before) && is_head(&sql[line..]) {
             (line, End::Whole)
         } else if let Some(start) = heading_before(before) {
-            let text = sql[..start].trim_ascii_end();
-            (start, if text.ends_with(b";") { End::Whole } else { End::Torn })
+            (start, if is_whole(&sql[..start]) { End::Whole } else { End::Torn })
         } else if is_strong_head(&sql[line..]) {
             (line, End::Torn)
         } else {
@@ -135,23 +134,30 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
     // The log may end with a server's start.
     let whole = sql.trim_ascii_end();
     let (at, how) = match heading_before(whole) {
-        Some(start) if sql[..start].trim_ascii_end().ends_with(b";") => (start, End::Whole),
+        Some(start) if is_whole(&sql[..start]) => (start, End::Whole),
         _ => match cut_head(sql) {
-            Some(line) if !maybe_open(&sql[..line]) => (line, End::Whole),
+            Some(line) if !maybe_open(&sql[..line]) || !Quotes::new(sql).open_at(line) => {
+                (line, End::Whole)
+            }
             _ => (sql.len(), End::Buffer),
         },
     };
     Ending { at, how, certain: false }
 }
 
+/// True if a statement ends with its `;`. Logs that were edited or put together have blank lines behind it.
+#[inline]
+fn is_whole(text: &[u8]) -> bool {
+    text.trim_ascii_end().ends_with(b";")
+}
+
 /// Where the last line begins if it is the begin of a head and no more: the log was cut there, and what is before it
 /// is whole.
 fn cut_head(sql: &[u8]) -> Option<usize> {
     let line = memchr::memrchr(b'\n', sql)? + 1;
-    let before = sql[..line - 1].strip_suffix(b"\r").unwrap_or(&sql[..line - 1]);
     let rest = &sql[line..];
     let begins = [&b"# User@Host: "[..], b"# Time: "].iter().any(|head| head.starts_with(rest));
-    (!rest.is_empty() && begins && before.ends_with(b";")).then_some(line)
+    (!rest.is_empty() && begins && is_whole(&sql[..line - 1])).then_some(line)
 }
 
 /// If the text before a head line ends with a server's start, where that begins.
@@ -230,7 +236,7 @@ fn closed_later(finder: &memmem::Finder<'_>, sql: &[u8], end: usize) -> Closing 
         };
         from += found + 1;
         let before = sql[..from - 1].strip_suffix(b"\r").unwrap_or(&sql[..from - 1]);
-        if before.ends_with(b";") && is_head(&sql[from..]) {
+        if is_whole(before) && is_head(&sql[from..]) {
             if !quotes.open_at(from) {
                 return Closing::Later(from);
             }

@@ -16,6 +16,8 @@ fn an_event_ends_before_the_next_head() {
     let crlf = "select 1;\r\n";
     assert_eq!(end(&format!("{crlf}{HEAD}")), (crlf.len(), End::Whole));
     assert_eq!(end("select 1;\n").1, End::Buffer);
+    let blank = "select 1;\n\n \r\n";
+    assert_eq!(end(&format!("{blank}{HEAD}select 2;\n")), (blank.len(), End::Whole));
 }
 
 #[test]
@@ -41,10 +43,25 @@ fn a_head_inside_a_literal_is_not_a_boundary() {
     }
 }
 
+/// The next literals would close what is no quote.
+#[test]
+fn a_quote_in_a_comment_is_none() {
+    let long = format!("select /* don't {} */ 1;\n", "x ".repeat(5000));
+    for comment in ["select 1 --\tdon't\n;\n", "select 1 --\n, 'it''s';\n", &long] {
+        let log = format!("{comment}{HEAD}select ', ';\n{HEAD}select 2;\n");
+        assert_eq!(end(&log), (comment.len(), End::Whole), "{}", &comment[..20]);
+    }
+    // MariaDB takes this for two signs and a literal.
+    let no_comment = "select 1 --'x;\n# y';\n";
+    assert_eq!(end(&format!("{no_comment}{HEAD}")), (no_comment.len(), End::Whole));
+}
+
 #[test]
 fn a_head_that_was_cut_ends_the_event_before_it() {
     for cut in ["#", "# ", "# Us", "# User@Host:", "# Tim", "# Time: "] {
-        assert_eq!(end(&format!("select 1;\n{cut}")), (10, End::Whole), "{cut}");
+        for sql in ["select 1;\n", "select /*+ hint */ 'it\\'s' from `t`;\n"] {
+            assert_eq!(end(&format!("{sql}{cut}")), (sql.len(), End::Whole), "{cut}");
+        }
     }
     for text in ["select 'a;\n# Us", "select 1\n# Us", "select 1;\n# Ux"] {
         assert_eq!(end(text).1, End::Buffer, "{text}");
