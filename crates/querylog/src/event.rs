@@ -228,6 +228,9 @@ pub trait Sink {
 
     fn skip(&mut self, skip: Skip);
 
+    /// A literal of the next event's statement holds what looks like events of a slow log.
+    fn holds_events(&mut self, _place: Place) {}
+
     /// A general log has the lines of a starting server here.
     fn server_start(&mut self, _place: Place, _lines: &[u8]) {}
 

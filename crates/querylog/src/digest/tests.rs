@@ -275,3 +275,24 @@ fn general_logs_of_two_servers_in_one_file_are_told() {
     let said = notes(&turn);
     assert!(said.contains("their clocks differ"), "{said}");
 }
+
+#[test]
+fn statements_that_hold_events_are_told() {
+    let events: Vec<String> =
+        (0..4).map(|i| String::from_utf8(log(i..i + 1)).unwrap_or_default()).collect();
+    let notes = |middle: &str| {
+        let bytes = [&events[0], middle, &events[3]].concat().into_bytes();
+        let (_dir, origins) = origins(&[bytes]);
+        let outcome = digest(&origins, 2);
+        assert_eq!((outcome.events, outcome.skips.count()), (3, 0));
+        outcome.notes.concat()
+    };
+    assert_eq!(notes(&events[1]), "");
+    // A table of logs; the note cannot know.
+    let table = events[1].replace("where", &format!("where a = 'x;\n{}' and", events[2]));
+    let said = notes(&table);
+    assert!(said.starts_with(
+        "A literal holds what looks like events of a slow log in 1 statement, first in "
+    ));
+    assert!(said.contains(&format!(" at byte {}. ", events[0].len())), "{said}");
+}

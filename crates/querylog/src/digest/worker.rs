@@ -12,7 +12,7 @@ use crate::filter::Scratch;
 use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Estimator;
-use crate::report::numbers::time;
+use crate::report::numbers::{plural, time};
 use crate::slowlog;
 use crate::stats::batch::Who;
 use crate::stats::class::key;
@@ -42,6 +42,9 @@ pub struct Counts {
     outside_range: Option<(Micros, Micros)>,
     pub patterns: Option<Patterns>,
     pub order: Order,
+    /// Statements that hold events, and where the first is.
+    holders: u64,
+    first_holder: Option<Place>,
     pub attributes: Attributes,
     /// Only if connections are sampled.
     pub sampled: Option<Estimator>,
@@ -52,6 +55,15 @@ impl Counts {
     pub fn outcome(self, files: Vec<FileInfo>, zone: Option<i32>) -> Outcome {
         let range = self.outside_range.filter(|_| self.outside == self.events);
         let mut notes = self.order.notes(&files);
+        notes.extend(self.first_holder.map(|place| {
+            let name = files.get(place.file as usize).map_or("?", |file| &file.name);
+            format!(
+                "A literal holds what looks like events of a slow log in {}, first in {name} at byte {}. Where no \
+                 statement stores logs, a quote was left open there and events behind it are missing here.",
+                plural(self.holders, "statement"),
+                place.offset
+            )
+        }));
         notes.extend(range.map(|(first, last)| {
             let [first, last] = [first, last].map(time);
             format!(
@@ -84,6 +96,9 @@ impl Counts {
             widen(&mut self.outside_range, range);
         }
         self.order.merge(other.order);
+        self.holders += other.holders;
+        let holders = [self.first_holder, other.first_holder];
+        self.first_holder = holders.into_iter().flatten().min();
         self.attributes.merge(other.attributes);
     }
 }
@@ -107,6 +122,8 @@ impl Worker {
                 outside_range: None,
                 patterns: settings.patterns.then(Patterns::default),
                 order: Order::default(),
+                holders: 0,
+                first_holder: None,
                 attributes: Attributes::default(),
                 sampled: settings
                     .traffic
@@ -286,6 +303,11 @@ impl Sink for Worker {
 
     fn skip(&mut self, skip: Skip) {
         self.counts.skips.add(skip);
+    }
+
+    fn holds_events(&mut self, place: Place) {
+        self.counts.holders += 1;
+        self.counts.first_holder = Some(self.counts.first_holder.map_or(place, |p| p.min(place)));
     }
 
     fn server_start(&mut self, place: Place, lines: &[u8]) {

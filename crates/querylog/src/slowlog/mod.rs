@@ -238,6 +238,9 @@ impl Parser {
         }
         event.metrics.set(Metric::QuerySize, event.sql.len() as u64);
         self.settle(event, &found, inherited);
+        if ending.holds {
+            sink.holds_events(place);
+        }
         sink.event(event);
         Some(next)
     }

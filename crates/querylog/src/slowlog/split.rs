@@ -101,11 +101,13 @@ pub struct Ending {
     pub how: End,
     /// Invariant 4.
     pub certain: bool,
+    /// A literal or a comment of the statement holds what looks like the begin of an event.
+    pub holds: bool,
 }
 
 /// Looks for the end of the statement that begins at `sql[0]`.
 pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
-    let mut from = 0;
+    let (mut from, mut holds) = (0, false);
     while let Some(found) = finder.find(&sql[from..]) {
         let line = from + found + 1;
         from = line;
@@ -121,14 +123,15 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
             continue;
         };
         if !maybe_open(&sql[..end]) {
-            return Ending { at: end, how, certain: true };
+            return Ending { at: end, how, certain: true, holds };
         }
         match closed_later(finder, sql, end) {
-            Closing::Here => return Ending { at: end, how, certain: true },
+            Closing::Here => return Ending { at: end, how, certain: true, holds },
             Closing::Later(at) => {
                 from = at.saturating_sub(2);
+                holds = true;
             }
-            Closing::Never { certain } => return Ending { at: end, how, certain },
+            Closing::Never { certain } => return Ending { at: end, how, certain, holds },
         }
     }
     // The log may end with a server's start.
@@ -142,7 +145,7 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
             _ => (sql.len(), End::Buffer),
         },
     };
-    Ending { at, how, certain: false }
+    Ending { at, how, certain: false, holds }
 }
 
 /// True if a statement ends with its `;`. Logs that were edited or put together have blank lines behind it.
@@ -255,13 +258,16 @@ pub struct Mark {
     pub body: u32,
     pub end: u32,
     pub how: End,
+    /// As in `Ending`.
+    pub holds: bool,
 }
 
 impl Mark {
     /// The end of the statement that begins at `body`, if that is this event's.
     pub(super) fn ending(&self, body: usize) -> Option<Ending> {
         let same = self.body as usize == body;
-        same.then_some(Ending { at: self.end as usize - body, how: self.how, certain: true })
+        let Mark { end, how, holds, .. } = *self;
+        same.then_some(Ending { at: end as usize - body, how, certain: true, holds })
     }
 }
 
@@ -285,8 +291,8 @@ pub fn cut(bytes: &[u8], marks: &mut Vec<Mark>) -> Option<usize> {
                     return last;
                 }
                 let end = body + ending.at;
-                let how = ending.how;
-                marks.push(Mark { at: at as u32, body: body as u32, end: end as u32, how });
+                let Ending { how, holds, .. } = ending;
+                marks.push(Mark { at: at as u32, body: body as u32, end: end as u32, how, holds });
                 end
             }
             Between::Other { next, certain, .. } if certain => next,
