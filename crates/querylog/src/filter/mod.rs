@@ -95,6 +95,7 @@ enum Test {
         right: Number,
     },
     KnownNumber(Number),
+    KnownYesNo(YesNo),
     YesNo {
         what: YesNo,
         yes: bool,
@@ -184,6 +185,7 @@ impl Filter {
                 _ => false,
             },
             Test::KnownNumber(number) => number.of(event).is_some(),
+            Test::KnownYesNo(what) => what.of(event).is_some(),
             Test::YesNo { what, yes } => what.of(event) == Some(*yes),
             Test::Texts { text, any } => {
                 let value = text.of(event);

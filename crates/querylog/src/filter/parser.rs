@@ -207,7 +207,8 @@ impl Parser<'_> {
             Field::Text(text) => Test::KnownText(text),
             Field::Number(number) => Test::KnownNumber(number),
             Field::Tables => Test::AnyTable,
-            Field::YesNo(_) | Field::Kind | Field::Command | Field::Class => Test::Always,
+            Field::YesNo(what) => Test::KnownYesNo(what),
+            Field::Kind | Field::Command | Field::Class => Test::Always,
         }))
     }
 

@@ -17,7 +17,7 @@ use crate::stats::distribution::base_units;
 use crate::stats::names::{self, Names, Top};
 use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
-use found::{loss, notes, patterns};
+use found::{folded_note, loss, notes, patterns};
 
 /// What the document is to hold.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +126,9 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         loss: loss(outcome, options),
         notes: {
             let all = outcome.notes.iter().cloned().chain(notes(&overall));
-            all.chain(builder.missing_users(&outcome.table)).collect()
+            all.chain(folded_note(outcome.table.folded()))
+                .chain(builder.missing_users(&outcome.table))
+                .collect()
         },
         patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
     };
@@ -183,14 +185,15 @@ impl Builder<'_> {
 
     fn overall(&self, outcome: &Outcome, span: Option<f64>) -> model::Overall {
         let all = self.overall;
+        let folded = outcome.table.folded();
         let time = self.totals[Metric::QueryTime.index()];
         let (per_second, concurrency) = self.rates(all, time, span);
         model::Overall {
             events: all.count,
             left_out: outcome.left_out,
             statements: all.weight,
-            classes: outcome.table.classes.len() as u64 + outcome.table.folded,
-            folded: outcome.table.folded,
+            classes: outcome.table.classes.len() as u64 + folded,
+            folded,
             first: all.first,
             last: all.last,
             seconds: span,

@@ -102,7 +102,7 @@ pub struct Overall {
     pub statements: u64,
     /// Different classes.
     pub classes: u64,
-    /// Classes that were folded together to bound the memory.
+    /// Classes that were counted together to bound the memory, within 7 %.
     pub folded: u64,
     /// Begin of the first and end of the last event.
     pub first: Option<i64>,

@@ -36,7 +36,10 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
 
 /// Without what a terminal would take for commands (invariant 2).
 pub fn plain(text: &str) -> String {
-    let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let odd = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     text.chars().map(|c| if odd(c) { '\u{fffd}' } else { c }).collect()
 }
 
@@ -54,7 +57,7 @@ fn all(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     }
     attributes("Attribute", None, &overall.metrics, out)?;
     quantile_errors(&overall.metrics, out)?;
-    flags(overall.flags.iter().map(|f| (f.label.as_str(), f.count, f.yes)), out)?;
+    flags(overall.flags.iter().map(|f| (f.label.as_str(), f.count, f.yes)), overall.events, out)?;
     let lists = [
         ("Databases", &overall.dbs),
         ("Users", &overall.users),
@@ -100,10 +103,6 @@ fn head(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     }
     if overall.left_out > 0 {
         writeln!(out, "# Left out: {}", plural(overall.left_out, "statement"))?;
-    }
-    if overall.folded > 0 {
-        let classes = plural(overall.folded, "rare class");
-        writeln!(out, "# Folded: {classes} into one (--max-classes)")?;
     }
     if let Some(filter) = &report.selection.filter {
         writeln!(out, "# Filter: {filter}")?;
@@ -209,8 +208,10 @@ fn quantile_errors(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
+/// Of so many events. MariaDB logs a line of them only where one is yes.
 fn flags<'a>(
     flags: impl Iterator<Item = (&'a str, u64, u64)>,
+    events: u64,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut first = true;
@@ -218,13 +219,12 @@ fn flags<'a>(
         if std::mem::take(&mut first) {
             writeln!(out, "# Boolean:")?;
         }
-        let share = yes as f64 / logged.max(1) as f64;
-        writeln!(
-            out,
-            "# {label:LABEL$} {:>5} yes, {:>5} no",
-            percentage(share),
-            percentage(1.0 - share)
-        )?;
+        let events = events.max(logged);
+        let [yes, no, others] = [yes, logged - yes, events - logged]
+            .map(|n| percentage(n as f64 / events.max(1) as f64));
+        let others =
+            if logged < events { format!(", {others:>5} not logged") } else { String::new() };
+        writeln!(out, "# {label:LABEL$} {yes:>5} yes, {no:>5} no{others}")?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod bucket;
 pub mod class;
+pub mod distinct;
 pub mod distribution;
 pub mod names;
 pub mod patterns;

@@ -3,6 +3,9 @@
 //!
 //! Loops of two to four statements in turn (A, B, A, B) are found too (`loops`); longer ones are not.
 //!
+//! A loop does not wait: a run ends where its connection was idle for `IDLE`. Statements that a pool's connection gets
+//! from one request after the other are none.
+//!
 //! Events must come in the order of the log. What a slow log left out (`long_query_time`) is not seen, so a run of
 //! statements may really have others between them.
 //!
@@ -15,7 +18,7 @@ mod loops;
 
 use std::collections::HashMap;
 
-use crate::event::{Event, Kind};
+use crate::event::{Event, Kind, Micros};
 use crate::fingerprint::StatementKind;
 pub use loops::{Key, Turn};
 use loops::{Loop, Loops};
@@ -27,6 +30,12 @@ const MAX_BEFORE: usize = 8;
 
 /// The shortest run that counts, and the fewest turns of a loop.
 pub const MIN_RUN: u64 = 5;
+
+/// Longest time between a statement's end and the next one of a run. Old logs have whole seconds.
+const IDLE: Micros = 2_000_000;
+
+/// The same between begins, where no durations are known.
+const IDLE_UNKNOWN: Micros = 10_000_000;
 
 /// What a connection did last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +49,8 @@ struct Connection {
     /// Statements since BEGIN, if there was one.
     transaction: Option<u64>,
     loops: Loops,
+    /// Until when what comes next may belong to the run.
+    awaited: Option<Micros>,
 }
 
 /// Runs of one class, or of one loop.
@@ -133,6 +144,13 @@ impl Patterns {
                 }
             }
         }
+        if connection.awaited.zip(event.start).is_some_and(|(awaited, start)| start > awaited) {
+            self.end_run(&connection);
+            connection.run = 0;
+            std::mem::take(&mut connection.loops).finish(|ended| self.end_loop(&ended));
+        }
+        let idle = if event.query_time().is_some() { IDLE } else { IDLE_UNKNOWN };
+        connection.awaited = event.end.or(event.start).map(|end| end.saturating_add(idle));
         let time = event.query_time().unwrap_or(0);
         connection.loops.add(class, time, |ended| self.end_loop(&ended));
         if connection.run > 0 && connection.class == class {
@@ -221,6 +239,31 @@ mod tests {
             (runs.runs, runs.statements, runs.longest, runs.time, runs.before()),
             (2, 18, 9, 180, Some(1))
         );
+    }
+
+    #[test]
+    fn statements_of_a_connection_that_waits_between_them_are_no_loop() {
+        let found = |times: &[i64]| {
+            let mut patterns = Patterns::default();
+            for (i, second) in times.iter().enumerate() {
+                let start = Some(*second * 1_000_000);
+                let end = start.map(|start| start + 500_000);
+                for (thread, class) in [(1, 7), (2, 1 + i as u64 % 2)] {
+                    let thread_id = Some(thread);
+                    let mut event = Event { thread_id, start, end, ..Event::default() };
+                    event.metrics.set(Metric::QueryTime, 500_000_000);
+                    patterns.add(class, &event);
+                }
+            }
+            patterns.finish();
+            let all = patterns.runs.values().chain(patterns.loops.values());
+            all.map(|runs| (runs.runs, runs.longest)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&(0..12).map(|i| i * 600).collect::<Vec<_>>()), []);
+        assert_eq!(found(&(0..12).collect::<Vec<_>>()), [(1, 12), (1, 12)]);
+        // Two requests, of six statements and of ten.
+        let two: Vec<i64> = (0..6).chain(100..110).collect();
+        assert_eq!(found(&two), [(2, 10), (1, 10)]);
     }
 
     #[test]

@@ -82,6 +82,8 @@ fn what_is_not_known_equals_nothing_and_differs_from_nothing() {
         ("full_join", false),
         ("full_join == false", false),
         ("known(lock_time)", true),
+        ("known(full_join)", false),
+        ("known(full_scan)", true),
     ] {
         let filter = parse(text).unwrap();
         assert_eq!(filter.matches(&bare, None, &mut Scratch::default()), expected, "{text}");

@@ -138,7 +138,7 @@ fn slow_log_in_pieces(bytes: &[u8], boundary: usize, marks: &[slowlog::split::Ma
             let here = |mark: &slowlog::split::Mark| {
                 let moved = |at: u32| at - from as u32;
                 let (at, body, end) = (moved(mark.at), moved(mark.body), moved(mark.end));
-                slowlog::split::Mark { at, body, end, how: mark.how }
+                slowlog::split::Mark { at, body, end, how: mark.how, holds: mark.holds }
             };
             let inside = |mark: &&slowlog::split::Mark| (from..to).contains(&(mark.at as usize));
             let marks: Vec<_> = marks.iter().filter(inside).map(here).collect();

@@ -23,6 +23,13 @@ impl Builder<'_> {
         let mut item = Vec::new();
         fingerprint::distill(sql, &mut item);
         let kind = StatementKind::of(sql);
+        // The sample says it of all only where they are alike.
+        let (one_kind, one_list) = match self.options.group_by {
+            GroupBy::Fingerprint | GroupBy::Distill => (true, true),
+            GroupBy::Kind => (true, false),
+            GroupBy::Tables => (false, true),
+            _ => (false, false),
+        };
         model::Class {
             rank,
             rank_value: None,
@@ -33,8 +40,8 @@ impl Builder<'_> {
             } else {
                 text(&key::text(&class.key))
             },
-            kind: kind.name().into(),
-            tables: tables(sql),
+            kind: if one_kind { kind.name().into() } else { String::new() },
+            tables: if one_list { tables(sql) } else { Vec::new() },
             user_class: self.waiting(&class.users).name().into(),
             reason: if reason == Reason::Outlier { "outlier".into() } else { String::new() },
             events: class.count,

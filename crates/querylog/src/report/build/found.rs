@@ -170,6 +170,16 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
     }
 }
 
+/// Of so many classes that found no room.
+pub(super) fn folded_note(classes: u64) -> Option<String> {
+    (classes > 0).then(|| {
+        format!(
+            "There are more classes than --max-classes allows: about {}, those with the least time, were counted together. Classes that came back later lack their earlier calls.",
+            count(classes as f64)
+        )
+    })
+}
+
 pub(super) fn notes(overall: &Class) -> Vec<String> {
     let mut notes = Vec::new();
     if overall.weight > overall.count {

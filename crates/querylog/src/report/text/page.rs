@@ -46,7 +46,7 @@ pub fn write(report: &Report, class: &Class, width: usize, out: &mut dyn Write) 
         &class.metrics,
         out,
     )?;
-    flags(class.flags.iter().map(|f| (f.label.as_str(), f.count, f.yes)), out)?;
+    flags(class.flags.iter().map(|f| (f.label.as_str(), f.count, f.yes)), class.events, out)?;
     let lists = [("Databases", &class.dbs), ("Users", &class.users), ("Hosts", &class.hosts)];
     breakdowns(&lists, class.statements.max(class.events), width, out)?;
     if class.errors > 0 {

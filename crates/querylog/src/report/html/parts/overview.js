@@ -55,7 +55,6 @@ function tiles() {
 function warnings() {
   const lines = [...(D.notes || [])];
   const l = D.loss;
-  if (D.overall.folded) lines.push(`${plural(D.overall.folded, "rare class", "rare classes")} were folded together to bound the memory.`);
   if (D.cut) lines.push(D.cut);
   if (D.overall.left_out) lines.push(`${plural(D.overall.left_out, "statement")} left out by the choice above.`);
   for (const p of l.problems || []) lines.push(`${p.input}: ${p.what}`);
