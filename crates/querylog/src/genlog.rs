@@ -4,17 +4,20 @@
 //! the statement before it. Servers write the time only when the second changed (MySQL from 5.7 on: always).
 //!
 //! Invariants:
-//! 1. User, host and database of a connection are those of its `Connect`, `Init DB` and `Change user` entries; the
-//!    parser must therefore see the log in order.
+//! 1. User, host and database of a connection are those of its `Connect`, `Init DB` and `Change user` entries and of
+//!    statements `USE`; the parser must therefore see the log in order.
 //! 2. MariaDB logs a prepared statement's execution with the values filled in: it is a statement like any other.
 //! 3. At most `MAX_CONNECTIONS` connections are remembered; the log of a server that never logs `Quit` cannot fill
 //!    the memory.
+
+mod connection;
 
 use std::collections::HashMap;
 
 use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
 use crate::slowlog::split::server_start;
 use crate::text::{stamp, Stamp};
+use connection::{connected, used_database, Connection};
 
 const MAX_CONNECTIONS: usize = 100_000;
 
@@ -120,18 +123,6 @@ pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// What is known of a connection.
-#[derive(Default)]
-struct Connection {
-    user: Box<[u8]>,
-    host: Box<[u8]>,
-    db: Box<[u8]>,
-    /// Its `Connect` was seen, and no refusal.
-    open: bool,
-    /// Starts of a server seen before its last entry.
-    starts: u32,
-}
-
 /// Parses general logs, in order.
 pub struct Parser {
     connections: HashMap<u64, Connection>,
@@ -232,6 +223,13 @@ impl Parser {
                 }
             }
             Kind::InitDb => connection.db = argument.into(),
+            // Clients have a command for it, programs send the text. Whether it failed cannot be known: the log has
+            // both before they are done, and no errors.
+            Kind::Query | Kind::Execute => {
+                if let Some(db) = used_database(argument) {
+                    connection.db = db;
+                }
+            }
             _ => {}
         }
         let mut event = Event {
@@ -260,39 +258,6 @@ impl Parser {
         if head.kind == Kind::Quit {
             self.connections.remove(&head.id);
         }
-    }
-}
-
-/// Reads `user@host on db using Socket`, `user@host as anonymous on db`; and what is written of one that was refused,
-/// in the server's language: all of them have `'user'@'host'` somewhere.
-fn connected(argument: &[u8]) -> Connection {
-    let refused = memchr::memmem::find(argument, b"'@'").is_some();
-    if refused || argument.starts_with(b"Access denied") {
-        return Connection::default();
-    }
-    let mut words = argument.split(|b| *b == b' ');
-    let who = words.next().unwrap_or_default();
-    let at = memchr::memrchr(b'@', who);
-    let (user, host) = match at {
-        Some(at) => (&who[..at], &who[at + 1..]),
-        None => (who, &b""[..]),
-    };
-    let mut db: &[u8] = b"";
-    while let Some(word) = words.next() {
-        if word == b"on" {
-            db = words.next().unwrap_or_default();
-            if db == b"using" {
-                db = b"";
-            }
-            break;
-        }
-    }
-    Connection {
-        user: user.into(),
-        host: host.into(),
-        db: db.into(),
-        open: at.is_some(),
-        starts: 0,
     }
 }
 
@@ -343,6 +308,38 @@ mod tests {
         assert_eq!(events[2].3, "");
         assert_eq!((events[3].1.as_str(), events[3].3.as_str()), ("SELECT 2", "my"));
         assert_eq!(events[4].0, Kind::Quit);
+    }
+
+    /// The databases of the last statements behind `use`.
+    fn db_after(command: &str, statement: &str) -> String {
+        let log = format!("061226 15:42:36\t     11 Connect\tu@h on shop\n\t\t    11 {command}\t{statement}\n\t\t    11 Query\tselect 1\n");
+        let (events, skips) = parse(&log);
+        assert_eq!((events.len(), skips), (3, 0), "{statement}");
+        events[2].3.clone()
+    }
+
+    #[test]
+    fn a_use_as_text_changes_the_database() {
+        for (statement, db) in [
+            ("use blog", "blog"),
+            ("USE `my ``db` ;", "my `db"),
+            ("/* c */ use/*x*/\n-- y\nblog # z", "blog"),
+            ("use\t\"blog\"", "blog"),
+            ("use`blog`", "blog"),
+            ("use b\u{fc}$_1", "b\u{fc}$_1"),
+            // None of these is one.
+            ("used blog", "shop"),
+            ("use blog x", "shop"),
+            ("use", "shop"),
+            ("use `blog", "shop"),
+            ("use ``", "shop"),
+            ("/* use blog", "shop"),
+            ("select 'use blog'", "shop"),
+        ] {
+            assert_eq!(db_after("Query", statement), db, "{statement}");
+            assert_eq!(db_after("Execute", statement), db, "{statement}");
+        }
+        assert_eq!(db_after("Prepare", "use blog"), "shop");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::client::{Client, Server};
+use crate::client::{Client, Parameter, Server};
 use crate::programs::{bounded, has};
 
 fn frond(args: &[&str]) -> Command {
@@ -131,7 +131,22 @@ fn digests(socket: &Path) {
     for i in 0..30 {
         client.run(&format!("select a from t where id = {i}"));
     }
+    let prepared = client.prepare(b"select sleep(0.01), a from t where id = ?");
+    for _ in 0..20 {
+        client.execute(prepared, &[Parameter::Text(b"1")]);
+    }
+    client.close(prepared);
+    assert_eq!(client.query(b"selec 1").error, 1064);
+    client.ping();
     let all = report(socket, &["--digests"]);
+    let executes = class(&all, "administrator command: Execute");
+    assert_eq!(executes["events"], 20);
+    let time = metric(executes, "Query_time");
+    assert!(time["sum"].as_f64() > Some(0.2) && time["max"].as_f64() > Some(0.01), "{time}");
+    assert_eq!(metric(executes, "Rows_sent")["sum"], 20.0);
+    assert_eq!(class(&all, "(syntax errors)")["errors"], 1);
+    assert!(notes(&all).contains("20 executions of prepared statements"), "{}", notes(&all));
+    assert!(!notes(&all).contains("same moment"), "{}", notes(&all));
     let select = class(&all, "SELECT `a` FROM `t` WHERE ID = ?");
     assert_eq!(select["events"], 30);
     let time = metric(select, "Query_time");
@@ -151,6 +166,11 @@ fn digests(socket: &Path) {
         client.run(&format!("select a from t where id = {i}"));
     }
     client.run("update t set a = 'x' where id = 1");
+    client.run("create procedure p() begin do sleep(0.001); do 2; end");
+    let prepared = client.prepare(b"call p()");
+    for _ in 0..3 {
+        client.execute(prepared, &[]);
+    }
     // What a test reads later must not be older than what it did.
     assert!(child.try_wait().unwrap().is_none(), "it watched for too short a time");
     let (status, out, _) = ended(&child.wait_with_output().unwrap());
@@ -158,6 +178,9 @@ fn digests(socket: &Path) {
     let period: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(class(&period, "SELECT `a` FROM")["events"], 7);
     assert_eq!(class(&period, "UPDATE `t`")["events"], 1);
+    // What runs inside of a routine is in its call's time.
+    assert_eq!(class(&period, "administrator command: Execute")["events"], 3);
+    assert!(!period["classes"].to_string().contains("statement/sp"), "{period}");
     // One statement is known completely.
     assert!(metric(class(&period, "UPDATE `t`"), "Query_time")["p95"].as_f64() > Some(0.0));
     let seconds = period["overall"]["seconds"].as_f64().unwrap();

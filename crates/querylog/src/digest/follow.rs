@@ -97,7 +97,8 @@ pub fn follow(
         let grown = log.read(&mut worker)?;
         if Instant::now() >= due {
             due += follow.interval;
-            let counts = std::mem::replace(&mut worker, Worker::new(settings.clone())).finish();
+            let mut counts = std::mem::replace(&mut worker, Worker::new(settings.clone())).finish();
+            counts.order.one_log = true;
             let files = std::mem::take(&mut log.files);
             log.begin_file();
             if !each(counts.outcome(files, log.carry.zone)) {

@@ -60,6 +60,8 @@ pub struct Order {
     begin: Place,
     done: Vec<Piece>,
     connections: Vec<Last>,
+    /// The files are one log, which was followed: none of them is of another server.
+    pub one_log: bool,
     /// Of general logs, which are read in order by one worker.
     pub servers: Servers,
 }
@@ -173,24 +175,38 @@ impl Order {
                 place.offset
             ));
         }
-        notes.extend(overlaps(&ranges, &name));
+        if !self.one_log {
+            notes.extend(overlaps(&ranges, &name));
+        }
         notes
     }
 }
 
-/// Files of the same time.
+/// Files of the same time. The log before a rotation and the one behind it share a moment only, however short one of
+/// them is: the longest statements are logged late.
 fn overlaps<'n>(
     ranges: &[(Place, Micros, Micros)],
     name: &dyn Fn(Place) -> &'n str,
 ) -> Option<String> {
     let mut sorted = ranges.to_vec();
     sorted.sort_by_key(|r| r.1);
-    let pair = sorted.windows(2).find(|two| two[1].1 < two[0].2.saturating_sub(BACK))?;
+    // Of those that began before, the one that lasts longest.
+    let mut longest = *sorted.first()?;
+    let pair = sorted.into_iter().skip(1).find_map(|range| {
+        let shared = longest.2.min(range.2).saturating_sub(range.1);
+        if shared > BACK {
+            return Some((longest.0, range.0));
+        }
+        if range.2 > longest.2 {
+            longest = range;
+        }
+        None
+    })?;
     Some(format!(
         "{} and {} cover the same time: they are of two servers (or one log given twice), and the numbers are of both \
          together. For each by itself read one at a time; --diff shows what differs.",
-        name(pair[0].0),
-        name(pair[1].0)
+        name(pair.0),
+        name(pair.1)
     ))
 }
 
@@ -211,22 +227,26 @@ mod tests {
         let mut all = Order::default();
         // Every piece on a thread of its own, the last one first.
         for (number, piece) in pieces.iter().enumerate().rev() {
-            let mut order = Order::default();
-            let at = |i: usize| (number * 1000 + i * 10) as u64;
-            order.begin(Place { file: piece[0].0, offset: at(0) });
-            for (i, (file, user, thread, start, end)) in piece.iter().enumerate() {
-                order.see(&Event {
-                    user: user.as_bytes(),
-                    thread_id: Some(*thread),
-                    start: Some(start * SECOND),
-                    end: Some(end * SECOND),
-                    place: Place { file: *file, offset: at(i) },
-                    ..Event::default()
-                });
-            }
-            all.merge(order);
+            all.merge(ordered(piece, number as u64));
         }
         all.notes(&files())
+    }
+
+    fn ordered(piece: &[Statement<'_>], number: u64) -> Order {
+        let mut order = Order::default();
+        let at = |i: usize| number * 1000 + i as u64 * 10;
+        order.begin(Place { file: piece[0].0, offset: at(0) });
+        for (i, (file, user, thread, start, end)) in piece.iter().enumerate() {
+            order.see(&Event {
+                user: user.as_bytes(),
+                thread_id: Some(*thread),
+                start: Some(start * SECOND),
+                end: Some(end * SECOND),
+                place: Place { file: *file, offset: at(i) },
+                ..Event::default()
+            });
+        }
+        order
     }
 
     #[test]
@@ -262,5 +282,39 @@ mod tests {
             &[(1, "u", 1, 0, 500), (1, "u", 1, 1, 1500)],
         ]);
         assert!(said.len() == 1 && said[0].contains("a.log and b.log cover the same time"));
+    }
+
+    #[test]
+    fn a_short_log_at_the_begin_of_the_next_is_a_rotated_one() {
+        // A statement of 2 s that was logged before the shorter one which ended first.
+        let next: &[_] = &[(1, "u", 2, 100, 101), (1, "u", 2, 500, 5000)];
+        assert_eq!(notes(&[&[(0, "u", 1, 100, 102)], next]), Vec::<String>::new());
+        let longer: &[_] = &[(0, "u", 1, 100, 102), (0, "u", 1, 900, 1000)];
+        assert_eq!(notes(&[longer, next]).len(), 1);
+    }
+
+    #[test]
+    fn a_short_log_between_two_of_the_same_time_hides_nothing() {
+        let long = |file| [(file, "u", 1, 0, 1 + i64::from(file)), (file, "u", 1, 1, 1000)];
+        let mut order = Order::default();
+        for piece in [&long(0)[..], &[(1, "u", 1, 0, 2)], &long(2)] {
+            order.merge(ordered(piece, u64::from(piece[0].0)));
+        }
+        let mut files = files();
+        files.push(FileInfo { name: "c.log".into(), format: None, bytes: 0 });
+        let said = order.notes(&files);
+        assert!(said.len() == 1 && said[0].contains("a.log and c.log cover"), "{said:?}");
+    }
+
+    #[test]
+    fn a_log_that_is_followed_is_one_whatever_its_files_are() {
+        let both: [&[_]; 2] = [&[(0, "u", 1, 0, 1), (0, "u", 1, 1, 900)], &[(1, "u", 1, 0, 500)]];
+        let mut order = Order::default();
+        for piece in both {
+            order.merge(ordered(piece, u64::from(piece[0].0)));
+        }
+        order.one_log = true;
+        let said = order.notes(&files());
+        assert!(!said.iter().any(|s| s.contains("cover the same time")), "{said:?}");
     }
 }

@@ -111,6 +111,15 @@ fn foreign(head: &[u8]) -> Option<String> {
         "this is packed with xz: unpack it first (xz -dc FILE | frond digest -)"
     } else if is(b"PK\x03\x04") {
         "this is a zip archive: unpack it first (unzip -p FILE | frond digest -)"
+    } else if is(b"7z\xbc\xaf\x27\x1c") {
+        "this is a 7z archive: unpack it first (7z x -so FILE | frond digest -)"
+    } else if is(b"\x04\x22\x4d\x18") {
+        "this is packed with lz4: unpack it first (lz4 -dc FILE | frond digest -)"
+    } else if tar_header(head) {
+        "this is a tar archive: unpack it first (tar -xOf FILE | frond digest -)"
+    } else if head.iter().all(|b| *b == 0) {
+        "this begins with zero bytes only, as a log does that was emptied while its server wrote on: leave them out \
+         (tr -d '\\000' < FILE | frond digest -)"
     } else if is(b"\x7fELF") {
         "this is a program, not a query log"
     } else if is(b"SQLite format 3") {
@@ -130,11 +139,23 @@ fn foreign(head: &[u8]) -> Option<String> {
     Some(what.into())
 }
 
-/// The first page of a tablespace: page number 0, a type of its own, the space's number twice.
+/// The header of an archive's first file: the sum of its bytes, in octal, is one of its fields, which counts as blanks.
+/// (Only newer formats have a magic.)
+fn tar_header(head: &[u8]) -> bool {
+    const FIELD: std::ops::Range<usize> = 148..156;
+    let Some(header) = head.get(..512) else { return false };
+    let field = header[FIELD].trim_ascii_start();
+    let digits = field.iter().take_while(|b| (b'0'..=b'7').contains(b));
+    let said = digits.fold(0, |sum, digit| sum * 8 + u32::from(digit - b'0'));
+    let sum = |bytes: &[u8]| bytes.iter().map(|b| u32::from(*b)).sum::<u32>();
+    said == sum(header) - sum(&header[FIELD]) + FIELD.len() as u32 * u32::from(b' ')
+}
+
+/// The first page of a tablespace: page number 0, a type of its own or an LSN, the space's number twice.
 fn innodb_page(head: &[u8]) -> bool {
     head.len() >= 16384
         && head[4..8] == [0; 4]
-        && (head[24..26] == [0, 8] || head[24..26] == [0, 0])
+        && (head[24..26] == [0, 8] || head[24..26] == [0, 0] && head[16..24] != [0; 8])
         && head[34..38] == head[38..42]
         && head[8..16].iter().all(|b| *b == 0xff || *b == 0)
 }
@@ -294,6 +315,51 @@ mod tests {
             let said = detect(head).expect_err("must be refused");
             assert!(said.contains(says), "{said}");
         }
+    }
+
+    /// A tar's first header.
+    fn tar(name: &str, magic: &[u8], rest: &[u8]) -> Vec<u8> {
+        let mut head = vec![0; 512];
+        head[..name.len()].copy_from_slice(name.as_bytes());
+        head[100..108].copy_from_slice(b"0000644\0");
+        head[257..257 + magic.len()].copy_from_slice(magic);
+        let sum = head.iter().map(|b| u32::from(*b)).sum::<u32>() + 8 * 32;
+        head[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        head.extend_from_slice(rest);
+        head
+    }
+
+    #[test]
+    fn an_archive_is_named_with_the_way_to_its_log() {
+        let log =
+            b"# Time: 260101  9:09:31\n# User@Host: a[a] @ h []\n# Query_time: 1\nselect 1;\n";
+        let zeros = [0; 20_000];
+        for (head, says) in [
+            (tar("logs/", b"ustar  \0", &zeros), "tar -xOf FILE | frond digest -"),
+            (tar("slow.log", b"ustar\x0000", log), "tar -xOf FILE | frond digest -"),
+            (tar("slow.log", b"", log), "tar -xOf FILE | frond digest -"),
+            (b"7z\xbc\xaf\x27\x1c\0\x04".to_vec(), "7z x -so FILE | frond digest -"),
+            (b"\x04\x22\x4d\x18d@".to_vec(), "lz4 -dc FILE | frond digest -"),
+            (b"PK\x03\x04\x14\0".to_vec(), "unzip -p FILE | frond digest -"),
+        ] {
+            let said = detect(&head).expect_err("must be refused");
+            assert!(said.contains(says), "{said}");
+        }
+        // Nearly one: what counts is the sum.
+        let mut nearly = log.repeat(20);
+        nearly[257..262].copy_from_slice(b"ustar");
+        assert_eq!(detect(&nearly), Ok(Some(Format::SlowLog)));
+    }
+
+    #[test]
+    fn zeros_are_no_tablespace() {
+        for zeros in [100, 20_000] {
+            let said = detect(&vec![0; zeros]).expect_err("must be refused");
+            assert!(said.contains("zero bytes") && said.contains("tr -d"), "{said}");
+        }
+        let mut page = vec![0; 16384];
+        page[23] = 9;
+        assert!(detect(&page).expect_err("must be refused").contains("tablespace"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use super::build::OTHERS;
 use super::model::{Metric, Overall, Report, Series, Share};
 use super::numbers::{count, duration, percentage, plural, significant, time};
+use crate::input::Format;
 
 mod loss;
 mod page;
@@ -103,6 +104,12 @@ fn head(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
     }
     if overall.left_out > 0 {
         writeln!(out, "# Left out: {}", plural(overall.left_out, "statement"))?;
+    }
+    // General logs have no times at all, and captures a part of their own.
+    let timed = report.inputs.iter().any(|input| input.format == Format::SlowLog.name());
+    if overall.unmeasured > 0 && timed {
+        let events = plural(overall.unmeasured, "event");
+        writeln!(out, "# Without time: {events} (counted, but in no time below)")?;
     }
     if let Some(filter) = &report.selection.filter {
         writeln!(out, "# Filter: {filter}")?;

@@ -9,7 +9,7 @@
 //! alike: which of them does, depends on the lines before.
 
 use super::Found;
-use crate::event::{Event, Flag, Metric};
+use crate::event::{Event, Flag, Metric, Unit};
 use crate::text::{decimal, short_decimal, stamp};
 
 /// What an attribute sets.
@@ -364,7 +364,11 @@ fn name<'a>(names: &Names, line: &'a [u8]) -> Option<(&'a [u8], u8)> {
     Some((&line[..length], names.find(&line[..length])))
 }
 
-/// A metric's value; gives the bytes used.
+/// In nanoseconds: 292 years. More is a negative time that was written as if it were unsigned, of micro- or nanoseconds:
+/// `18446744073709.550781`, `18446744073708.796870.000036`.
+const LONGEST_TIME: u64 = i64::MAX as u64;
+
+/// A metric's value; gives the bytes used. `Names::line` reads none that is so long.
 #[inline]
 fn number<'a>(
     metric: Metric,
@@ -373,14 +377,14 @@ fn number<'a>(
     event: &mut Event<'a>,
     found: &mut Found,
 ) -> usize {
+    let negative = |number| metric.unit() == Unit::Time && number > LONGEST_TIME;
     match decimal(value, metric.log_scale()) {
-        Some((number, used)) if value.get(used).is_none_or(|b| *b == b' ') => {
+        Some((number, used)) if !negative(number) && value.get(used).is_none_or(|b| *b == b' ') => {
             event.metrics.set(metric, number);
             used
         }
         _ if next_is_name(value) => 0,
-        Some((number, _)) if metric == Metric::QueryTime && number == u64::MAX => {
-            // `18446744073708.796870.000036`: a negative time, written as if it were unsigned.
+        Some((number, _)) if metric == Metric::QueryTime && negative(number) => {
             found.clock_jumped = true;
             word(value)
         }

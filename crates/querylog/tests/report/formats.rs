@@ -1,6 +1,6 @@
 //! JSON, lines of JSON and CSV.
 
-use frond_querylog::report::{csv, diff, json, Report};
+use frond_querylog::report::{csv, diff, json, text, Report};
 
 use super::data::{large, log, report_of};
 
@@ -44,6 +44,24 @@ fn json_is_the_document() {
         assert_eq!(again.classes.len(), report.classes.len());
         assert_eq!(again.overall.events, report.overall.events);
     }
+}
+
+#[test]
+fn what_has_no_time_is_said_in_the_text() {
+    let event = |time: &str| {
+        format!("# User@Host: a[a] @ h []\n# Query_time: {time}  Lock_time: 0.000010  Rows_sent: 1\nSET timestamp=1767294571;\nselect 1;\n")
+    };
+    let shown = |log: String| {
+        let mut out = Vec::new();
+        text::write(&report_of(log.as_bytes()), 80, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let negative = event("18446744073709.550781");
+    let all = shown(event("0.5") + &negative + &negative);
+    assert!(all.contains("# Without time: 2 events"), "{all}");
+    assert!(all.contains("2026-01-01 19:09:31 UTC") && !all.contains("2610"), "{all}");
+    assert!(shown(negative).contains("# Without time: 1 event "));
+    assert!(!shown(event("0.5")).contains("Without time"));
 }
 
 #[test]

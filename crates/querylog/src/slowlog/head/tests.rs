@@ -50,6 +50,26 @@ fn a_negative_time_is_recognised() {
 }
 
 #[test]
+fn a_negative_time_is_recognised_whichever_attribute_has_it_and_in_any_unit() {
+    for wrapped in ["18446744073709.550781", "18446744073709551615", "18446744073.709551"] {
+        let line = format!(" Query_time: {wrapped}  Lock_time: 0.000036  Rows_sent: 1");
+        let (event, found) = read(line.leak());
+        assert_eq!(event.query_time(), None, "{wrapped}");
+        assert!(found.clock_jumped && !found.bad_value, "{wrapped}");
+        assert_eq!(event.metrics.get(Metric::RowsSent), Some(1));
+        let (event, found) = read(format!(" Query_time: 0.5  Lock_time: {wrapped}").leak());
+        assert_eq!(event.query_time(), Some(500_000_000));
+        assert_eq!(event.metrics.get(Metric::LockTime), None, "{wrapped}");
+        assert!(!found.clock_jumped && found.bad_value, "{wrapped}");
+        assert_eq!(event.attribute(b"Lock_time"), Some(wrapped.as_bytes()));
+    }
+    // A count may be as large as it likes.
+    let (event, found) = read(" Rows_examined: 18446744073709551615");
+    assert_eq!(event.metrics.get(Metric::RowsExamined), Some(u64::MAX));
+    assert!(!found.bad_value);
+}
+
+#[test]
 fn what_is_not_a_number_is_kept_and_told() {
     let (event, found) = read(" Rows_sent: many  Rows_examined: 3  InnoDB_trx_id: 1A88");
     assert!(found.bad_value);
