@@ -24,7 +24,7 @@ use crate::input::{pump, Format, Input, InputError, Origin};
 use crate::net::{self, Traffic};
 use crate::slowlog::{self, Carry};
 use crate::stats::patterns::Patterns;
-use crate::stats::{Shared, Table};
+use crate::stats::Table;
 use crate::text::decimal;
 pub use settings::{GroupBy, Settings, MAX_CLASSES};
 pub use skips::Skips;
@@ -234,8 +234,7 @@ pub fn run(
             let (jobs, next) = sync_channel(2 * others + 2);
             let (full, empty) = std::sync::mpsc::channel();
             let next = Arc::new(Mutex::new(next));
-            let shared = Shared::new(settings.threads, settings.max_classes, settings.sample_limit);
-            let shared = Arc::new(shared);
+            let shared = Arc::new(settings.shared(settings.threads));
             let worker = || Worker::of_team(settings.clone(), shared.clone());
             let threads: Vec<_> = (0..others)
                 .map(|_| {

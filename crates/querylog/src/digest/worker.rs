@@ -16,7 +16,7 @@ use crate::report::numbers::time;
 use crate::slowlog;
 use crate::stats::batch::Who;
 use crate::stats::class::key;
-use crate::stats::names::Recent;
+use crate::stats::names::{NameId, Recent};
 use crate::stats::patterns::Patterns;
 use crate::stats::{Batch, Shared};
 
@@ -26,7 +26,8 @@ pub struct Worker {
     slow: Arc<slowlog::Parser>,
     counts: Counts,
     batch: Batch,
-    recent: Recent,
+    recent: Recent<NameId>,
+    recent_users: Recent<(NameId, u8)>,
     key: Vec<u8>,
     scratch: Scratch,
 }
@@ -90,7 +91,7 @@ impl Counts {
 
 impl Worker {
     pub fn new(settings: Arc<Settings>) -> Worker {
-        let shared = Shared::new(1, settings.max_classes, settings.sample_limit);
+        let shared = settings.shared(1);
         Worker::of_team(settings, Arc::new(shared))
     }
 
@@ -116,6 +117,7 @@ impl Worker {
             settings,
             batch: Batch::default(),
             recent: Recent::default(),
+            recent_users: Recent::default(),
             key: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -335,8 +337,9 @@ impl Worker {
             patterns.add(hash, event);
         }
         let shared = &self.counts.shared;
-        let mut id = |name| self.recent.id(name, |name| shared.name(name));
-        let who = Who { db: id(event.db), user: id(event.user), host: id(event.host) };
+        let mut id = |name| self.recent.get(name, |name| shared.name(name));
+        let user = self.recent_users.get(event.user, |name| shared.user(name));
+        let who = Who::new(id(event.db), user, id(event.host));
         let class = (hash, &self.key[..]);
         let best = || shared.best(hash, &self.key);
         if self.batch.add(class, event, who, weight, shared.sample_limit(), best) {

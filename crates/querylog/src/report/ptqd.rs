@@ -12,6 +12,7 @@ mod head;
 mod profile;
 mod statement;
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::ptqd_numbers::{bucketed, Bucketed};
@@ -23,7 +24,8 @@ use crate::input::Format;
 use crate::metric::{Metric, Unit};
 use crate::stats::class::key;
 use crate::stats::distribution::base_units;
-use crate::stats::names::{Names, Top, UNKNOWN};
+use crate::stats::names::{Names, OTHERS, UNKNOWN};
+use crate::stats::top::{Share, Top};
 use crate::stats::{Class, Summary};
 
 pub use head::{Head, Usage};
@@ -370,13 +372,12 @@ fn strings(
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut shares: Vec<(String, u64)> = top
-        .sorted()
-        .iter()
-        .filter(|s| s.id != UNKNOWN)
-        .map(|s| (String::from_utf8_lossy(names.name(s.id)).into_owned(), s.count.into()))
-        .collect();
-    shares.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut all = top.sorted();
+    all.retain(|s| s.id != UNKNOWN);
+    // Those that were not told apart come last.
+    all.sort_by_key(|s| (s.id == OTHERS, Reverse(s.count), names.name(s.id)));
+    let name = |s: &Share| String::from_utf8_lossy(names.name(s.id)).into_owned();
+    let shares: Vec<(String, u64)> = all.iter().map(|s| (name(s), s.count)).collect();
     let cut = |name: &str, most: usize| match name.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),
