@@ -79,6 +79,8 @@ pub struct Outcome {
     /// What a reader must know of the input; whole sentences.
     pub notes: Vec<String>,
     attributes: attributes::Attributes,
+    /// Stamps of the log tell their zone, which pt-query-digest prints in another form.
+    pub(crate) zoned: bool,
 }
 
 impl Outcome {
@@ -176,7 +178,7 @@ fn work(worker: &mut Worker, job: &Job) {
                 slowlog::Piece { bytes, place: job.place, carry: &job.carry, last: job.last };
             worker.slow_log(piece, &job.buffers.marks);
         }
-        _ => crate::rawlog::parse(bytes, job.place, worker),
+        _ => worker.raw_log(bytes, job.place),
     }
 }
 

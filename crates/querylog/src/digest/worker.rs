@@ -44,6 +44,8 @@ pub struct Counts {
     pub patterns: Option<Patterns>,
     pub order: Order,
     pub attributes: Attributes,
+    /// Only if pt-query-digest's report is to be made: see `Outcome`.
+    pub zoned: bool,
     /// Only if connections are sampled.
     pub sampled: Option<Estimator>,
 }
@@ -73,6 +75,7 @@ impl Counts {
             sampled: self.sampled,
             notes,
             attributes: self.attributes,
+            zoned: self.zoned,
         }
     }
 
@@ -86,6 +89,7 @@ impl Counts {
         }
         self.order.merge(other.order);
         self.attributes.merge(other.attributes);
+        self.zoned |= other.zoned;
     }
 }
 
@@ -109,6 +113,7 @@ impl Worker {
                 patterns: settings.patterns.then(Patterns::default),
                 order: Order::default(),
                 attributes: Attributes::default(),
+                zoned: false,
                 sampled: settings
                     .traffic
                     .sampling
@@ -144,6 +149,14 @@ impl Worker {
         self.counts.order.begin(piece.place);
         let slow = self.slow.clone();
         slow.parse_certain(piece, self)
+    }
+
+    /// Parses a piece of raw statements.
+    pub fn raw_log(&mut self, bytes: &[u8], place: Place) {
+        match self.settings.compat {
+            true => crate::rawlog::parse_as_ptqd(bytes, place, self),
+            false => crate::rawlog::parse(bytes, place, self),
+        }
     }
 
     pub fn finish(mut self) -> Counts {
@@ -304,6 +317,7 @@ impl Worker {
     /// `EXECUTE ` is part of the text. Of a general log: only `Query` is a statement, and of a command's name it takes
     /// the first word.
     fn event_as_ptqd(&mut self, event: &Event<'_>) {
+        self.counts.zoned |= event.zoned;
         let prepared = matches!(event.kind, Kind::Prepare | Kind::Execute);
         let captured = event.connection > 0;
         if captured && event.query_time().is_none() {
