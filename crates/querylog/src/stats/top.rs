@@ -354,7 +354,7 @@ impl Many {
     #[inline]
     fn slot(&self, id: NameId) -> usize {
         let hash = u64::from(id.wrapping_mul(0x9E37_79B1));
-        let mut at = (hash * self.slots.len() as u64 >> 32) as usize;
+        let mut at = ((hash * self.slots.len() as u64) >> 32) as usize;
         while self.slots[at].what != 0 && self.slots[at].id() != id {
             at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
         }
