@@ -24,7 +24,7 @@ use crate::input::{pump, Format, Input, InputError, Origin};
 use crate::net::{self, Traffic};
 use crate::slowlog::{self, Carry};
 use crate::stats::patterns::Patterns;
-use crate::stats::{Shared, Table};
+use crate::stats::Table;
 use crate::text::decimal;
 pub use settings::{GroupBy, Settings, MAX_CLASSES};
 pub use skips::Skips;
@@ -79,6 +79,8 @@ pub struct Outcome {
     /// What a reader must know of the input; whole sentences.
     pub notes: Vec<String>,
     attributes: attributes::Attributes,
+    /// Stamps of the log tell their zone, which pt-query-digest prints in another form.
+    pub(crate) zoned: bool,
 }
 
 impl Outcome {
@@ -176,7 +178,7 @@ fn work(worker: &mut Worker, job: &Job) {
                 slowlog::Piece { bytes, place: job.place, carry: &job.carry, last: job.last };
             worker.slow_log(piece, &job.buffers.marks);
         }
-        _ => crate::rawlog::parse(bytes, job.place, worker),
+        _ => worker.raw_log(bytes, job.place),
     }
 }
 
@@ -234,8 +236,7 @@ pub fn run(
             let (jobs, next) = sync_channel(2 * others + 2);
             let (full, empty) = std::sync::mpsc::channel();
             let next = Arc::new(Mutex::new(next));
-            let shared = Shared::new(settings.threads, settings.max_classes, settings.sample_limit);
-            let shared = Arc::new(shared);
+            let shared = Arc::new(settings.shared(settings.threads));
             let worker = || Worker::of_team(settings.clone(), shared.clone());
             let threads: Vec<_> = (0..others)
                 .map(|_| {

@@ -98,6 +98,8 @@ pub struct Event<'a> {
     /// The stamp exactly as the log's `# Time` line (or the packet) has it, inherited from earlier events if need be,
     /// read as if its zone were UTC. Only compatibility reports use it; everything else uses `start` and `end`.
     pub stamp: Option<Micros>,
+    /// That stamp tells its zone: `2026-01-01T19:09:31.659924Z`, as MySQL writes them since 5.7.
+    pub zoned: bool,
     pub metrics: Metrics,
     pub flags: Flags,
     /// The statement's error number; `Some(0)` means it is known to have succeeded.
@@ -132,6 +134,7 @@ impl Default for Event<'_> {
             start: None,
             end: None,
             stamp: None,
+            zoned: false,
             metrics: Metrics::default(),
             flags: Flags::default(),
             error: None,
@@ -162,6 +165,7 @@ impl<'a> Event<'a> {
         self.start = None;
         self.end = None;
         self.stamp = None;
+        self.zoned = false;
         self.metrics.clear();
         self.flags = Flags::default();
         self.error = None;

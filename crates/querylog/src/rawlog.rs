@@ -4,12 +4,21 @@ use crate::event::{Event, Metric, Place, Sink, Unmeasured};
 
 /// Gives each line that is not blank to `sink`, without the `;` at its end.
 pub fn parse<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
+    lines(bytes, place, false, sink);
+}
+
+/// With the `;`, which is part of the statement and of its class to pt-query-digest.
+pub(crate) fn parse_as_ptqd<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
+    lines(bytes, place, true, sink);
+}
+
+fn lines<S: Sink + ?Sized>(bytes: &[u8], place: Place, with_end: bool, sink: &mut S) {
     let mut event = Event::default();
     let mut at = 0;
     while at < bytes.len() {
         let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |p| at + p);
         let line = bytes[at..end].trim_ascii();
-        let line = line.strip_suffix(b";").unwrap_or(line);
+        let line = line.strip_suffix(b";").filter(|_| !with_end).unwrap_or(line);
         if !line.is_empty() {
             event.clear();
             event.sql = line;

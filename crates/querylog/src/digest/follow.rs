@@ -250,7 +250,7 @@ impl Log {
         let bytes = &self.held[..whole];
         match self.format {
             Some(Format::GeneralLog) => self.general.parse(bytes, place, worker),
-            Some(Format::Raw) => crate::rawlog::parse(bytes, place, worker),
+            Some(Format::Raw) => worker.raw_log(bytes, place),
             _ => {
                 let after =
                     worker.slow_log(slowlog::Piece { bytes, place, carry: &self.carry, last }, &[]);

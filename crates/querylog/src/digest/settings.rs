@@ -6,6 +6,8 @@ use crate::input::Format;
 use crate::metric::{Flag, Metric};
 use crate::nearest::did_you_mean;
 use crate::slowlog::{self, Stamped};
+use crate::stats::waiting::Patterns;
+use crate::stats::Shared;
 
 /// What makes two statements one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,6 +140,8 @@ pub struct Settings {
     pub rate: Option<u32>,
     pub threads: usize,
     pub max_classes: usize,
+    /// Users by whose statements classes are told apart that people wait for.
+    pub users: Patterns,
     /// Bytes of a sample that are kept.
     pub sample_limit: usize,
     pub stamped: Stamped,
@@ -171,6 +175,7 @@ impl Default for Settings {
             rate: None,
             threads: 1,
             max_classes: MAX_CLASSES,
+            users: Patterns::default(),
             sample_limit: crate::stats::class::SAMPLE_LIMIT,
             stamped: Stamped::default(),
             zone: None,
@@ -185,6 +190,10 @@ impl Default for Settings {
 }
 
 impl Settings {
+    pub(super) fn shared(&self, threads: usize) -> Shared {
+        Shared::new(threads, self.max_classes, self.sample_limit, &self.users)
+    }
+
     pub fn slow_log(&self) -> slowlog::Options {
         slowlog::Options { stamped: self.stamped, zone: self.zone }
     }

@@ -137,7 +137,7 @@ fn general_and_raw_logs_do_not_depend_on_threads() {
             let settings = Arc::new(settings(threads, format));
             let outcome = run(&origins[origin..=origin], &settings, &mut |_| {})
                 .unwrap_or_else(|p| panic!("{p:?}"));
-            let dbs = |c: &crate::stats::Class| -> Vec<(String, u32)> {
+            let dbs = |c: &crate::stats::Class| -> Vec<(String, u64)> {
                 let name = |id| String::from_utf8_lossy(outcome.table.names.name(id)).into_owned();
                 let mut dbs: Vec<_> =
                     c.dbs.sorted().iter().map(|s| (name(s.id), s.count)).collect();

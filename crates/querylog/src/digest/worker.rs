@@ -16,7 +16,7 @@ use crate::report::numbers::{plural, time};
 use crate::slowlog;
 use crate::stats::batch::Who;
 use crate::stats::class::key;
-use crate::stats::names::Recent;
+use crate::stats::names::{NameId, Recent};
 use crate::stats::patterns::Patterns;
 use crate::stats::{Batch, Shared};
 
@@ -26,7 +26,8 @@ pub struct Worker {
     slow: Arc<slowlog::Parser>,
     counts: Counts,
     batch: Batch,
-    recent: Recent,
+    recent: Recent<NameId>,
+    recent_users: Recent<(NameId, u8)>,
     key: Vec<u8>,
     scratch: Scratch,
 }
@@ -46,6 +47,8 @@ pub struct Counts {
     holders: u64,
     first_holder: Option<Place>,
     pub attributes: Attributes,
+    /// Only if pt-query-digest's report is to be made: see `Outcome`.
+    pub zoned: bool,
     /// Only if connections are sampled.
     pub sampled: Option<Estimator>,
 }
@@ -84,6 +87,7 @@ impl Counts {
             sampled: self.sampled,
             notes,
             attributes: self.attributes,
+            zoned: self.zoned,
         }
     }
 
@@ -100,12 +104,13 @@ impl Counts {
         let holders = [self.first_holder, other.first_holder];
         self.first_holder = holders.into_iter().flatten().min();
         self.attributes.merge(other.attributes);
+        self.zoned |= other.zoned;
     }
 }
 
 impl Worker {
     pub fn new(settings: Arc<Settings>) -> Worker {
-        let shared = Shared::new(1, settings.max_classes, settings.sample_limit);
+        let shared = settings.shared(1);
         Worker::of_team(settings, Arc::new(shared))
     }
 
@@ -125,6 +130,7 @@ impl Worker {
                 holders: 0,
                 first_holder: None,
                 attributes: Attributes::default(),
+                zoned: false,
                 sampled: settings
                     .traffic
                     .sampling
@@ -133,6 +139,7 @@ impl Worker {
             settings,
             batch: Batch::default(),
             recent: Recent::default(),
+            recent_users: Recent::default(),
             key: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -159,6 +166,14 @@ impl Worker {
         self.counts.order.begin(piece.place);
         let slow = self.slow.clone();
         slow.parse_certain(piece, self)
+    }
+
+    /// Parses a piece of raw statements.
+    pub fn raw_log(&mut self, bytes: &[u8], place: Place) {
+        match self.settings.compat {
+            true => crate::rawlog::parse_as_ptqd(bytes, place, self),
+            false => crate::rawlog::parse(bytes, place, self),
+        }
     }
 
     pub fn finish(mut self) -> Counts {
@@ -324,6 +339,7 @@ impl Worker {
     /// `EXECUTE ` is part of the text. Of a general log: only `Query` is a statement, and of a command's name it takes
     /// the first word.
     fn event_as_ptqd(&mut self, event: &Event<'_>) {
+        self.counts.zoned |= event.zoned;
         let prepared = matches!(event.kind, Kind::Prepare | Kind::Execute);
         let captured = event.connection > 0;
         if captured && event.query_time().is_none() {
@@ -357,8 +373,9 @@ impl Worker {
             patterns.add(hash, event);
         }
         let shared = &self.counts.shared;
-        let mut id = |name| self.recent.id(name, |name| shared.name(name));
-        let who = Who { db: id(event.db), user: id(event.user), host: id(event.host) };
+        let mut id = |name| self.recent.get(name, |name| shared.name(name));
+        let user = self.recent_users.get(event.user, |name| shared.user(name));
+        let who = Who::new(id(event.db), user, id(event.host));
         let class = (hash, &self.key[..]);
         let best = || shared.best(hash, &self.key);
         if self.batch.add(class, event, who, weight, shared.sample_limit(), best) {

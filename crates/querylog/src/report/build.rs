@@ -14,10 +14,12 @@ use crate::fingerprint::{self, Dialect};
 use crate::metric::{Metric, Unit};
 use crate::net::Sampling;
 use crate::stats::distribution::base_units;
-use crate::stats::names::{self, Names, Top};
+use crate::stats::names::{self, Names};
+use crate::stats::top::{self, Top};
+use crate::stats::waiting::Waiting;
 use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
-use found::{folded_note, loss, notes, patterns};
+use found::{folded_note, loss, missing_users, notes, patterns};
 
 /// What the document is to hold.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +37,6 @@ pub struct Options {
     pub filter: Option<String>,
     pub since: Option<Micros>,
     pub until: Option<Micros>,
-    /// User names whose statements people wait for, and those nobody waits for; with `*`.
-    pub interactive_users: Vec<String>,
-    pub batch_users: Vec<String>,
     pub generated: Option<Micros>,
     /// How captured traffic was sampled, and its servers' ports.
     pub sampling: Option<Sampling>,
@@ -127,7 +126,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         notes: {
             let all = outcome.notes.iter().cloned().chain(notes(&overall));
             all.chain(folded_note(outcome.table.folded()))
-                .chain(builder.missing_users(&outcome.table))
+                .chain(missing_users(&outcome.table))
                 .collect()
         },
         patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
@@ -148,30 +147,12 @@ struct Builder<'a> {
     totals: [u64; Metric::COUNT],
 }
 
-/// Who waits for the statements of a class, in the order in which the groups are shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
-    Interactive,
-    Unknown,
-    Batch,
-}
-
-impl Waiting {
-    fn name(self) -> &'static str {
-        match self {
-            Waiting::Interactive => "interactive",
-            Waiting::Unknown => "",
-            Waiting::Batch => "batch",
-        }
-    }
-}
-
 impl Builder<'_> {
     /// The classes that are shown, and the others. Each group of users has the whole limit for itself, or what nobody
     /// waits for would push what people wait for out of the report.
     fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>) {
         let options = self.options;
-        let waiting: Vec<Waiting> = classes.iter().map(|c| self.waiting(&c.users)).collect();
+        let waiting: Vec<Waiting> = classes.iter().map(Class::waiting).collect();
         let (mut shown, mut hidden) = (Vec::new(), Vec::new());
         for group in [Waiting::Interactive, Waiting::Unknown, Waiting::Batch] {
             let among = (0..classes.len()).filter(|i| waiting[*i] == group);
@@ -281,9 +262,9 @@ impl Builder<'_> {
     }
 
     fn shares(&self, class: &Class, top: &Top) -> Vec<model::Share> {
-        let share = |s: names::Share| model::Share {
+        let share = |s: top::Share| model::Share {
             name: text(self.names.name(s.id)),
-            count: class.scaled(s.count.into()),
+            count: class.scaled(s.count),
             time: seconds(class.scaled(s.time)),
         };
         let (others, named): (Vec<_>, Vec<_>) =

@@ -6,12 +6,15 @@
 //!
 //! Where the text differs from its (`tests/ptqd/text.rs` compares every line and lists what does): it cuts ids in the
 //! profile when there is a row MISC, which no search finds any more; its sums have the rounding errors of many
-//! additions; it prints attributes of servers that are neither numbers nor flags.
+//! additions; it prints attributes of servers that are neither numbers nor
+//! flags, and sums and means of error numbers and row numbers (`Errno`, `last_insert_id`): each would cost every class
+//! of every report a distribution; and it takes the milliseconds of MariaDB's engine for seconds.
 
 mod head;
 mod profile;
 mod statement;
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::ptqd_numbers::{bucketed, Bucketed};
@@ -23,7 +26,8 @@ use crate::input::Format;
 use crate::metric::{Metric, Unit};
 use crate::stats::class::key;
 use crate::stats::distribution::base_units;
-use crate::stats::names::{Names, Top, UNKNOWN};
+use crate::stats::names::{Names, OTHERS, UNKNOWN};
+use crate::stats::top::{Share, Top};
 use crate::stats::{Class, Summary};
 
 pub use head::{Head, Usage};
@@ -53,6 +57,8 @@ struct All<'a> {
     names: &'a Names,
     /// The inputs have durations.
     timed: bool,
+    /// Stamps have that tool's other form.
+    zoned: bool,
     /// Where the first event is.
     first: Option<Place>,
 }
@@ -94,7 +100,7 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
         short(classes.len() as f64, 1000.0)
     );
     writeln!(out, "{}", underscored(title))?;
-    time_range(&overall, out)?;
+    time_range(&overall, outcome.zoned, out)?;
     writeln!(out, "# Attribute          total     min     max     avg     95%  stddev  median")?;
     writeln!(out, "# ============     ======= ======= ======= ======= ======= ======= =======")?;
     attributes(&overall, None, timed, out)?;
@@ -106,7 +112,8 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
             // Behind `whole`: what it brings back from the disk is not masked.
             class.to_mut().sample.sql = masked(&class.sample.sql).into();
         }
-        let all = All { overall: &overall, names: &outcome.table.names, timed, first };
+        let (names, zoned) = (&outcome.table.names, outcome.zoned);
+        let all = All { overall: &overall, names, timed, zoned, first };
         page(&class, i + 1, *reason, &all, out)?;
     }
     Ok(())
@@ -173,18 +180,24 @@ fn time(seconds: f64) -> String {
     }
 }
 
-fn stamp(micros: Micros) -> String {
-    super::numbers::time(micros)
+/// It prints stamps of MySQL 5.7 and later as they are, without the fraction and the zone, and others in its own form.
+fn stamp(micros: Micros, zoned: bool) -> String {
+    let text = super::numbers::time(micros);
+    if zoned {
+        text.replacen(' ', "T", 1)
+    } else {
+        text
+    }
 }
 
-fn time_range(class: &Class, out: &mut dyn Write) -> io::Result<()> {
+fn time_range(class: &Class, zoned: bool, out: &mut dyn Write) -> io::Result<()> {
     match class.first_stamp.zip(class.last_stamp) {
         Some((first, last)) if first / 1_000_000 == last / 1_000_000 => {
-            writeln!(out, "# Time range: all events occurred at {}", stamp(first))
+            writeln!(out, "# Time range: all events occurred at {}", stamp(first, zoned))
         }
         Some((first, last)) => {
-            let (first, last) = (stamp(first), stamp(last));
-            let same_day = first.split(' ').next() == last.split(' ').next();
+            let (first, last) = (stamp(first, zoned), stamp(last, zoned));
+            let same_day = !zoned && first.split(' ').next() == last.split(' ').next();
             let last = if same_day { last.split(' ').next_back().unwrap_or(&last) } else { &last };
             writeln!(out, "# Time range: {first} to {last}")
         }
@@ -192,9 +205,9 @@ fn time_range(class: &Class, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// The metrics in that tool's order: what it knows, the rest by name, the size; then InnoDB's.
+/// The metrics in that tool's order: what it knows, then the rest by name; then InnoDB's.
 fn ordered(class: &Class) -> (Vec<Summary>, Vec<Summary>) {
-    const FIRST: [Metric; 7] = [
+    const FIRST: [Metric; 12] = [
         Metric::QueryTime,
         Metric::LockTime,
         Metric::RowsSent,
@@ -202,22 +215,19 @@ fn ordered(class: &Class) -> (Vec<Summary>, Vec<Summary>) {
         Metric::RowsAffected,
         Metric::RowsRead,
         Metric::BytesSent,
+        Metric::MergePasses,
+        Metric::TmpTables,
+        Metric::TmpDiskTables,
+        Metric::TmpTableSizes,
+        Metric::QuerySize,
     ];
-    let place = |m: Metric| match FIRST.iter().position(|f| *f == m) {
-        Some(i) => (i, String::new()),
-        None if m == Metric::QuerySize => (9, String::new()),
-        // These three have an order of their own among the others.
-        None if m == Metric::TmpTables => (8, "Tmp 1".into()),
-        None if m == Metric::TmpDiskTables => (8, "Tmp 2".into()),
-        None if m == Metric::TmpTableSizes => (8, "Tmp 3".into()),
-        None => (8, label(m.name())),
-    };
+    let place = |m: Metric| (FIRST.iter().position(|f| *f == m).unwrap_or(FIRST.len()), m.name());
     let mut all: Vec<Summary> = Metric::ALL
         .iter()
         .filter(|m| **m != Metric::Killed)
         .filter_map(|m| class.summary(*m))
         .collect();
-    all.sort_by_cached_key(|s| place(s.metric));
+    all.sort_by_key(|s| place(s.metric));
     all.into_iter().partition(|s| !s.metric.name().starts_with("InnoDB_"))
 }
 
@@ -305,7 +315,7 @@ fn page(
     class: &Class,
     rank: usize,
     reason: Reason,
-    &All { overall, names, timed, first }: &All<'_>,
+    &All { overall, names, timed, zoned, first }: &All<'_>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let span = class
@@ -332,7 +342,7 @@ fn page(
     if class.first_stamp.is_none() && overall.first_stamp.is_some() {
         writeln!(out, "# Time range: unknown")?;
     }
-    time_range(class, out)?;
+    time_range(class, zoned, out)?;
     writeln!(out, "# Attribute    pct   total     min     max     avg     95%  stddev  median")?;
     writeln!(out, "# ============ === ======= ======= ======= ======= ======= ======= =======")?;
     writeln!(
@@ -370,13 +380,12 @@ fn strings(
     names: &Names,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut shares: Vec<(String, u64)> = top
-        .sorted()
-        .iter()
-        .filter(|s| s.id != UNKNOWN)
-        .map(|s| (String::from_utf8_lossy(names.name(s.id)).into_owned(), s.count.into()))
-        .collect();
-    shares.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut all = top.sorted();
+    all.retain(|s| s.id != UNKNOWN);
+    // Those that were not told apart come last.
+    all.sort_by_key(|s| (s.id == OTHERS, Reverse(s.count), names.name(s.id)));
+    let name = |s: &Share| String::from_utf8_lossy(names.name(s.id)).into_owned();
+    let shares: Vec<(String, u64)> = all.iter().map(|s| (name(s), s.count)).collect();
     let cut = |name: &str, most: usize| match name.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &name[..end]),
         None => name.to_owned(),

@@ -313,6 +313,7 @@ impl Parser {
     /// Derives times and what is inherited, when all lines have been read.
     fn settle<'a>(&self, event: &mut Event<'a>, found: &Found, inherited: &mut Inherited<'a>) {
         event.stamp = inherited.stamp.map(|s| s.local);
+        event.zoned = inherited.stamp.is_some_and(|s| s.zone.is_some());
         if self.options.zone.is_none() && found.own_stamp && inherited.zone.is_none() {
             if let (Some(Stamp { local, zone: None }), Some(utc)) =
                 (inherited.stamp, found.timestamp)

@@ -7,10 +7,12 @@
 //! Invariants:
 //! 1. A batch borrows nothing: what is kept of an event is copied, the statement only if it may become the sample.
 //! 2. Its memory is bounded: `EVENTS` events, and keys and samples of about `TEXT_BYTES`, unless one is longer.
-//! 3. Adding batches in any order, from any thread, gives the same classes (`Top` excepted, see there).
+//! 3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
 
+use super::breakdowns::Breakdowns;
 use super::class::Sample;
-use super::names::NameId;
+use super::names::{NameId, NAME_BITS};
+use super::waiting::WAITING_BITS;
 use crate::event::{Event, Flag, Kind, Micros, Place};
 use crate::metric::Metric;
 
@@ -30,8 +32,9 @@ pub(super) const LOGGED_AT: usize = Metric::COUNT;
 pub(super) const YES_AT: usize = LOGGED_AT + Flag::COUNT;
 const _: () = assert!(YES_AT + Flag::COUNT <= 64, "a record's first word is one word");
 
-/// Bits for a name's number in a record.
-pub(super) const NAME_BITS: u32 = 18;
+/// In a record's third word bits of who waits stand above the numbers of names.
+const WAITING_AT: u32 = 3 * NAME_BITS;
+const _: () = assert!(WAITING_AT + WAITING_BITS <= 64, "they are one word");
 
 /// The end of an event without a time.
 pub(super) const NO_TIME: u64 = i64::MIN as u64;
@@ -42,6 +45,15 @@ pub struct Who {
     pub db: NameId,
     pub user: NameId,
     pub host: NameId,
+    /// Bits of `Groups`.
+    pub(super) waiting: u8,
+}
+
+impl Who {
+    /// `user` is his number, and the bits of who waits.
+    pub fn new(db: NameId, user: (NameId, u8), host: NameId) -> Who {
+        Who { db, user: user.0, host, waiting: user.1 }
+    }
 }
 
 /// How long a class's slowest statement took, and where it stands: the greatest is the sample.
@@ -246,7 +258,8 @@ impl Batch {
             event.metrics.present() | u64::from(logged) << LOGGED_AT | u64::from(yes) << YES_AT;
         let names = u64::from(who.db)
             | u64::from(who.user) << NAME_BITS
-            | u64::from(who.host) << (2 * NAME_BITS);
+            | u64::from(who.host) << (2 * NAME_BITS)
+            | u64::from(who.waiting) << WAITING_AT;
         let at = self.words.len();
         self.words.extend_from_slice(&[first, 0, names, end]);
         let mut nonzero = 0;
@@ -265,6 +278,14 @@ impl Batch {
 
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
+    }
+
+    /// Counts names in everything.
+    pub(super) fn break_down(&self, breakdowns: &mut Breakdowns) {
+        for (_, begin) in &self.events {
+            let record = Record::at(&self.words, *begin);
+            record.into_iter().for_each(|record| breakdowns.add(record));
+        }
     }
 
     /// Puts the records of each local side by side.
@@ -335,16 +356,7 @@ pub(super) struct Records<'a> {
 impl<'a> Records<'a> {
     #[inline]
     pub(super) fn iter(self) -> impl Iterator<Item = Record<'a>> {
-        self.begins.iter().filter_map(move |begin| match &self.words[*begin as usize..] {
-            [first, nonzero, names, end, rest @ ..] => Some(Record {
-                first: *first,
-                nonzero: *nonzero,
-                names: *names,
-                end: *end,
-                values: &rest[..nonzero.count_ones() as usize],
-            }),
-            _ => None,
-        })
+        self.begins.iter().filter_map(move |begin| Record::at(self.words, *begin))
     }
 }
 
@@ -353,7 +365,45 @@ impl<'a> Records<'a> {
 pub(super) struct Record<'a> {
     pub first: u64,
     pub nonzero: u64,
-    pub names: u64,
+    names: u64,
     pub end: u64,
     pub values: &'a [u64],
+}
+
+impl<'a> Record<'a> {
+    #[inline]
+    fn at(words: &'a [u64], begin: u32) -> Option<Record<'a>> {
+        match &words[begin as usize..] {
+            [first, nonzero, names, end, rest @ ..] => Some(Record {
+                first: *first,
+                nonzero: *nonzero,
+                names: *names,
+                end: *end,
+                values: &rest[..nonzero.count_ones() as usize],
+            }),
+            _ => None,
+        }
+    }
+
+    /// Numbers of database, user and host.
+    #[inline]
+    pub(super) fn who(self) -> [NameId; 3] {
+        [0, 1, 2].map(|at| (self.names >> (at * NAME_BITS)) as NameId & ((1 << NAME_BITS) - 1))
+    }
+
+    /// Bits of `Groups`.
+    #[inline]
+    pub(super) fn waiting(self) -> u8 {
+        (self.names >> WAITING_AT) as u8
+    }
+
+    /// Nanoseconds; 0 if it was not measured.
+    #[inline]
+    pub(super) fn time(self) -> u64 {
+        const AT: usize = Metric::QueryTime.index();
+        match self.nonzero >> AT & 1 {
+            0 => 0,
+            _ => self.values[(self.nonzero & ((1 << AT) - 1)).count_ones() as usize],
+        }
+    }
 }

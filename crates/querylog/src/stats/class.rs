@@ -2,15 +2,19 @@
 //!
 //! Invariants:
 //! 1. An attribute that was zero in every event costs nothing; one that had one value costs 64 bytes.
-//! 2. `merge` of parts equals adding all events to one, whatever the order, except for `Top` (see there).
+//! 2. `merge` of parts equals adding all events to one, whatever the order (but see `top` for names).
 //! 3. The worst sample is that of the longest time, the last in the input among equals.
 //! 4. Events come in batches (`batch`): fetching a class's distributions once for several of its events is faster.
 
-use super::batch::{Best, Local, Records, LOGGED_AT, NAME_BITS, NO_TIME, YES_AT};
+use std::sync::Arc;
+
+use super::batch::{Best, Local, Records, LOGGED_AT, NO_TIME, YES_AT};
 use super::bucket::Buckets;
 use super::distribution::{Distribution, Known, Summary};
-use super::names::{NameId, Names, Top};
+use super::names::NameId;
 use super::series::Series;
+use super::top::{Room, Top};
+use super::waiting::Waiting;
 use crate::event::{Flag, Micros, Place};
 use crate::metric::Metric;
 
@@ -64,6 +68,8 @@ pub struct Class {
     pub sample: Sample,
     /// Of the distribution of its durations; not all if totals are among what was added.
     known: Known,
+    /// Bits of `waiting`.
+    waiting: u8,
 }
 
 /// Different plans counted per class.
@@ -106,11 +112,18 @@ impl Class {
             begun: Place { file: u32::MAX, offset: u64::MAX },
             sample: Sample::default(),
             known: Known::ALL,
+            waiting: 0,
         }
     }
 
     /// Adds what a batch has of the class; takes its sample if it is the better one.
-    pub(super) fn absorb(&mut self, buckets: Buckets, local: &mut Local, records: Records<'_>) {
+    pub(super) fn absorb(
+        &mut self,
+        buckets: Buckets,
+        room: &Arc<Room>,
+        local: &mut Local,
+        records: Records<'_>,
+    ) {
         self.weight += local.weight;
         if Rare::is_in(local) {
             self.rare.get_or_insert_default().absorb(local);
@@ -131,21 +144,18 @@ impl Class {
             if logged != 0 {
                 self.count_flags(logged, (record.first >> YES_AT) as u16);
             }
-            let mut nanos = 0;
             let mut left = record.nonzero;
             for value in record.values {
                 let index = left.trailing_zeros() as usize;
                 left &= left - 1;
                 self.put_value(buckets, index, *value);
-                if index == Metric::QueryTime.index() {
-                    nanos = *value;
-                }
             }
-            let name =
-                |at: u32| (record.names >> (at * NAME_BITS)) as NameId & ((1 << NAME_BITS) - 1);
-            self.dbs.add(name(0), nanos);
-            self.users.add(name(1), nanos);
-            self.hosts.add(name(2), nanos);
+            let nanos = record.time();
+            let [db, user, host] = record.who();
+            self.dbs.add(db, nanos, room);
+            self.users.add(user, nanos, room);
+            self.hosts.add(host, nanos, room);
+            self.waiting |= record.waiting();
             if record.end != NO_TIME {
                 self.series.add(record.end as i64, nanos, SERIES_LIMIT);
             }
@@ -290,22 +300,27 @@ impl Class {
         self.flags.as_ref().map_or((0, 0), |flags| flags[flag as usize])
     }
 
-    /// Adds the events of `other`. `theirs` is what `other`'s names mean, `ours` what this class's do.
-    pub fn merge(
+    /// Who waits for it.
+    pub fn waiting(&self) -> Waiting {
+        Waiting::of(self.waiting)
+    }
+
+    /// Adds the names of `other`; `map` gives this class's number of the other's.
+    pub(super) fn merge_names(
         &mut self,
-        buckets: Buckets,
         other: &Class,
-        ours: &mut Names,
-        theirs: Option<&Names>,
+        mut map: impl FnMut(NameId) -> NameId,
+        room: &Arc<Room>,
     ) {
-        let mut map = |id: NameId| match theirs {
-            Some(theirs) if id > super::names::OTHERS => ours.id(theirs.name(id)),
-            _ => id,
-        };
-        self.dbs.merge(&other.dbs, &mut map);
-        self.users.merge(&other.users, &mut map);
-        self.hosts.merge(&other.hosts, &mut map);
+        self.dbs.merge(&other.dbs, &mut map, room);
+        self.users.merge(&other.users, &mut map, room);
+        self.hosts.merge(&other.hosts, &mut map, room);
+    }
+
+    /// Adds the events of `other`, but not its names.
+    pub fn merge(&mut self, buckets: Buckets, other: &Class) {
         self.merge_counts(other);
+        self.waiting |= other.waiting;
         self.known = self.known.and(other.known);
         for metric in Metric::ALL {
             let index = metric.index();

@@ -1,9 +1,10 @@
-//! Statistics: histograms, distributions of attributes, time series, frequent strings, and the table of classes.
+//! Statistics: histograms, distributions of attributes, time series, breakdowns by user, and the table of classes.
 //!
 //! Everything here is mergeable: threads collect events apart and add them to one table in any order, with the same
 //! result as one thread.
 
 pub mod batch;
+pub mod breakdowns;
 pub mod bucket;
 pub mod class;
 pub mod distinct;
@@ -14,6 +15,8 @@ pub mod series;
 pub mod shared;
 pub mod spill;
 pub mod table;
+pub mod top;
+pub mod waiting;
 
 pub use batch::Batch;
 pub use class::{Class, Sample};

@@ -14,30 +14,45 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::batch::{Batch, Best};
+use super::breakdowns::Breakdowns;
 use super::names::{NameId, Names};
 use super::spill::Spill;
+use super::top::Room;
+use super::waiting::{Groups, Patterns};
 use super::Table;
 
 /// See the module's text.
 pub struct Shared {
     shards: Box<[Mutex<Table>]>,
     names: Mutex<Names>,
+    breakdowns: Mutex<Breakdowns>,
+    groups: Mutex<Groups>,
     spill: Arc<Spill>,
+    room: Arc<Room>,
     max_classes: usize,
     sample_limit: usize,
 }
 
 impl Shared {
     /// For so many threads.
-    pub fn new(threads: usize, max_classes: usize, sample_limit: usize) -> Shared {
+    pub fn new(
+        threads: usize,
+        max_classes: usize,
+        sample_limit: usize,
+        users: &Patterns,
+    ) -> Shared {
         // So many that threads rarely wait for each other; one thread needs no more than one.
         let shards = if threads <= 1 { 1 } else { (4 * threads).next_power_of_two() };
-        let spill = Arc::new(Spill::default());
-        let table = || Mutex::new(Table::part(max_classes, sample_limit, shards, spill.clone()));
+        let (spill, room) = (Arc::new(Spill::default()), Arc::new(Room::default()));
+        let table =
+            || Table::part(max_classes, sample_limit, shards, (spill.clone(), room.clone()));
         Shared {
-            shards: (0..shards).map(|_| table()).collect(),
+            shards: (0..shards).map(|_| Mutex::new(table())).collect(),
             names: Mutex::default(),
+            breakdowns: Mutex::default(),
+            groups: Mutex::new(Groups::new(users)),
             spill: spill.clone(),
+            room: room.clone(),
             max_classes,
             sample_limit,
         }
@@ -49,9 +64,14 @@ impl Shared {
         (hash >> 32) as usize % self.shards.len()
     }
 
-    /// The number of a user, host or database.
+    /// The number of a host or database.
     pub fn name(&self, name: &[u8]) -> NameId {
         self.names.lock().id(name)
+    }
+
+    /// The number of a user who sent a statement, and the bits of who waits for it.
+    pub fn user(&self, name: &[u8]) -> (NameId, u8) {
+        (self.name(name), self.groups.lock().bits(name))
     }
 
     /// Of the sample of a class, if there is that class and nobody adds to its shard now: rather a sample too many
@@ -69,6 +89,7 @@ impl Shared {
         if batch.is_empty() {
             return;
         }
+        batch.break_down(&mut self.breakdowns.lock());
         batch.sort();
         let mut add = |number: usize, mut shard: MutexGuard<'_, Table>| {
             shard.absorb(batch, |hash| self.shard(hash) == number);
@@ -90,10 +111,13 @@ impl Shared {
     /// What was added so far, as one table; nothing stays behind.
     pub fn take(&self) -> Table {
         let (max, limit) = (self.max_classes, self.sample_limit);
-        let mut all = Table::part(max, limit, 1, self.spill.clone());
+        let stores = || (self.spill.clone(), self.room.clone());
+        let mut all = Table::part(max, limit, 1, stores());
         all.names = std::mem::take(&mut self.names.lock());
+        all.breakdowns = std::mem::take(&mut self.breakdowns.lock());
+        all.groups = std::mem::take(&mut self.groups.lock());
         for shard in &self.shards {
-            let new = Table::part(max, limit, self.shards.len(), self.spill.clone());
+            let new = Table::part(max, limit, self.shards.len(), stores());
             all.append(std::mem::replace(&mut shard.lock(), new));
         }
         all

@@ -8,6 +8,7 @@
 //! 3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class: when
 //!    they take more, longer ones go to disk as they come.
 //! 4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
+//! 5. `breakdowns` has the names of all events; `rest` has none.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,11 +16,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::batch::{Batch, Best, Local, Records, Taker, Who, GROUP};
+use super::breakdowns::Breakdowns;
 use super::bucket::Buckets;
 use super::class::{Class, Totals};
 use super::distinct::Distinct;
-use super::names::Names;
+use super::names::{NameId, Names, OTHERS};
 use super::spill::Spill;
+use super::top::Room;
+use super::waiting::Groups;
 use crate::event::Event;
 use crate::metric::Metric;
 
@@ -55,12 +59,15 @@ pub struct Table {
     max_classes: usize,
     sample_limit: usize,
     pub names: Names,
+    pub(super) breakdowns: Breakdowns,
+    pub(super) groups: Groups,
     /// Of `add`; empty otherwise.
     batch: Batch,
     /// Bytes of samples' texts, and how many of them may be in memory.
     samples: usize,
     samples_limit: usize,
     spill: Arc<Spill>,
+    room: Arc<Room>,
 }
 
 /// Bytes of samples in memory before long ones go to disk.
@@ -78,10 +85,13 @@ impl Table {
             max_classes: max_classes.max(16),
             sample_limit,
             names: Names::default(),
+            breakdowns: Breakdowns::default(),
+            groups: Groups::default(),
             batch: Batch::default(),
             samples: 0,
             samples_limit: SAMPLES,
             spill: Arc::default(),
+            room: Arc::default(),
         }
     }
 
@@ -90,10 +100,10 @@ impl Table {
         max_classes: usize,
         sample_limit: usize,
         parts: usize,
-        spill: Arc<Spill>,
+        (spill, room): (Arc<Spill>, Arc<Room>),
     ) -> Table {
         let table = Table::new(max_classes.div_ceil(parts), sample_limit);
-        Table { samples_limit: SAMPLES / parts, spill, ..table }
+        Table { samples_limit: SAMPLES / parts, spill, room, ..table }
     }
 
     /// A class with the whole texts of its sample, for a report.
@@ -114,15 +124,13 @@ impl Table {
     /// Adds an event that stands for `weight` statements to the class of `key`. Many events are better collected in
     /// a `Batch`.
     pub fn add(&mut self, key: &[u8], event: &Event<'_>, weight: u32) {
-        let who = Who {
-            db: self.names.id(event.db),
-            user: self.names.id(event.user),
-            host: self.names.id(event.host),
-        };
+        let [db, user, host] = [event.db, event.user, event.host].map(|n| self.names.id(n));
+        let who = Who::new(db, (user, self.groups.bits(event.user)), host);
         let hash = crate::fingerprint::class_hash(key);
         let mut batch = std::mem::take(&mut self.batch);
         batch.add((hash, key), event, who, weight, self.sample_limit, || self.best(hash, key));
         batch.sort();
+        batch.break_down(&mut self.breakdowns);
         self.absorb(&mut batch, |_| true);
         batch.clear();
         self.batch = batch;
@@ -146,13 +154,16 @@ impl Table {
         let db = self.names.id(event.db);
         let class = Class::of_totals(key, event, db, totals, self.sample_limit);
         let at = self.find_or_insert(crate::fingerprint::class_hash(key), key);
-        self.classes[at].merge(self.buckets, &class, &mut self.names, None);
+        self.breakdowns.add_class(&class);
+        self.classes[at].merge_names(&class, |id| id, &self.room);
+        self.classes[at].merge(self.buckets, &class);
     }
 
     /// Adds totals of statements whose class is not known.
     pub fn add_unknown(&mut self, event: &Event<'_>, totals: &Totals) {
         let class = Class::of_totals(b"", event, super::names::UNKNOWN, totals, self.sample_limit);
-        self.rest.merge(self.buckets, &class, &mut self.names, None);
+        self.breakdowns.add_class(&class);
+        self.rest.merge(self.buckets, &class);
     }
 
     /// The class of `key`, or under which hash it is to be inserted.
@@ -188,6 +199,7 @@ impl Table {
         let class = self.classes.len();
         self.by_hash.insert(hash, class as u32);
         self.classes.push(Class::new(key));
+        self.room.class_comes();
         class
     }
 
@@ -221,7 +233,8 @@ impl Table {
         for (class, goes) in classes.into_iter().zip(goes) {
             if goes {
                 self.samples = self.samples.saturating_sub(class.sample.text());
-                self.rest.merge(self.buckets, &class, &mut self.names, None);
+                self.rest.merge(self.buckets, &class);
+                self.room.class_goes();
                 self.folded.add(crate::fingerprint::class_hash(&class.key));
             } else {
                 self.classes.push(class);
@@ -243,23 +256,31 @@ impl Table {
 
     /// Adds what was counted apart.
     pub fn merge(&mut self, mut other: Table) {
+        let (ours, theirs) = (&mut self.names, &other.names);
+        let mut map = |id: NameId| match id > OTHERS {
+            true => ours.id(theirs.name(id)),
+            false => id,
+        };
+        self.breakdowns.merge(&other.breakdowns, &mut map);
+        let numbers: Vec<NameId> = (0..theirs.len() as NameId).map(map).collect();
         for class in &mut other.classes {
             class.sample.restore(&other.spill);
         }
         // One by one, so that their memory is given back on the way.
         for class in std::mem::take(&mut other.classes) {
             let ours = self.find_or_insert(crate::fingerprint::class_hash(&class.key), &class.key);
-            let (classes, names) = (&mut self.classes, &mut self.names);
-            classes[ours].merge(self.buckets, &class, names, Some(&other.names));
+            let map = |id| numbers.get(id as usize).copied().unwrap_or(OTHERS);
+            self.classes[ours].merge_names(&class, map, &self.room);
+            self.classes[ours].merge(self.buckets, &class);
         }
-        self.rest.merge(self.buckets, &other.rest, &mut self.names, Some(&other.names));
+        self.rest.merge(self.buckets, &other.rest);
         self.folded.merge(&other.folded);
     }
 
     /// Adds the classes of `other`, none of which this has, whose names' numbers mean the same, and which has the same
     /// `spill`.
     pub(super) fn append(&mut self, other: Table) {
-        self.rest.merge(self.buckets, &other.rest, &mut self.names, None);
+        self.rest.merge(self.buckets, &other.rest);
         self.folded.merge(&other.folded);
         if self.classes.is_empty() {
             (self.classes, self.by_hash) = (other.classes, other.by_hash);
@@ -270,13 +291,19 @@ impl Table {
     }
 
     /// The sum of all classes (invariant 4).
-    pub fn overall(&mut self) -> Class {
+    pub fn overall(&self) -> Class {
         let mut overall = Class::new(b"");
         for class in &self.classes {
-            overall.merge(self.buckets, class, &mut self.names, None);
+            overall.merge(self.buckets, class);
         }
-        overall.merge(self.buckets, &self.rest, &mut self.names, None);
+        overall.merge(self.buckets, &self.rest);
+        self.breakdowns.tell(&mut overall);
         overall
+    }
+
+    /// Patterns of users of which nobody sent a statement.
+    pub fn missing_users(&self) -> impl Iterator<Item = &str> {
+        self.groups.missing()
     }
 
     pub fn memory(&self) -> usize {
@@ -305,7 +332,7 @@ impl Taker for Table {
         let class = self.find_or_insert(local.hash, key);
         let class = &mut self.classes[class];
         let before = class.sample.text();
-        class.absorb(self.buckets, local, records);
+        class.absorb(self.buckets, &self.room, local, records);
         if self.samples > self.samples_limit {
             class.sample.spill(&self.spill);
         }

@@ -7,6 +7,8 @@ use frond_querylog::report::{self, csv, diff, html, json, ptqd, rank, text};
 use std::path::Path;
 use std::sync::Arc;
 
+use frond_querylog::stats::waiting::Patterns;
+
 use super::{made, mutated, rounds, Random};
 
 fn options(redact: bool) -> report::Options {
@@ -15,7 +17,6 @@ fn options(redact: bool) -> report::Options {
         outliers: Some(rank::Outliers::default()),
         redact,
         sample_bytes: 100,
-        batch_users: vec!["w*".into()],
         ..report::Options::default()
     }
 }
@@ -70,7 +71,15 @@ fn through(path: &Path, bytes: &[u8], format: Option<Format>, compat: bool, patt
     let settings = |threads| {
         let group_by =
             if bytes.len().is_multiple_of(5) { GroupBy::Tables } else { GroupBy::Fingerprint };
-        Arc::new(Settings { format, threads, compat, patterns, group_by, ..Settings::default() })
+        Arc::new(Settings {
+            format,
+            threads,
+            compat,
+            patterns,
+            group_by,
+            users: Patterns { batch: vec!["w*".into()], ..Patterns::default() },
+            ..Settings::default()
+        })
     };
     let Ok(mut one) = run(&origins, &settings(1), &mut |_| {}) else { return };
     let Ok(several) = run(&origins, &settings(3), &mut |_| {}) else {

@@ -11,6 +11,7 @@
 mod answers;
 mod client;
 mod compare;
+mod generated;
 mod known;
 mod peer;
 #[path = "../programs/mod.rs"]

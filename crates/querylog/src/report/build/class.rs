@@ -1,6 +1,6 @@
 //! One class of the document.
 
-use super::{seconds, span, text, Builder, Waiting};
+use super::{seconds, span, text, Builder};
 use crate::digest::GroupBy;
 use crate::event::Flag;
 use crate::fingerprint::{self, SqlMode, StatementKind, TableRef};
@@ -8,8 +8,7 @@ use crate::metric::Metric;
 use crate::report::model;
 use crate::report::rank::Reason;
 use crate::stats::class::key;
-use crate::stats::names::{self, Top};
-use crate::stats::{Class, Sample, Summary, Table};
+use crate::stats::{Class, Sample, Summary};
 
 impl Builder<'_> {
     pub(super) fn class(&self, class: &Class, rank: u64, reason: Reason) -> model::Class {
@@ -42,7 +41,7 @@ impl Builder<'_> {
             },
             kind: if one_kind { kind.name().into() } else { String::new() },
             tables: if one_list { tables(sql) } else { Vec::new() },
-            user_class: self.waiting(&class.users).name().into(),
+            user_class: class.waiting().name().into(),
             reason: if reason == Reason::Outlier { "outlier".into() } else { String::new() },
             events: class.count,
             statements: class.weight,
@@ -83,46 +82,6 @@ impl Builder<'_> {
         }
     }
 
-    /// Who waits for the class. People wait for it if one of them does.
-    pub(super) fn waiting(&self, users: &Top) -> Waiting {
-        let (people, jobs) = (&self.options.interactive_users, &self.options.batch_users);
-        if people.is_empty() && jobs.is_empty() {
-            return Waiting::Unknown;
-        }
-        let mut waiting = Waiting::Unknown;
-        for share in users.sorted() {
-            let name = text(self.names.name(share.id));
-            let is = |patterns: &[String]| patterns.iter().any(|p| matches(p, &name));
-            if is(people) {
-                return Waiting::Interactive;
-            }
-            if is(jobs) {
-                waiting = Waiting::Batch;
-            }
-        }
-        waiting
-    }
-
-    /// Sentences on patterns of users that no statement is of; nothing if users were not all told apart.
-    pub(super) fn missing_users(&self, table: &Table) -> Vec<String> {
-        let patterns = || self.options.interactive_users.iter().chain(&self.options.batch_users);
-        if table.classes.is_empty() || patterns().next().is_none() {
-            return Vec::new();
-        }
-        let mut found: Vec<bool> = patterns().map(|_| false).collect();
-        for share in table.classes.iter().chain([&table.rest]).flat_map(|c| c.users.sorted()) {
-            if share.id == names::OTHERS {
-                return Vec::new();
-            }
-            let name = text(self.names.name(share.id));
-            for (found, pattern) in found.iter_mut().zip(patterns()) {
-                *found = *found || matches(pattern, &name);
-            }
-        }
-        let missing = patterns().zip(found).filter(|(_, found)| !found);
-        missing.map(|(pattern, _)| format!("No statement is of a user '{pattern}'.")).collect()
-    }
-
     fn sample(&self, sample: &Sample) -> model::Sample {
         let mut sql = Vec::new();
         // What is masked is shortened behind that (`redact`).
@@ -148,19 +107,6 @@ impl Builder<'_> {
             routine: text(sample.routine()),
             error: sample.error().filter(|e| *e != 0),
             error_text: text(sample.error_text()),
-        }
-    }
-}
-
-/// A user name against a pattern in which `*` stands for anything.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((begin, rest)) => {
-            let Some(left) = name.strip_prefix(begin) else { return false };
-            (0..=left.len())
-                .filter(|i| left.is_char_boundary(*i))
-                .any(|i| matches(rest, &left[i..]))
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::report::model;
 use crate::report::numbers::{count, plural};
 use crate::stats::class::key;
 use crate::stats::patterns::{Patterns, Runs};
-use crate::stats::Class;
+use crate::stats::{Class, Table};
 
 /// Patterns by their classes' names; the ones that took most time first.
 pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
@@ -178,6 +178,14 @@ pub(super) fn folded_note(classes: u64) -> Option<String> {
             count(classes as f64)
         )
     })
+}
+
+/// Sentences on patterns of users that no statement is of.
+pub(super) fn missing_users(table: &Table) -> Vec<String> {
+    if table.classes.is_empty() {
+        return Vec::new();
+    }
+    table.missing_users().map(|p| format!("No statement is of a user '{p}'.")).collect()
 }
 
 pub(super) fn notes(overall: &Class) -> Vec<String> {

@@ -1,18 +1,28 @@
 //! What the document says of a log whose truth is known.
 
-use super::class::matches;
 use super::*;
 use crate::digest::{run, Settings};
 use crate::input::Origin;
+use crate::stats::waiting::Patterns;
 use std::sync::Arc;
 
 fn report(log: &str, options: &Options) -> Report {
+    report_with(log, options, Settings::default())
+}
+
+fn report_with(log: &str, options: &Options, settings: Settings) -> Report {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("slow.log");
     std::fs::write(&path, log).unwrap();
-    let mut outcome =
-        run(&[Origin::of(&path)], &Arc::new(Settings::default()), &mut |_| {}).ok().unwrap();
+    let mut outcome = run(&[Origin::of(&path)], &Arc::new(settings), &mut |_| {}).ok().unwrap();
     build(&mut outcome, options)
+}
+
+/// Tells classes apart by users.
+fn users(interactive: &[&str], batch: &[&str]) -> Settings {
+    let [interactive, batch] =
+        [interactive, batch].map(|list| list.iter().map(|user| user.to_string()).collect());
+    Settings { users: Patterns { interactive, batch }, ..Settings::default() }
 }
 
 fn event(user: &str, time: &str, sql: &str) -> String {
@@ -27,13 +37,8 @@ fn the_document_says_what_the_log_says() {
         event("nightly", "9.0", "delete from old where a='secret'"),
     ]
     .concat();
-    let options = Options {
-        interactive_users: vec!["web*".into()],
-        batch_users: vec!["night*".into()],
-        redact: true,
-        ..Options::default()
-    };
-    let report = report(&log, &options);
+    let options = Options { redact: true, ..Options::default() };
+    let report = report_with(&log, &options, users(&["web*"], &["night*"]));
     assert_eq!((report.overall.events, report.overall.classes), (3, 2));
     assert_eq!(report.classes.len(), 2);
     // What people wait for comes first, although the other one takes more time.
@@ -73,34 +78,48 @@ fn what_is_not_shown_is_summed_up() {
 }
 
 #[test]
-fn patterns_of_user_names() {
-    assert!(
-        matches("web*", "web1")
-            && matches("*", "")
-            && matches("a*c*e", "abcde")
-            && matches("x", "x")
-    );
-    assert!(!matches("web", "web1") && !matches("a*c", "abd"));
-}
-
-#[test]
 fn batch_jobs_do_not_push_what_people_wait_for_out_of_the_report() {
     let mut log = String::new();
     for i in 0..30 {
         log += &event("nightly", "100", &format!("select a{} from big", "x".repeat(i + 1)));
     }
     log += &event("web1", "0.5", "select * from small");
-    let mut options = Options { limit: Limit { share: 0.95, most: 20 }, ..Options::default() };
+    let options = Options { limit: Limit { share: 0.95, most: 20 }, ..Options::default() };
     let shown = report(&log, &options);
     assert!(shown.classes.iter().all(|c| !c.key.contains("small")), "hidden by the jobs");
-    options.batch_users = vec!["nightly".into()];
-    let shown = report(&log, &options);
+    let shown = report_with(&log, &options, users(&[], &["nightly"]));
     assert!(shown.classes[0].key.contains("small") && shown.classes[0].rank == 1);
     assert_eq!(shown.classes[0].user_class, "");
     assert_eq!((shown.classes.len(), shown.classes[1].user_class.as_str()), (21, "batch"));
     assert_eq!(shown.rest.unwrap().classes, 10);
-    options.interactive_users = vec!["web*".into()];
-    assert_eq!(report(&log, &options).classes[0].user_class, "interactive");
+    let shown = report_with(&log, &options, users(&["web*"], &["nightly"]));
+    assert_eq!(shown.classes[0].user_class, "interactive");
+}
+
+#[test]
+fn who_comes_late_is_in_the_breakdowns_and_whoever_sends_a_class_is_matched() {
+    let mut log: String =
+        (0..2000).map(|i| event(&format!("old{}", i % 100), "1.0", "select 1")).collect();
+    log += &event("web", "1.0", "select 1");
+    log +=
+        &(0..900).map(|i| event(&format!("new{}", i % 3), "1.0", "select 1")).collect::<String>();
+    for threads in [1, 2] {
+        let patterns = users(&["web", "nobody"], &["old*"]);
+        let report = report_with(&log, &Options::default(), Settings { threads, ..patterns });
+        for list in [&report.classes[0].users, &report.overall.users] {
+            let shown: Vec<_> = list.iter().map(|u| (&*u.name, u.count, u.time)).collect();
+            assert_eq!(
+                shown[..3],
+                [("new0", 300, 300.0), ("new1", 300, 300.0), ("new2", 300, 300.0)]
+            );
+            // Ties by name.
+            assert_eq!(shown[3..5], [("old0", 20, 20.0), ("old1", 20, 20.0)]);
+            assert_eq!(shown.len(), MAX_SHARES + 1);
+            assert_eq!(shown[MAX_SHARES], (OTHERS, 1661, 1661.0));
+        }
+        assert_eq!(report.classes[0].user_class, "interactive");
+        assert_eq!(report.notes, ["No statement is of a user 'nobody'."]);
+    }
 }
 
 #[test]
@@ -231,13 +250,13 @@ fn names_that_find_no_room_are_one_at_the_end_with_their_sum() {
         log += &event(&user, "1.0", &format!("select 1 from t{}", i % 40));
     }
     let report = report(&log, &Options { limit: "100%".parse().unwrap(), ..Options::default() });
-    for list in [&report.overall.users, &report.overall.tables] {
+    for (list, left) in [(&report.overall.users, 13), (&report.overall.tables, 60)] {
         let (rest, named) = list.split_last().unwrap();
         assert_eq!(rest.name, "(others)");
         assert!(named.iter().all(|s| s.name != "(others)") && named.len() <= MAX_SHARES);
         assert_eq!(list.iter().map(|s| s.count).sum::<u64>(), 120);
         assert!((list.iter().map(|s| s.time).sum::<f64>() - 120.0).abs() < 1e-6);
-        assert!(rest.count >= 15, "{rest:?}");
+        assert_eq!(rest.count, left, "{rest:?}");
     }
     let mut text = Vec::new();
     crate::report::text::write(&report, 80, &mut text).unwrap();

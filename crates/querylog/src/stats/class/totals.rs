@@ -5,11 +5,14 @@
 //!    and stays so when the class is added to others.
 //! 2. One statement is known completely: its sum is its value.
 
+use std::sync::Arc;
+
 use super::{Class, Known, Sample};
 use crate::event::{Event, Flag};
 use crate::metric::Metric;
 use crate::stats::distribution::Distribution;
 use crate::stats::names::NameId;
+use crate::stats::top::{Room, Share};
 
 /// The total of one attribute, in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +60,8 @@ impl Class {
         class.sample = Sample::of(event, sample_limit);
         // Of the statement itself nothing is known but its class's text.
         class.sample.time = None;
-        class.dbs.add_many(db, totals.count, totals.time);
+        let share = Share { id: db, count: totals.count, time: totals.time };
+        class.dbs.add_share(share, &Arc::new(Room::default()));
         let mut put = |metric: Metric, sum, min, max| {
             class.always |= 1 << metric.index();
             if sum == 0 {

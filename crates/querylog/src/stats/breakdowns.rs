@@ -1,0 +1,71 @@
+//! How often each user, host and database occurs in everything, exactly: there are not many strings (`Names`), and
+//! unlike classes there is one of these.
+
+use super::batch::Record;
+use super::class::Class;
+use super::names::NameId;
+use super::top::{Share, Top};
+
+/// Count and nanoseconds by a string's number.
+type Sums = Vec<(u64, u64)>;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Breakdowns {
+    dbs: Sums,
+    users: Sums,
+    hosts: Sums,
+}
+
+fn add(sums: &mut Sums, id: NameId, count: u64, time: u64) {
+    let at = id as usize;
+    if at >= sums.len() {
+        sums.resize(at + 1, (0, 0));
+    }
+    let sum = &mut sums[at];
+    sum.0 = sum.0.saturating_add(count);
+    sum.1 = sum.1.saturating_add(time);
+}
+
+impl Breakdowns {
+    #[inline]
+    pub(super) fn add(&mut self, record: Record<'_>) {
+        let time = record.time();
+        let [db, user, host] = record.who();
+        add(&mut self.dbs, db, 1, time);
+        add(&mut self.users, user, 1, time);
+        add(&mut self.hosts, host, 1, time);
+    }
+
+    /// Adds what is known of a class, which is everything only if its counts are exact.
+    pub(super) fn add_class(&mut self, class: &Class) {
+        let lists = [&class.dbs, &class.users, &class.hosts];
+        for (sums, top) in [&mut self.dbs, &mut self.users, &mut self.hosts].into_iter().zip(lists)
+        {
+            top.sorted().iter().for_each(|s| add(sums, s.id, s.count, s.time));
+        }
+    }
+
+    /// Adds what was counted apart; `map` gives this one's number of the other's.
+    pub(super) fn merge(&mut self, other: &Breakdowns, mut map: impl FnMut(NameId) -> NameId) {
+        let theirs = [&other.dbs, &other.users, &other.hosts];
+        for (sums, theirs) in
+            [&mut self.dbs, &mut self.users, &mut self.hosts].into_iter().zip(theirs)
+        {
+            for (id, (count, time)) in theirs.iter().enumerate().filter(|(_, sum)| sum.0 > 0) {
+                add(sums, map(id as NameId), *count, *time);
+            }
+        }
+    }
+
+    /// Gives them to the class of everything.
+    pub(super) fn tell(&self, overall: &mut Class) {
+        let top = |sums: &Sums| {
+            let numbered = sums.iter().zip(0..);
+            Top::of(numbered.map(|(&(count, time), id)| Share { id, count, time }))
+        };
+        overall.dbs = top(&self.dbs);
+        overall.users = top(&self.users);
+        overall.hosts = top(&self.hosts);
+    }
+}
