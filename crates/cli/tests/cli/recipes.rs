@@ -33,10 +33,10 @@ fn slow_logs(dir: &Path) {
     let mut second = String::new();
     for i in 0..400_i64 {
         let sql = format!("select * from orders where id = {i}");
-        event(&mut first, &Event { at: deploy - 4000 + i * 9, sql: &sql, ..Event::default() });
+        event(&mut first, &Event { at: deploy - 4000 + i, sql: &sql, ..Event::default() });
         event(
             &mut second,
-            &Event { at: deploy + i * 9, sql: &sql, seconds: 1.5, ..Event::default() },
+            &Event { at: deploy + i * 2, sql: &sql, seconds: 1.5, ..Event::default() },
         );
         if i % 10 == 0 {
             let report = Event {
@@ -45,7 +45,7 @@ fn slow_logs(dir: &Path) {
                 seconds: 60.0,
                 ..Event::default()
             };
-            event(&mut second, &Event { at: deploy + i * 9, ..report });
+            event(&mut second, &Event { at: deploy + i * 2, ..report });
         }
     }
     for i in 0..100_i64 {
