@@ -1,43 +1,36 @@
 //! What changed between two reports: classes that are new or gone, slower or faster, called more or less.
 //!
-//! Which difference is more than chance:
-//! - `mean`: Welch's t-test on the logarithms of the durations (from the histogram's buckets, whose own width counts as
-//!   variance). Durations are far from normal, their logarithms are close enough; the test is of geometric means.
-//! - `p95`: the share of statements slower than the 95 % point of both sides together, by a test of two shares.
-//! - `rows_examined`: Welch's test on the means as logged.
-//! - `load`, `calls`: Welch's test on the intervals of the time series, intervals without a statement included. What
-//!   happens in one interval often goes on in the next: the number of intervals is lowered by the correlation of
-//!   neighbours.
-//! - `presence`: the chance that a class with so many calls on one side has none on the other at the same rate.
+//! Which measures are tested, and how, is in `diff/measures`; how the dependence of statements on each other is counted, in
+//! `diff/blocks`. Of a class on one side only, `presence` is the chance that a class with so many calls has none there at
+//! the same rate; calls count as independent in it.
 //!
 //! All p-values of a comparison are adjusted together (Benjamini and Hochberg); a change is called one if the adjusted
-//! value is below `LEVEL` and it is at least `LEAST_CHANGE`. Statements of one burst are not independent, so that p is
-//! too small where everything happened at once: the notes say so.
+//! value is below `LEVEL` and it is at least `LEAST_CHANGE`.
 //!
 //! Invariants:
 //! 1. Fewer than `LEAST_CALLS` calls on a side: no test of durations or rows. Without any test a class is `unsure`.
 //! 2. A class that a shortened report may have hidden is never called new or gone.
+//! 3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor the reverse.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
 use super::model::{Class, Report, SCHEMA};
-use super::numbers::{count, duration, percentage, plural, time};
-use super::significance::{adjust, two_shares, welch, Moments};
-use super::text::{paragraph, WIDTH};
+use super::numbers::{percentage, plural};
+use super::significance::adjust;
+
+mod blocks;
+mod measures;
+mod text;
+
+pub use measures::LEAST_CALLS;
+pub use text::write_text;
 
 /// Findings that may be false.
 pub const LEVEL: f64 = 0.01;
 /// Smaller changes are not worth a word, however certain.
 pub const LEAST_CHANGE: f64 = 0.10;
-/// Calls on both sides below which durations are not compared.
-pub const LEAST_CALLS: u64 = 10;
-/// Intervals on both sides below which series are not compared, after the correction for correlation.
-const LEAST_INTERVALS: f64 = 8.0;
-/// A hostile report cannot make a series longer than this.
-const MOST_INTERVALS: i64 = 10_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Diff {
@@ -70,8 +63,9 @@ pub struct Change {
     pub id: String,
     pub key: String,
     pub item: String,
-    /// `new`, `gone`, `slower`, `faster`, `mixed` (one measure says slower, another faster), `more`, `less` (calls or
-    /// load, at the same speed), `same` (nothing shown), `unsure` (too few data).
+    /// `new`, `gone`, `slower`, `faster`, `mixed` (one measure says slower, another faster, or the load says the reverse
+    /// at the same calls), `more`, `less` (calls or load, at the same speed), `same` (nothing shown), `unsure` (too few
+    /// data).
     pub verdict: String,
     pub before: Option<Values>,
     pub after: Option<Values>,
@@ -88,6 +82,9 @@ pub struct Values {
     /// Seconds.
     pub time: Option<f64>,
     pub mean: Option<f64>,
+    /// Geometric mean: what outliers hardly move.
+    #[serde(default)]
+    pub typical: Option<f64>,
     pub p95: Option<f64>,
     /// Per call.
     pub rows_examined: Option<f64>,
@@ -95,7 +92,7 @@ pub struct Values {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Test {
-    /// `mean`, `p95`, `rows_examined`, `load`, `calls`, `presence`.
+    /// `mean`, `typical`, `p95`, `rows_examined`, `load`, `calls`, `presence`.
     pub what: String,
     /// After divided by before, of what was tested; `None` if before was zero.
     pub ratio: Option<f64>,
@@ -118,6 +115,18 @@ pub fn compare(before: &Report, after: &Report) -> Result<Diff, String> {
         return Err(format!(
             "the reports have different classes ({}, dialect {}, and {}, dialect {}): make both with the same options",
             a.group_by, a.dialect, b.group_by, b.dialect
+        ));
+    }
+    if a.filter != b.filter {
+        let filter = |f: &Option<String>| match f {
+            Some(filter) => format!("--filter '{filter}'"),
+            None => "no filter".into(),
+        };
+        return Err(format!(
+            "the reports have different filters ({} before, {} after): what one leaves out would be called new or gone. \
+             Make both with the same --filter",
+            filter(&a.filter),
+            filter(&b.filter)
         ));
     }
     let name =
@@ -172,14 +181,25 @@ fn side(report: &Report) -> Side {
 
 fn notes(before: &Report, after: &Report) -> Vec<String> {
     let mut notes = vec![format!(
-        "A change is shown as one if it is at least {} and chance explains it in fewer than {} of such findings (Benjamini-Hochberg); statements of one burst depend on each other, so take a change seen in one short period with care.",
+        "A change is shown as one if it is at least {} and chance explains it in fewer than {} of such findings (Benjamini-Hochberg). Chance is measured by how much blocks of time of the same report differ; of what lasts longer than a sixth of a report (another hour, another day of the week) it knows nothing: compare like with like.",
         percentage(LEAST_CHANGE), percentage(LEVEL)
     )];
     for (name, report) in [("before", before), ("after", after)] {
         if let Some(rest) = &report.rest {
+            let folded = report.overall.folded;
+            // All that were folded are one class of the rest.
+            let hidden = rest.classes.saturating_sub(u64::from(folded > 0));
+            let mut help = Vec::new();
+            if folded > 0 {
+                help.push("a larger --max-classes");
+            }
+            if hidden > 0 {
+                help.push("--limit 100%");
+            }
             notes.push(format!(
-                "The report {name} leaves out {}; what is missing there is not called new or gone. Make it with --limit 100% to compare everything.",
-                plural(rest.classes, "class")
+                "The report {name} leaves out {}; what is missing there is not called new or gone. Make it with {} to compare everything.",
+                plural(hidden.saturating_add(folded), "class"),
+                help.join(" and ")
             ));
         }
         if report.overall.seconds.is_none_or(|s| s < 1.0) {
@@ -191,9 +211,6 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
                 report.schema
             ));
         }
-    }
-    if before.selection.filter != after.selection.filter {
-        notes.push("The reports were made with different filters.".into());
     }
     notes
 }
@@ -209,6 +226,7 @@ fn values(report: &Report, class: &Class) -> Values {
         load: span.zip(time).map(|(s, t)| t.sum / s),
         time: time.map(|t| t.sum),
         mean: time.map(|t| t.mean),
+        typical: measures::typical(class),
         p95: time.map(|t| t.p95),
         rows_examined: class.metric("Rows_examined").map(|m| m.mean),
     }
@@ -218,7 +236,7 @@ fn change(before: &Report, after: &Report, old: Option<&Class>, new: Option<&Cla
     let shown = new.or(old);
     let text = |of: fn(&Class) -> &String| shown.map_or_else(String::new, |c| of(c).clone());
     let tests = match (old, new) {
-        (Some(old), Some(new)) => tests(before, after, old, new),
+        (Some(old), Some(new)) => measures::tests([before, after], [old, new]),
         (Some(old), None) => presence(before, after, old).into_iter().collect(),
         (None, Some(new)) => presence(after, before, new).into_iter().collect(),
         (None, None) => Vec::new(),
@@ -232,10 +250,6 @@ fn change(before: &Report, after: &Report, old: Option<&Class>, new: Option<&Cla
         after: new.map(|c| values(after, c)),
         tests,
     }
-}
-
-fn test(what: &str, ratio: Option<f64>, p: f64) -> Test {
-    Test { what: what.into(), ratio, p, ..Test::default() }
 }
 
 /// For a class that only `with` has. `None` if `without` may have hidden it, or says nothing about itself.
@@ -257,120 +271,8 @@ fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
     if here + there <= 0.0 {
         return None;
     }
-    Some(test("presence", None, (here / (here + there)).powf(class.events as f64)))
-}
-
-fn tests(before: &Report, after: &Report, old: &Class, new: &Class) -> Vec<Test> {
-    let mut tests = Vec::new();
-    let ratio = |a: f64, b: f64| (a > 0.0).then(|| b / a);
-    if let (Some(x), Some(y)) = (old.time(), new.time()) {
-        if x.count.min(y.count) >= LEAST_CALLS {
-            let (a, b) = (log_moments(old), log_moments(new));
-            if let Some(p) = welch(a, b) {
-                tests.push(test("mean", Some((b.mean - a.mean).exp()), p));
-            }
-            if let Some(p) = tails(old, new) {
-                tests.push(test("p95", ratio(x.p95, y.p95), p));
-            }
-        }
-    }
-    if let (Some(x), Some(y)) = (old.metric("Rows_examined"), new.metric("Rows_examined")) {
-        if x.count.min(y.count) >= LEAST_CALLS {
-            let of = |m: &super::model::Metric| Moments {
-                n: m.count as f64,
-                mean: m.mean,
-                variance: m.stddev * m.stddev,
-            };
-            if let Some(p) = welch(of(x), of(y)) {
-                tests.push(test("rows_examined", ratio(x.mean, y.mean), p));
-            }
-        }
-    }
-    let timed = old.time().is_some() && new.time().is_some();
-    for (what, pick) in
-        [("load", (|p| p.time) as fn(&super::model::Point) -> f64), ("calls", |p| p.count as f64)]
-    {
-        if what == "load" && !timed {
-            continue;
-        }
-        let (a, b) = (interval_moments(before, old, pick), interval_moments(after, new, pick));
-        if let Some((a, b)) = a.zip(b).filter(|(a, b)| a.n.min(b.n) >= LEAST_INTERVALS) {
-            if let Some(p) = welch(a, b) {
-                tests.push(test(what, ratio(a.mean, b.mean), p));
-            }
-        }
-    }
-    tests
-}
-
-/// The middle of a bucket on a logarithmic scale and the logarithm of its width.
-fn log_bucket(bucket: &super::model::Bucket) -> (f64, f64) {
-    // Nothing is faster than a nanosecond; the bucket of zero has to be somewhere.
-    let (low, high) = (bucket.low.max(1e-9), bucket.high.max(1.000_001e-9));
-    ((low.ln() + high.ln()) / 2.0, (high / low).ln().abs())
-}
-
-fn log_moments(class: &Class) -> Moments {
-    let weighted = class.times.buckets.iter().map(|b| (log_bucket(b).0, b.count as f64));
-    let mut moments = Moments::of(weighted);
-    let n = moments.n.max(1.0);
-    // Where in its bucket a value lies is not known: a twelfth of the width's square.
-    moments.variance += class
-        .times
-        .buckets
-        .iter()
-        .map(|b| log_bucket(b).1.powi(2) / 12.0 * b.count as f64)
-        .sum::<f64>()
-        / n;
-    moments
-}
-
-/// Tests the shares above the 95 % point of both classes together.
-fn tails(old: &Class, new: &Class) -> Option<f64> {
-    let mut all: Vec<_> = old.times.buckets.iter().chain(&new.times.buckets).collect();
-    all.sort_by(|a, b| a.low.total_cmp(&b.low));
-    let total: f64 = all.iter().map(|b| b.count as f64).sum();
-    let mut below = 0.0;
-    let limit = all.iter().find_map(|b| {
-        below += b.count as f64;
-        (below >= total * 0.95).then_some(b.low)
-    })?;
-    let above = |c: &Class| -> f64 {
-        c.times.buckets.iter().filter(|b| b.low > limit).map(|b| b.count as f64).sum()
-    };
-    let all_of = |c: &Class| -> f64 { c.times.buckets.iter().map(|b| b.count as f64).sum() };
-    two_shares(above(old), all_of(old), above(new), all_of(new))
-}
-
-/// Per second, over the intervals of the report. `n` is lowered by the correlation of neighbouring intervals.
-fn interval_moments(
-    report: &Report,
-    class: &Class,
-    pick: fn(&super::model::Point) -> f64,
-) -> Option<Moments> {
-    let width = class.series.width.max(1);
-    let (first, last) = (report.overall.first?, report.overall.last?);
-    let begin = first.div_euclid(1_000_000).div_euclid(width);
-    let steps = last.div_euclid(1_000_000).div_euclid(width).checked_sub(begin)?.checked_add(1)?;
-    if !(2..=MOST_INTERVALS).contains(&steps) {
-        return None;
-    }
-    let mut values = vec![0.0; steps as usize];
-    for point in &class.series.points {
-        let at = point.at.div_euclid(width).saturating_sub(begin);
-        if let Some(value) = usize::try_from(at).ok().and_then(|at| values.get_mut(at)) {
-            *value += pick(point) / width as f64;
-        }
-    }
-    let mut moments = Moments::of(values.iter().map(|v| (*v, 1.0)));
-    let squares: f64 = values.iter().map(|v| (v - moments.mean).powi(2)).sum();
-    if squares > 0.0 {
-        let products: f64 =
-            values.windows(2).map(|w| (w[0] - moments.mean) * (w[1] - moments.mean)).sum();
-        let correlation = (products / squares).clamp(0.0, 0.99);
-        moments.n *= (1.0 - correlation) / (1.0 + correlation);
-    }
-    Some(moments)
+    let p = (here / (here + there)).powf(class.events as f64);
+    Some(Test { what: "presence".into(), p, ..Test::default() })
 }
 
 /// Adjusts the p-values of all tests together and says what became of each class.
@@ -404,10 +306,14 @@ fn verdict(change: &Change) -> &'static str {
         (None, _) | (_, None) => return "unsure",
         _ => {}
     }
-    const SPEED: [&str; 3] = ["mean", "p95", "rows_examined"];
+    const SPEED: [&str; 4] = ["mean", "typical", "p95", "rows_examined"];
     const AMOUNT: [&str; 2] = ["load", "calls"];
+    // A load that goes with the calls says nothing of the speed.
+    let load = |up| found(&["load"], up) && !found(&["calls"], up);
     match (found(&SPEED, true), found(&SPEED, false), found(&AMOUNT, true), found(&AMOUNT, false)) {
         (true, true, _, _) => "mixed",
+        (true, false, _, _) if load(false) => "mixed",
+        (false, true, _, _) if load(true) => "mixed",
         (true, false, _, _) => "slower",
         (false, true, _, _) => "faster",
         (false, false, true, false) => "more",
@@ -416,93 +322,4 @@ fn verdict(change: &Change) -> &'static str {
         _ if change.tests.is_empty() => "unsure",
         _ => "same",
     }
-}
-
-/// Classes of one verdict that the terminal shows.
-const SHOWN: usize = 20;
-
-/// Writes the comparison for a terminal.
-pub fn write_text(diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-    paragraph("Before: ", &describe(&diff.before), WIDTH, out)?;
-    paragraph("After: ", &describe(&diff.after), WIDTH, out)?;
-    for note in &diff.notes {
-        paragraph("Note: ", note, WIDTH, out)?;
-    }
-    let mut shown = 0;
-    for (verdict, title) in [
-        ("new", "New"),
-        ("slower", "Slower"),
-        ("mixed", "Changed both ways"),
-        ("more", "Called more or more load"),
-        ("faster", "Faster"),
-        ("less", "Called less or less load"),
-        ("gone", "Gone"),
-    ] {
-        let of: Vec<&Change> = diff.changes.iter().filter(|c| c.verdict == verdict).collect();
-        if of.is_empty() {
-            continue;
-        }
-        shown += of.len();
-        writeln!(out, "\n# {title}: {}", of.len())?;
-        for change in of.iter().take(SHOWN) {
-            write_change(change, out)?;
-        }
-        if of.len() > SHOWN {
-            writeln!(out, "#   {} more; --json has all", of.len() - SHOWN)?;
-        }
-    }
-    if shown > 0 {
-        writeln!(out, "\n# *: chance does not explain it")?;
-    } else {
-        writeln!(out, "\n# Nothing changed in a way that chance does not explain.")?;
-    }
-    let quiet = |verdict: &str| diff.changes.iter().filter(|c| c.verdict == verdict).count();
-    writeln!(
-        out,
-        "\n# No change shown: {}; too few data to say: {}",
-        plural(quiet("same") as u64, "class"),
-        quiet("unsure")
-    )
-}
-
-fn describe(side: &Side) -> String {
-    let mut text = side.inputs.join(", ");
-    if let (Some(first), Some(last)) = (side.first, side.last) {
-        text += &format!(", {} to {} UTC", time(first), time(last));
-    }
-    text += &format!(", {}", plural(side.events, "statement"));
-    if let Some(load) = side.load {
-        text += &format!(", load {}", count(load));
-    }
-    text
-}
-
-fn write_change(change: &Change, out: &mut dyn Write) -> io::Result<()> {
-    let id = if change.id.is_empty() { String::new() } else { format!("0x{} ", change.id) };
-    writeln!(out, "#   {id}{}", change.item.replace(|c: char| c.is_control(), " "))?;
-    let mut lines = Vec::new();
-    let mut cell =
-        |name: &str, tested: &str, of: fn(&Values) -> Option<f64>, show: fn(f64) -> String| {
-            let (a, b) = (change.before.as_ref().and_then(of), change.after.as_ref().and_then(of));
-            let found = change.tests.iter().any(|t| t.what == tested && t.significant);
-            let mark = if found { " *" } else { "" };
-            let cells = match (a, b) {
-                (Some(a), Some(b)) => {
-                    let by = if a > 0.0 { format!("{:.2}x", b / a) } else { String::new() };
-                    [show(a), show(b), by]
-                }
-                (Some(a), None) => [show(a), "-".into(), String::new()],
-                (None, Some(b)) => ["-".into(), show(b), String::new()],
-                (None, None) => return,
-            };
-            let [before, after, by] = cells;
-            let line = format!("#       {name:<20} {before:>8} -> {after:>8} {by:>8}{mark}");
-            lines.push(line.trim_end().to_owned());
-        };
-    cell("load", "load", |v| v.load, count);
-    cell("calls/s", "calls", |v| v.per_second, count);
-    cell("mean", "mean", |v| v.mean, duration);
-    cell("95%", "p95", |v| v.p95, duration);
-    cell("rows read per call", "rows_examined", |v| v.rows_examined, count);
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }

@@ -1,4 +1,4 @@
-//! Is a difference more than chance: Welch's test, a test of two shares, and the correction for many tests.
+//! Is a difference more than chance: Welch's test, and the correction for many tests.
 //!
 //! Written out because only four functions of statistics are needed and the crates that have them bring linear algebra.
 //!
@@ -27,35 +27,53 @@ impl Moments {
     }
 }
 
-/// Welch's t-test for different means without assuming equal variances. Less than two values on a side: `None`.
-pub fn welch(a: Moments, b: Moments) -> Option<f64> {
-    if a.n < 2.0 || b.n < 2.0 {
+/// A number with the variance of its error, which is known as well as `freedom` independent values make it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    pub value: f64,
+    pub variance: f64,
+    pub freedom: f64,
+}
+
+impl Moments {
+    /// The mean of independent values.
+    pub fn estimate(&self) -> Estimate {
+        let variance = self.variance.max(0.0) / self.n;
+        Estimate { value: self.mean, variance, freedom: self.n - 1.0 }
+    }
+}
+
+impl Estimate {
+    /// With a further source of error, whose variance is known less well.
+    ///
+    /// All of it is then known only so well: where the further source seems to be nothing, that may be chance. (Degrees
+    /// of freedom by Satterthwaite's formula find a little more, and of what they find more is false.)
+    pub fn widened(self, by: f64, freedom: f64) -> Estimate {
+        let variance = self.variance + by.max(0.0);
+        Estimate { variance, freedom: self.freedom.min(freedom), ..self }
+    }
+}
+
+/// Degrees of freedom of a sum of variances (Welch, Satterthwaite).
+fn joint(parts: [(f64, f64); 2]) -> f64 {
+    let all: f64 = parts.iter().map(|(v, _)| v).sum();
+    all * all / parts.iter().map(|(v, freedom)| v * v / freedom).sum::<f64>()
+}
+
+/// Welch's t-test: the chance that two estimates differ as much or more if what they estimate is one. `None` without a
+/// degree of freedom.
+pub fn differ(a: Estimate, b: Estimate) -> Option<f64> {
+    if a.freedom.min(b.freedom) < 1.0 {
         return None;
     }
-    let (va, vb) = (a.variance.max(0.0) / a.n, b.variance.max(0.0) / b.n);
-    let difference = (a.mean - b.mean).abs();
-    if va + vb <= 0.0 {
+    let difference = (a.value - b.value).abs();
+    let variance = a.variance + b.variance;
+    if variance <= 0.0 {
         // Constants on both sides: they differ or they do not.
         return Some(if difference > 0.0 { 0.0 } else { 1.0 });
     }
-    let t = difference / (va + vb).sqrt();
-    let freedom = (va + vb).powi(2) / (va * va / (a.n - 1.0) + vb * vb / (b.n - 1.0));
-    student(t, freedom)
-}
-
-/// The chance that two shares, `hits` of `n` each, differ as much or more if they were one. `None` where fewer than
-/// five hits or misses are expected on a side: the normal approximation would lie there.
-pub fn two_shares(hits_a: f64, a: f64, hits_b: f64, b: f64) -> Option<f64> {
-    if a < 1.0 || b < 1.0 {
-        return None;
-    }
-    let pooled = (hits_a + hits_b) / (a + b);
-    let least = a.min(b) * pooled.min(1.0 - pooled);
-    if least < 5.0 {
-        return None;
-    }
-    let spread = (pooled * (1.0 - pooled) * (1.0 / a + 1.0 / b)).sqrt();
-    student((hits_a / a - hits_b / b).abs() / spread, f64::INFINITY)
+    let freedom = joint([(a.variance, a.freedom), (b.variance, b.freedom)]);
+    student(difference / variance.sqrt(), freedom)
 }
 
 /// Benjamini and Hochberg: p-values so adjusted that calling everything up to `q` a finding makes at most that share of
@@ -157,20 +175,26 @@ mod tests {
     }
 
     #[test]
-    fn welch_needs_two_values_and_sees_constants() {
-        let side = |n: f64, mean: f64, variance: f64| Moments { n, mean, variance };
-        assert_eq!(welch(side(1.0, 1.0, 0.0), side(50.0, 2.0, 1.0)), None);
-        assert_eq!(welch(side(9.0, 1.0, 0.0), side(9.0, 2.0, 0.0)), Some(0.0));
-        assert_eq!(welch(side(9.0, 2.0, 0.0), side(9.0, 2.0, 0.0)), Some(1.0));
-        assert!(welch(side(100.0, 1.0, 1.0), side(100.0, 1.1, 1.0)).unwrap() > 0.4);
-        assert!(welch(side(1e6, 1.0, 1.0), side(1e6, 1.1, 1.0)).unwrap() < 1e-100);
+    fn a_test_needs_two_values_and_sees_constants() {
+        let test = |a: [f64; 3], b: [f64; 3]| {
+            let side = |[n, mean, variance]: [f64; 3]| Moments { n, mean, variance }.estimate();
+            differ(side(a), side(b))
+        };
+        assert_eq!(test([1.0, 1.0, 0.0], [50.0, 2.0, 1.0]), None);
+        assert_eq!(test([9.0, 1.0, 0.0], [9.0, 2.0, 0.0]), Some(0.0));
+        assert_eq!(test([9.0, 2.0, 0.0], [9.0, 2.0, 0.0]), Some(1.0));
+        assert!(test([100.0, 1.0, 1.0], [100.0, 1.1, 1.0]).unwrap() > 0.4);
+        assert!(test([1e6, 1.0, 1.0], [1e6, 1.1, 1.0]).unwrap() < 1e-100);
+        assert_eq!(test([0.0, 0.0, 0.0], [9.0, f64::NAN, 1.0]), None);
     }
 
     #[test]
-    fn small_counts_are_not_judged() {
-        assert_eq!(two_shares(1.0, 20.0, 9.0, 20.0).map(|p| p < 0.01), Some(true));
-        assert_eq!(two_shares(1.0, 20.0, 2.0, 20.0), None);
-        assert_eq!(two_shares(0.0, 0.0, 2.0, 20.0), None);
+    fn a_badly_known_error_leaves_few_degrees_of_freedom() {
+        let calls = Estimate { value: 1.0, variance: 1.0, freedom: 1e4 };
+        assert_eq!(calls.widened(-1.0, 5.0), Estimate { freedom: 5.0, ..calls });
+        assert_eq!(calls.widened(3.0, 9.0), Estimate { variance: 4.0, freedom: 9.0, ..calls });
+        let (far, near) = (Estimate { value: 6.0, ..calls }, calls.widened(0.0, 6.0));
+        assert!(differ(calls, far).unwrap() * 3.0 < differ(near, far.widened(0.0, 6.0)).unwrap());
     }
 
     #[test]

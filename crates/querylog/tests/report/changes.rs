@@ -150,3 +150,85 @@ fn another_sampling_rate_is_no_change() {
     assert_eq!(of(&diff, "join stock").verdict, "slower");
     assert_eq!(of(&diff, "recommendations").verdict, "new");
 }
+
+/// An hour of one class, a statement each second: most around `usual` seconds, one in 33 waits for a lock.
+fn waits(usual: f64, waiting: bool) -> Report {
+    let mut log = String::new();
+    for i in 0..3600_u64 {
+        let part = (i * 7919 % 3600) as f64 / 3600.0;
+        let time = match i * 31 % 33 {
+            0 if waiting => 1.0 + part,
+            _ => usual * (1.0 + 0.4 * (part - 0.5)),
+        };
+        log += &format!("# User@Host: a[a] @ h []\n# Query_time: {time:.6}  Lock_time: 0  Rows_sent: 1  Rows_examined: 1\nSET timestamp={};\nselect a from t where b = {i};\n", 1_767_225_600 + i);
+    }
+    report_of(log.as_bytes())
+}
+
+/// Most statements are faster, and yet the mean and the load are several times as high.
+#[test]
+fn a_faster_95_percent_point_with_a_higher_load_is_no_improvement() {
+    let (before, after) = (waits(0.010, false), waits(0.008, true));
+    for (a, b, up) in [(&before, &after, true), (&after, &before, false)] {
+        let diff = compare(a, b).unwrap();
+        let change = of(&diff, "select a from t");
+        assert_eq!(change.verdict, "mixed", "{change:#?}");
+        let found = |what: &str| change.tests.iter().find(|t| t.what == what && t.significant);
+        for (what, up) in [("mean", up), ("load", up), ("p95", !up)] {
+            let test = found(what).unwrap_or_else(|| panic!("no {what}: {change:#?}"));
+            assert_eq!(test.ratio.unwrap() > 1.0, up, "{test:?}");
+        }
+    }
+}
+
+#[test]
+fn reports_made_with_different_filters_are_not_compared() {
+    let report = report_of(log(1, 1.0, false).as_bytes());
+    let mut other = report.clone();
+    other.selection.filter = Some("db == \"shop\"".into());
+    for (a, b) in [(&report, &other), (&other, &report)] {
+        let said = compare(a, b).unwrap_err();
+        assert!(said.contains("db == \"shop\"") && said.contains("same --filter"), "{said}");
+    }
+    assert!(compare(&other, &other).is_ok());
+}
+
+#[test]
+fn folded_classes_are_not_brought_back_by_a_higher_limit() {
+    let report = report_of(log(1, 1.0, false).as_bytes());
+    let mut folded = report.clone();
+    folded.rest = Some(Rest { classes: 1, ..Rest::default() });
+    folded.overall.folded = 7;
+    let told = |notes: &[String], what: &str| notes.iter().any(|n| n.contains(what));
+    let notes = compare(&folded, &report).unwrap().notes;
+    assert!(told(&notes, "--max-classes") && !told(&notes, "--limit"), "{notes:?}");
+    assert!(told(&notes, "leaves out 7 classes"), "{notes:?}");
+    folded.rest = Some(Rest { classes: 3, ..Rest::default() });
+    let notes = compare(&report, &folded).unwrap().notes;
+    assert!(told(&notes, "--max-classes") && told(&notes, "--limit 100%"), "{notes:?}");
+    assert!(told(&notes, "leaves out 9 classes"), "{notes:?}");
+}
+
+/// Half an hour in which all is twelve times slower is no reason to miss that a class is twice as slow all day.
+#[test]
+fn an_incident_on_both_days_hides_no_change() {
+    let day = |slow: f64, seed: u64| {
+        let mut log = String::new();
+        for i in 0..8640_u64 {
+            let part =
+                ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1 << 24) as f64;
+            let incident = if (4700..4880).contains(&i) { 12.0 } else { 1.0 };
+            let time = 0.001 * slow * incident * (2.0 * part - 1.0).exp();
+            log += &format!("# User@Host: a[a] @ h []\n# Query_time: {time:.6}  Lock_time: 0  Rows_sent: 1  Rows_examined: 1\nSET timestamp={};\nselect a from t where b = {i};\n", 1_767_225_600 + 10 * i);
+        }
+        report_of(log.as_bytes())
+    };
+    let diff = compare(&day(1.0, 1), &day(2.0, 2)).unwrap();
+    let change = of(&diff, "select a from t");
+    assert_eq!(change.verdict, "slower", "{change:#?}");
+    // One of many classes needs a far smaller chance than one alone.
+    let typical = change.tests.iter().find(|t| t.what == "typical").unwrap();
+    assert!(typical.p < 1e-4, "{typical:?}");
+    let same = compare(&day(1.0, 1), &day(1.0, 2)).unwrap();
+    assert_eq!(of(&same, "select a from t").verdict, "same");
+}

@@ -6,6 +6,7 @@ mod browser;
 mod changes;
 mod data;
 mod formats;
+mod loads;
 #[path = "../programs/mod.rs"]
 #[allow(dead_code)] // It is shared.
 mod programs;

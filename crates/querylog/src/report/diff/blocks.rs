@@ -1,0 +1,122 @@
+//! Sums over time, and how much of them chance is: a ratio of two sums with the error that its blocks of time show.
+//!
+//! Statements depend on each other: they come in bursts, and what slows one down slows its neighbours. The error of a
+//! mean is therefore not that of so many independent calls. Blocks of time that are long enough are independent, so
+//! that their spread has all of it, whatever the dependence within them is. How long is enough is not known: blocks of
+//! one interval of the series, of two, four and so on are tried, and the largest error is taken. Correcting by the
+//! correlation of neighbours was rejected: of twenty intervals it is hardly known, and too small as often as too large.
+//!
+//! Invariants:
+//! 1. Never fewer than `LEAST_BLOCKS` blocks, counted by how evenly they share the denominator: a class whose calls are
+//!    all in one interval has one. What is slower than a block (a sixth of the period) stays unseen.
+//! 2. The degrees of freedom are those blocks less one, not the calls.
+
+use super::super::model::{Class, Point, Report};
+use super::super::significance::Estimate;
+
+/// Blocks that share the denominator evenly, or as many as uneven ones are worth.
+const LEAST_BLOCKS: f64 = 6.0;
+/// A hostile report cannot make a series longer than this.
+const MOST_INTERVALS: i64 = 10_000;
+
+/// One class over the whole period of its report, an entry for each interval.
+pub(super) struct Blocks {
+    /// Seconds of the interval that the report covers, calls, and seconds in statements.
+    intervals: Vec<[f64; 3]>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Sum {
+    Covered = 0,
+    Calls = 1,
+    Time = 2,
+}
+
+impl Blocks {
+    /// `None` without times of the clock.
+    pub(super) fn of(report: &Report, class: &Class) -> Option<Blocks> {
+        let width = class.series.width.max(1);
+        let (first, last) = (report.overall.first? as f64 / 1e6, report.overall.last? as f64 / 1e6);
+        let begin = (first as i64).div_euclid(width);
+        let end = (last as i64).div_euclid(width);
+        let steps = end.checked_sub(begin)?.checked_add(1)?;
+        if !(2..=MOST_INTERVALS).contains(&steps) {
+            return None;
+        }
+        let covered = |i: i64| {
+            let low = (begin + i) as f64 * width as f64;
+            // The clock of many logs has seconds: what is covered of the last one is not known.
+            (low + width as f64).min(last + 1.0) - low.max(first)
+        };
+        let mut intervals: Vec<[f64; 3]> =
+            (0..steps).map(|i| [covered(i).max(0.0), 0.0, 0.0]).collect();
+        for Point { at, count, time } in &class.series.points {
+            let at = at.div_euclid(width).saturating_sub(begin);
+            if let Some(interval) = usize::try_from(at).ok().and_then(|at| intervals.get_mut(at)) {
+                interval[Sum::Calls as usize] += *count as f64;
+                interval[Sum::Time as usize] += time;
+            }
+        }
+        Some(Blocks { intervals })
+    }
+
+    /// One sum divided by another, with its error. `None` where too few blocks have any of the denominator.
+    pub(super) fn ratio(&self, above: Sum, below: Sum) -> Option<Estimate> {
+        let (above, below) = (above as usize, below as usize);
+        let mut blocks: Vec<(f64, f64)> =
+            self.intervals.iter().map(|i| (i[above], i[below])).collect();
+        let total: f64 = blocks.iter().map(|b| b.1).sum();
+        let value = blocks.iter().map(|b| b.0).sum::<f64>() / total;
+        let mut widest: Option<Estimate> = None;
+        loop {
+            let worth = total * total / blocks.iter().map(|b| b.1 * b.1).sum::<f64>();
+            // Also where nothing is, or a hostile report has what is no number.
+            if worth.is_nan() || worth < LEAST_BLOCKS {
+                return widest;
+            }
+            let squares: f64 = blocks.iter().map(|b| (b.0 - value * b.1).powi(2)).sum();
+            let variance = squares / (total * total) * worth / (worth - 1.0);
+            if widest.is_none_or(|w| variance > w.variance) {
+                widest = Some(Estimate { value, variance, freedom: worth - 1.0 });
+            }
+            blocks = blocks
+                .chunks(2)
+                .map(|pair| pair.iter().fold((0.0, 0.0), |s, b| (s.0 + b.0, s.1 + b.1)))
+                .collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(times: &[f64]) -> Blocks {
+        Blocks { intervals: times.iter().map(|t| [1.0, 1.0, *t]).collect() }
+    }
+
+    #[test]
+    fn what_goes_on_for_several_intervals_widens_the_error() {
+        // The same forty values, in turn and in runs of four.
+        let turn: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
+        let runs: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
+        let [turn, runs] = [turn, runs].map(|v| blocks(&v).ratio(Sum::Time, Sum::Calls).unwrap());
+        assert_eq!((turn.value, runs.value), (0.5, 0.5));
+        assert!((turn.variance - 0.25 / 39.0).abs() < 1e-12, "{turn:?}");
+        assert!((runs.variance - 0.25 / 9.0).abs() < 1e-12, "{runs:?}");
+        assert_eq!((turn.freedom, runs.freedom), (39.0, 9.0));
+    }
+
+    #[test]
+    fn calls_in_few_intervals_are_few_blocks() {
+        let mut intervals = vec![[60.0, 0.0, 0.0]; 40];
+        for (i, interval) in intervals.iter_mut().enumerate().take(5) {
+            (interval[1], interval[2]) = (100.0, i as f64);
+        }
+        let night = Blocks { intervals };
+        assert_eq!(night.ratio(Sum::Time, Sum::Calls), None);
+        assert!(night.ratio(Sum::Calls, Sum::Covered).is_some());
+        assert_eq!(blocks(&[]).ratio(Sum::Time, Sum::Calls), None);
+        assert_eq!(blocks(&[f64::NAN; 9]).ratio(Sum::Calls, Sum::Time), None);
+    }
+}
