@@ -247,9 +247,21 @@ impl Builder<'_> {
     }
 
     fn series(&self, class: &Class) -> model::Series {
+        self.series_of(class, self.width)
+    }
+
+    /// Steps of its own, if the report's say little.
+    fn narrow(&self, class: &Class) -> Option<model::Series> {
+        const LITTLE: usize = 12;
+        let own = class.series.width();
+        let little = own < self.width && class.series.at_width(self.width).len() < LITTLE;
+        little.then(|| self.series_of(class, own))
+    }
+
+    fn series_of(&self, class: &Class, width: i64) -> model::Series {
         let series = &class.series;
         let points = series
-            .at_width(self.width)
+            .at_width(width)
             .into_iter()
             .map(|(at, interval)| model::Point {
                 at,
@@ -257,7 +269,7 @@ impl Builder<'_> {
                 time: seconds(class.scaled(interval.time)),
             })
             .collect();
-        let width = (self.width.max(1) as u64).next_power_of_two() as i64;
+        let width = (width.max(1) as u64).next_power_of_two() as i64;
         model::Series { width: width.max(series.width()), points }
     }
 

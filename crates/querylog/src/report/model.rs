@@ -271,7 +271,11 @@ pub struct Class {
     pub prepares: u64,
     pub executes: u64,
     pub times: Histogram,
+    /// In steps of the report's, so that classes can be laid side by side.
     pub series: Series,
+    /// The same in steps of its own, of a class that ran in a small part of the report's time.
+    #[serde(default)]
+    pub narrow: Option<Series>,
     pub users: Vec<Share>,
     pub hosts: Vec<Share>,
     pub dbs: Vec<Share>,

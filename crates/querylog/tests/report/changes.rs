@@ -232,3 +232,22 @@ fn an_incident_on_both_days_hides_no_change() {
     let same = compare(&day(1.0, 1), &day(1.0, 2)).unwrap();
     assert_eq!(of(&same, "select a from t").verdict, "same");
 }
+
+/// A nightly job in reports of weeks has one step of theirs.
+#[test]
+fn a_class_that_runs_in_a_small_part_of_the_time_is_compared() {
+    let job = |seconds: f64| {
+        let mut log = String::new();
+        for i in 0..200_u32 {
+            let time = seconds * (1.0 + f64::from(i % 7) / 10.0);
+            log += &format!("# User@Host: a[a] @ h []\n# Query_time: {time}  Lock_time: 0  Rows_sent: 0  Rows_examined: 0\nSET timestamp={};\nselect job from t;\n", 1_767_225_600 + i * 3);
+        }
+        let end = 1_767_225_600 + 20 * 86_400;
+        log += &format!("# User@Host: a[a] @ h []\n# Query_time: 1  Lock_time: 0  Rows_sent: 0  Rows_examined: 0\nSET timestamp={end};\nselect other;\n");
+        report_of(log.as_bytes())
+    };
+    let diff = compare(&job(1.0), &job(2.0)).unwrap();
+    assert_eq!(of(&diff, "job").verdict, "slower");
+    let same = compare(&job(1.0), &job(1.01)).unwrap();
+    assert_eq!(of(&same, "job").verdict, "same");
+}

@@ -187,6 +187,7 @@ pub fn large(n: u64) -> Report {
             metrics: metrics.clone(),
             times: times.clone(),
             series: series.clone(),
+            narrow: None,
             users: shares.clone(),
             hosts: shares.clone(),
             dbs: shares.clone(),

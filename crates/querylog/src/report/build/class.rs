@@ -65,6 +65,7 @@ impl Builder<'_> {
             executes: class.rare().executes,
             times: times(class),
             series: self.series(class),
+            narrow: self.narrow(class),
             users: self.shares(class, &class.users),
             hosts: self.shares(class, &class.hosts),
             dbs: self.shares(class, &class.dbs),

@@ -11,7 +11,7 @@
 //!    all in one interval has one. What is slower than a block (a sixth of the period) stays unseen.
 //! 2. The degrees of freedom are those blocks less one, not the calls.
 
-use super::super::model::{Class, Point, Report};
+use super::super::model::{Class, Point, Report, Series};
 use super::super::significance::Estimate;
 
 /// Blocks that share the denominator evenly, or as many as uneven ones are worth.
@@ -19,7 +19,7 @@ const LEAST_BLOCKS: f64 = 6.0;
 /// A hostile report cannot make a series longer than this.
 const MOST_INTERVALS: i64 = 10_000;
 
-/// One class over the whole period of its report, an entry for each interval.
+/// One class over a period, an entry for each interval.
 pub(super) struct Blocks {
     /// Seconds of the interval that the report covers, calls, and seconds in statements.
     intervals: Vec<[f64; 3]>,
@@ -33,10 +33,19 @@ pub(super) enum Sum {
 }
 
 impl Blocks {
-    /// `None` without times of the clock.
-    pub(super) fn of(report: &Report, class: &Class) -> Option<Blocks> {
-        let width = class.series.width.max(1);
-        let (first, last) = (report.overall.first? as f64 / 1e6, report.overall.last? as f64 / 1e6);
+    /// Over the whole period of the report. `None` without times of the clock.
+    pub(super) fn of_report(report: &Report, class: &Class) -> Option<Blocks> {
+        Blocks::within(report.overall.first?, report.overall.last?, &class.series)
+    }
+
+    /// Over the time in which the class runs, which may be little of the report's.
+    pub(super) fn of_class(class: &Class) -> Option<Blocks> {
+        Blocks::within(class.first?, class.last?, class.narrow.as_ref().unwrap_or(&class.series))
+    }
+
+    fn within(first: i64, last: i64, series: &Series) -> Option<Blocks> {
+        let width = series.width.max(1);
+        let (first, last) = (first as f64 / 1e6, last as f64 / 1e6);
         let begin = (first as i64).div_euclid(width);
         let end = (last as i64).div_euclid(width);
         let steps = end.checked_sub(begin)?.checked_add(1)?;
@@ -50,7 +59,7 @@ impl Blocks {
         };
         let mut intervals: Vec<[f64; 3]> =
             (0..steps).map(|i| [covered(i).max(0.0), 0.0, 0.0]).collect();
-        for Point { at, count, time } in &class.series.points {
+        for Point { at, count, time } in &series.points {
             let at = at.div_euclid(width).saturating_sub(begin);
             if let Some(interval) = usize::try_from(at).ok().and_then(|at| intervals.get_mut(at)) {
                 interval[Sum::Calls as usize] += *count as f64;

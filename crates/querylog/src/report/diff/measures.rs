@@ -57,6 +57,7 @@ pub(super) fn tests(reports: [&Report; 2], classes: [&Class; 2]) -> Vec<Test> {
 /// A class in one report.
 struct Side<'a> {
     class: &'a Class,
+    /// Of the report's period.
     blocks: Option<Blocks>,
     /// Of the duration, if there are enough calls and blocks.
     mean: Option<Estimate>,
@@ -66,7 +67,7 @@ struct Side<'a> {
 
 impl Side<'_> {
     fn of<'a>(report: &Report, class: &'a Class) -> Side<'a> {
-        let blocks = Blocks::of(report, class);
+        let blocks = Blocks::of_report(report, class);
         let mut side = Side { class, blocks, mean: None, independent: 0.0 };
         let Some(time) = class.time().filter(|t| t.count >= LEAST_CALLS && t.mean > 0.0) else {
             return side;
@@ -74,7 +75,7 @@ impl Side<'_> {
         // A server's totals have no spread.
         let spread = if time.stddev.is_nan() { 0.0 } else { time.stddev };
         side.independent = spread * spread / time.count as f64;
-        let over_time = side.blocks.as_ref().and_then(|b| b.ratio(Sum::Time, Sum::Calls));
+        let over_time = Blocks::of_class(class).and_then(|b| b.ratio(Sum::Time, Sum::Calls));
         side.mean = over_time.filter(|r| r.value > 0.0).map(|r| {
             // The series has the time in an interval, which of long statements is not that of the calls that end there:
             // only the error is taken from it.
