@@ -122,8 +122,10 @@ pub struct Summary {
     pub request_bytes_missing: u64,
     /// Answers without a request.
     pub orphans: u64,
-    /// Requests that were seen, at least in part, but have no time.
+    /// Requests that were seen but have no time: events, and requests that were seen in part.
     pub unmeasured: u64,
+    /// Events that have a time.
+    pub measured: u64,
     pub events: u64,
     /// Payload of the segments that have any.
     segments: u64,
@@ -165,9 +167,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} packets, {} connections, {} queries measured",
-            self.packets,
-            self.connections,
-            self.events.saturating_sub(self.unmeasured)
+            self.packets, self.connections, self.measured
         )?;
         if self.gaps > 0 {
             write!(
@@ -217,6 +217,10 @@ struct Output<'o> {
 impl Output<'_> {
     fn event(&mut self, event: &mut Event<'_>) {
         self.counts.events += 1;
+        match event.query_time() {
+            Some(_) => self.counts.measured += 1,
+            None => self.counts.unmeasured += 1,
+        }
         if let Some(sampling) = self.options.sampling {
             event.rate = u32::from(sampling.one_in());
         }

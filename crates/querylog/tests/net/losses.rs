@@ -119,3 +119,21 @@ fn an_answer_is_never_given_to_the_request_before() {
     assert_eq!(got.find("select 3").time, Some(5_000_000));
     assert_eq!((got.summary.gaps, got.summary.requests_lost()), (2, 1));
 }
+
+/// It is in no class, for its text may be another's: but those that have a time are all counted.
+#[test]
+fn a_torn_request_does_not_take_from_the_number_of_measured_ones() {
+    let mut c = Connection::new(50_001);
+    let time = c.login(BEGIN, 0);
+    let first = c.ask(time + 1_000_000, &query("select 1"), 5_000_000, &rows(2, 10));
+    let long = c.packets.len();
+    let text = format!("insert into t values ('{}')", "x".repeat(10_000));
+    let second = c.ask(first + 1_000_000, &query(&text), 5_000_000, &packet(1, OK));
+    c.ask(second + 1_000_000, &query("select 3"), 5_000_000, &rows(2, 10));
+    c.packets.remove(long + 3);
+    let got = read(&pcap(&c.packets, 1 << 20));
+    let timed = got.events.iter().filter(|e| e.time.is_some()).count() as u64;
+    assert_eq!((got.summary.measured, got.summary.unmeasured), (timed, 1));
+    let told = got.summary.to_string();
+    assert!(told.contains(" 3 queries measured"), "{told}");
+}

@@ -110,7 +110,6 @@ pub(super) fn loss(outcome: &Outcome, options: &Options) -> model::Loss {
 
 fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> model::Capture {
     let of = |what: fn(&Summary) -> u64| summary.map_or(0, what);
-    let unmeasured = of(|s| s.unmeasured);
     let notes = [
         (losses.encrypted, "encrypted connection", "could not be read"),
         (
@@ -152,8 +151,8 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
         connections: losses.connections,
         connections_with_gaps: losses.connections_with_gaps,
         encrypted: losses.encrypted,
-        measured: of(|s| s.events).saturating_sub(unmeasured),
-        unmeasured,
+        measured: of(|s| s.measured),
+        unmeasured: of(|s| s.unmeasured),
         not_sampled: losses.not_sampled,
         sampling: summary.zip(options.sampling).map(|(summary, sampling)| {
             let (statements, time) = summary.estimate(sampling);

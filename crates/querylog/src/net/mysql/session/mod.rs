@@ -261,12 +261,9 @@ impl Session {
             rows = count.to_string();
             event.extra.push((b"Bulk_rows", rows.as_bytes()));
         }
-        match event.query_time() {
-            Some(time) => {
-                self.totals.queries += 1;
-                self.totals.time += time;
-            }
-            None => output.counts.unmeasured += 1,
+        if let Some(time) = event.query_time() {
+            self.totals.queries += 1;
+            self.totals.time += time;
         }
         self.identify(&mut event);
         output.event(&mut event);
