@@ -106,6 +106,8 @@ pub struct Summary {
     pub connections: u64,
     pub connections_with_gaps: u64,
     pub encrypted: u64,
+    /// Connections whose client said something, of which no command and no login was ever read.
+    pub not_understood: u64,
     pub not_sampled: u64,
     /// Connections closed early for want of memory.
     pub evicted: u64,
@@ -182,6 +184,10 @@ impl fmt::Display for Summary {
         }
         let notes = [
             (self.encrypted, "connections are encrypted and cannot be read"),
+            (
+                self.not_understood,
+                "connections were not understood: another protocol, or too little was seen",
+            ),
             (self.dropped, "packets were dropped by the capturing side"),
             (self.fragments, "packets are fragments and were not read"),
             (self.unreadable, "packets are too short to be read: capture with `tcpdump -s 0`"),

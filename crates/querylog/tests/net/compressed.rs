@@ -65,6 +65,29 @@ fn compressed_connections_are_found_in_their_middle() {
     assert!(times.iter().all(|(_, t)| *t == Some(MS as u64)), "{times:?}");
 }
 
+/// What the server offers is not yet agreed.
+#[test]
+fn compressed_connections_are_found_without_their_login() {
+    let texts: Vec<String> =
+        (0..5).map(|i| format!("select {i} from t where a = '{}'", "text ".repeat(100))).collect();
+    let mut c = Connection::new(40_020);
+    let mut time = c.login(BEGIN, 1 << 5);
+    for sql in &texts {
+        time = c.ask(time + MS, &zlib(0, &query(sql)), MS, &zlib(1, &rows(2, 10)));
+    }
+    c.close(time + MS);
+    // Three packets open the connection, then come the greeting and the login.
+    for lost in [3, 4] {
+        let mut packets = c.packets.clone();
+        packets.remove(lost);
+        let got = read(&pcap(&packets, 1 << 20));
+        for sql in &texts {
+            assert_eq!(got.find(sql).time, Some(MS_U), "without packet {lost}");
+        }
+        assert_eq!(got.summary.not_understood, 0);
+    }
+}
+
 #[test]
 fn zstd_is_unpacked_where_it_was_agreed() {
     let mut c = Connection::new(40_019);

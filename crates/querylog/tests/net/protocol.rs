@@ -312,3 +312,25 @@ fn tcpdump_filters_as_sampling_does() {
         assert_eq!((chosen.summary.connections, filtered.summary.gaps), (400, 0));
     }
 }
+
+#[test]
+fn connections_of_another_protocol_are_counted() {
+    let mut http = Connection::new(41_100);
+    http.open(BEGIN);
+    http.ask(BEGIN + 1_000_000, b"GET / HTTP/1.1\r\n\r\n", 1_000_000, b"HTTP/1.1 200 OK\r\n\r\n");
+    http.close(BEGIN + 3_000_000);
+    let mut joined = Connection::new(41_101);
+    joined.ask(BEGIN + 1_000_000, b"GET / HTTP/1.1\r\n\r\n", 1_000_000, b"HTTP/1.1 200 OK\r\n\r\n");
+    // Not one of them: a check of health reads only the greeting.
+    let mut check = Connection::new(41_102);
+    check.open(BEGIN);
+    check.send(BEGIN + 1_000_000, SERVER, &packet(0, &greeting(0)));
+    check.close(BEGIN + 3_000_000);
+    let mut ours = Connection::new(41_103);
+    let time = ours.login(BEGIN, 0);
+    ours.ask(time + 1_000_000, &query("select 1"), 1_000_000, &rows(1, 1));
+    let got = read(&pcap(&merge(vec![http, joined, check, ours]), 1 << 20));
+    assert_eq!((got.summary.connections, got.summary.not_understood), (4, 2));
+    let told = got.summary.to_string();
+    assert!(told.contains("2 connections were not understood"), "{told}");
+}

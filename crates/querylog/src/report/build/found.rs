@@ -113,6 +113,11 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
     let unmeasured = of(|s| s.unmeasured);
     let notes = [
         (losses.encrypted, "encrypted connection", "could not be read"),
+        (
+            of(|s| s.not_understood),
+            "connection",
+            "not understood: another protocol, or too little of it is in the capture",
+        ),
         (losses.not_sampled, "connection", "left out by --sample-connections"),
         (of(|s| s.dropped), "packet", "dropped by the capturing machine"),
         (of(|s| s.fragments), "packet", "not read: fragments of IP datagrams"),

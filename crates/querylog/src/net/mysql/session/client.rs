@@ -14,6 +14,7 @@ use crate::net::{Options, Output};
 
 impl Session {
     pub(super) fn client_data(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) {
+        self.spoke = true;
         let readable = self.phase != Phase::Silent
             && (self.requests.synced || self.find_request(bytes, piece, output));
         if readable {
@@ -28,6 +29,7 @@ impl Session {
         if recognise::is_tls(bytes) {
             self.tls_records += 1;
             if self.tls_records == 3 {
+                self.understood = true;
                 self.fall_silent(output);
                 output.counts.encrypted += 1;
             }
@@ -41,8 +43,7 @@ impl Session {
             self.phase = Phase::Login;
             self.requests.restart();
             self.requests.synced = true;
-        } else if self.capabilities.is_none() || !plain {
-            // Compression is agreed at the beginning of a connection, which may not be known.
+        } else if self.may_be_compressed() || !plain {
             let Some(method) = recognise::compressed_command(bytes) else { return false };
             self.requests.restart();
             self.requests.synced = true;
@@ -52,6 +53,12 @@ impl Session {
             }
         }
         self.requests.synced
+    }
+
+    /// Compression is agreed at the beginning of a connection, which may not be known.
+    fn may_be_compressed(&self) -> bool {
+        self.capabilities.is_none()
+            && self.agreed(capability::COMPRESS | capability::COMPRESS_ZSTD) != Some(false)
     }
 
     fn is_login(&self, bytes: &[u8]) -> bool {
@@ -132,6 +139,7 @@ impl Session {
             // Not a command: the place is lost.
             return self.lose_requests(output);
         };
+        self.understood = true;
         let body = &payload[1..];
         if command == Command::LongData {
             return self.statements.long_data(body);
@@ -154,7 +162,7 @@ impl Session {
     fn describe(&mut self, request: &mut Request, body: &[u8], options: &Options) {
         let limit = options.longest_statement;
         let sql = &mut request.sql;
-        let attributes = self.capabilities.map(|c| c & capability::QUERY_ATTRIBUTES != 0);
+        let attributes = self.agreed(capability::QUERY_ATTRIBUTES);
         match request.command {
             Command::Query => {
                 request.kind = Kind::Query;

@@ -16,7 +16,7 @@ impl Session {
         if self.phase == Phase::Greeting {
             if let Some(greeting) = handshake::greeting(payload) {
                 self.thread_id = Some(u64::from(greeting.thread_id));
-                self.capabilities = Some(greeting.capabilities);
+                self.offered = Some(greeting.capabilities);
                 self.opened = self.opened.or(Some(header.begun.time));
                 self.phase = Phase::Login;
                 return;
@@ -57,16 +57,17 @@ impl Session {
             // Some other protocol, or commands already.
             return self.fall_silent(output);
         };
+        self.understood = true;
         if login.tls {
             self.fall_silent(output);
             output.counts.encrypted += 1;
             return;
         }
-        let both = match self.capabilities {
+        let both = match self.offered {
             Some(server) => server & login.capabilities,
             None => login.capabilities,
         };
-        self.agree(both, login.extended, self.capabilities.is_none(), &login);
+        self.agree(both, login.extended, self.offered.is_none(), &login);
         let mut begun = header.begun;
         if let Some(opened) = self.opened {
             begun.time = opened;

@@ -69,6 +69,8 @@ pub(in crate::net) struct Session {
     /// The client's address as text.
     ip: String,
     phase: Phase,
+    /// What the server's greeting offers, and what the login then agreed on.
+    offered: Option<u32>,
     capabilities: Option<u32>,
     dialect: Dialect,
     thread_id: Option<u64>,
@@ -107,6 +109,9 @@ pub(in crate::net) struct Session {
     /// acknowledges more than this.
     lost_after: Option<u64>,
     tls_records: u8,
+    /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
+    spoke: bool,
+    understood: bool,
     had_gap: bool,
     totals: Totals,
     /// Tells connections of one capture apart.
@@ -144,6 +149,7 @@ impl Session {
         let mut session = Session {
             ip,
             phase: if opened.is_some() { Phase::Greeting } else { Phase::Commands },
+            offered: None,
             capabilities: None,
             dialect: Dialect::default(),
             thread_id: None,
@@ -168,6 +174,8 @@ impl Session {
             server_seen: 0,
             lost_after: None,
             tls_records: 0,
+            spoke: false,
+            understood: false,
             had_gap: false,
             totals: Totals::default(),
             number: output.counts.numbered,
@@ -182,6 +190,15 @@ impl Session {
         self.phase = Phase::Greeting;
         self.requests.synced = true;
         self.answers.synced = true;
+    }
+
+    /// Whether a capability is in use; without the login, what the server does not offer is not.
+    fn agreed(&self, capability: u32) -> Option<bool> {
+        match (self.capabilities, self.offered) {
+            (Some(both), _) => Some(both & capability != 0),
+            (None, Some(server)) if server & capability == 0 => Some(false),
+            (None, _) => None,
+        }
     }
 
     /// Bytes of memory, about.
@@ -205,6 +222,8 @@ impl Session {
         }
         self.give_up(why, output);
         self.phase = Phase::Silent;
+        output.counts.not_understood += u64::from(self.spoke && !self.understood);
+        self.spoke = false;
         output.counts.totals.add(std::mem::take(&mut self.totals));
     }
 
