@@ -160,7 +160,7 @@ impl Summary {
         by_length.max(self.gaps)
     }
 
-    /// Queries and the sum of their times in seconds over all connections, from the sampled ones.
+    /// Measured queries and the sum of their times in seconds over all connections, from the sampled ones.
     pub fn estimate(&self, sampling: Sampling) -> (Estimate, Estimate) {
         self.totals.estimate(sampling.one_in())
     }

@@ -284,7 +284,8 @@ impl Reader {
             self.passed(passing, sink);
         } else if used < rest.len() {
             self.skip(rest.len() - used, SkipReason::Cut, sink);
-            if self.packets == 0 {
+            // Blanks alone are no capture that ends early.
+            if self.packets == 0 && self.parser.is_some() {
                 self.broken = true;
                 return Err("the capture ends within its first packet".to_string());
             }
