@@ -13,6 +13,7 @@ mod order;
 mod settings;
 mod skips;
 mod slow;
+pub mod unanswered;
 mod worker;
 
 use std::cell::RefCell;
@@ -28,6 +29,7 @@ use crate::stats::Table;
 use crate::text::decimal;
 pub use settings::{GroupBy, Settings, MAX_CLASSES};
 pub use skips::Skips;
+pub use unanswered::Unanswered;
 pub use worker::Worker;
 
 /// One input as it was read.
@@ -65,6 +67,8 @@ pub struct Outcome {
     pub losses: Option<Losses>,
     /// Of captured traffic.
     pub traffic: Option<crate::net::Summary>,
+    /// Of captured traffic: chosen statements that never returned.
+    pub unanswered: Unanswered,
     /// Events read, before filters.
     pub events: u64,
     /// Events that filters and times left out.
@@ -204,7 +208,7 @@ fn serve(mut worker: Worker, jobs: &Mutex<Receiver<Job>>, empty: &Sender<Buffers
     }
 }
 
-/// Reads `origins` and gives what they hold. `Err` if not one of them could be opened. `progress` is called once per
+/// Reads `origins` and gives what they hold. `Err` if of none of them anything could be read. `progress` is called once per
 /// piece.
 pub fn run(
     origins: &[Origin],
@@ -262,6 +266,14 @@ pub fn run(
     }
     problems.append(&mut reading.problems);
     let outcome = total.outcome(reading.files, reading.zone);
+    let packets = reading.losses.as_ref().map_or(0, |losses| losses.packets);
+    if outcome.events == 0
+        && packets == 0
+        && !problems.is_empty()
+        && problems.len() >= origins.len()
+    {
+        return Err(problems);
+    }
     Ok(Outcome { problems, losses: reading.losses, traffic: reading.summary, ..outcome })
 }
 

@@ -107,6 +107,8 @@ pub struct Event<'a> {
     /// The error's text where the input has it.
     pub error_text: &'a [u8],
     pub unmeasured: Option<Unmeasured>,
+    /// So many nanoseconds at least a statement without an answer had waited when its connection or the input ended.
+    pub waited: Option<u64>,
     /// Lines of a logged EXPLAIN/ANALYZE, tab separated, the first is the heading, each with its `# explain: `.
     pub plan: &'a [u8],
     /// Lines of logged warnings, each with its `# `.
@@ -140,6 +142,7 @@ impl Default for Event<'_> {
             error: None,
             error_text: b"",
             unmeasured: None,
+            waited: None,
             plan: b"",
             warnings: b"",
             routine: b"",
@@ -171,6 +174,7 @@ impl<'a> Event<'a> {
         self.error = None;
         self.error_text = b"";
         self.unmeasured = None;
+        self.waited = None;
         self.plan = b"";
         self.warnings = b"";
         self.routine = b"";

@@ -37,7 +37,8 @@ use frond_querylog::slowlog::Stamped;
     frond digest --html -o report.html slow.log\n  \
     frond digest --compat ptqd-3.2 slow.log        the report as pt-query-digest prints it\n\n\
     Exit status: 0 everything was read, 1 something could not be read (the report says what and \
-    where), 2 nothing could be read or an option is wrong.")]
+    where; an encrypted connection is such a thing, packets that the capture lost are not), 2 \
+    nothing could be read or an option is wrong.")]
 pub struct DigestArgs {
     /// Logs or captures; - is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -63,8 +64,9 @@ pub struct DigestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Input")]
     pub rate: Option<u32>,
 
-    /// Ports of servers in captured traffic (default: 3306, and where a server's greeting is seen); with --host, its port
-    #[arg(long, help_heading = "Input")]
+    /// Ports of servers in captured traffic: 3306,3307 (default: 3306, and where a server's greeting is seen); with
+    /// --host, its port
+    #[arg(long, value_delimiter = ',', help_heading = "Input")]
     pub port: Vec<u16>,
 
     /// Of captured traffic read only one connection in N, whole ones: 1/2, 1/4, 1/8 ...

@@ -149,9 +149,10 @@ fn passed_over(outcome: &digest::Outcome) -> Option<String> {
     ))
 }
 
-/// True if everything could be read.
+/// True if everything could be read. What a capture lost was never there to be read; what is encrypted was.
 fn is_fine(outcome: &digest::Outcome) -> bool {
-    outcome.problems.is_empty() && outcome.skips.count() == 0
+    let encrypted = outcome.losses.as_ref().map_or(0, |losses| losses.encrypted);
+    outcome.problems.is_empty() && outcome.skips.count() == 0 && encrypted == 0
 }
 
 /// One side of a comparison: logs, or a report that `--json` wrote. All classes are kept, or what is below the limit

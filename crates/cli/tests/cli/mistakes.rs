@@ -185,6 +185,57 @@ fn a_capture_without_statements_says_where_it_looked() {
 }
 
 #[test]
+fn encrypted_connections_could_not_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tls = Pcap::new(3306);
+    let record = b"\x17\x03\x03\x00\x05hello";
+    for i in 0..4 {
+        tls.segment(true, 40_000, 1 + i * 10, 1 + i * 10, record);
+        tls.segment(false, 40_000, 1 + i * 10, 11 + i * 10, record);
+    }
+    let said = digest(&[&file(&dir, "tls.pcap", tls.bytes())]);
+    let text = out(&said);
+    assert!(text.contains("1 encrypted connection could not be read"), "{text}");
+    assert!(!text.contains("--port"), "{text}");
+    assert_eq!(said.status.code(), Some(1), "{text}");
+}
+
+#[test]
+fn captures_of_which_nothing_can_be_read_are_refused() {
+    let mut whole = Pcap::new(3306);
+    whole.segment(true, 40_000, 1, 1, b"x");
+    refused("begun.pcap", &whole.bytes()[..10], &["first 24 bytes"]);
+    refused("header.pcap", &whole.bytes()[..30], &["ends within its first packet"]);
+    // No packet at all is a capture of nothing.
+    let dir = tempfile::tempdir().unwrap();
+    let said = digest(&[&file(&dir, "empty.pcap", &whole.bytes()[..24])]);
+    assert_eq!(said.status.code(), Some(0), "{}", err(&said));
+}
+
+#[test]
+fn text_of_tcpdump_that_lacks_something_says_which_option() {
+    let line = "IP 127.0.0.1.58776 > 127.0.0.1.3306: tcp 0\n";
+    let hex = "\t0x0000:  4500 003c 68ea 4000 4006 d3cf 7f00 0001\n";
+    let text = |time: &str, hex: &str| format!("{time} {line}{hex}").repeat(3).into_bytes();
+    refused("no-x.txt", &text("2026-11-22 21:25:06.888798", ""), &["bytes", "-x"]);
+    refused("no-x-tt.txt", &text("1700000000.888798", ""), &["bytes", "-x"]);
+    refused("no-date.txt", &text("21:25:06.888798", hex), &["dates", "-tttt"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, "forced.txt", &text("2026-11-22 21:25:06.888798", ""));
+    let said = digest(&["--type", "tcpdump", &path]);
+    assert_eq!(said.status.code(), Some(2), "{}", out(&said));
+    assert!(err(&said).contains("-x"), "{}", err(&said));
+}
+
+#[test]
+fn ports_may_be_listed() {
+    for ports in [&["--port", "3307,3308"][..], &["--port", "3307", "--port", "3308"]] {
+        let said = digest(&[&["--tcpdump-filter"], ports].concat());
+        assert_eq!(out(&said).trim_end(), "tcp port 3307 or tcp port 3308", "{}", err(&said));
+    }
+}
+
+#[test]
 fn what_is_damaged_is_counted_and_placed_and_the_rest_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let whole = log();

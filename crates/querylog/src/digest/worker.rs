@@ -6,6 +6,7 @@ use super::attributes::Attributes;
 use super::order::Order;
 use super::settings::{GroupBy, Settings};
 use super::skips::Skips;
+use super::unanswered::Unanswered;
 use super::{FileInfo, Outcome};
 use crate::event::{Event, Kind, Micros, Place, Sink, Skip, Unmeasured};
 use crate::filter::Scratch;
@@ -51,6 +52,7 @@ pub struct Counts {
     pub zoned: bool,
     /// Only if connections are sampled.
     pub sampled: Option<Estimator>,
+    pub unanswered: Unanswered,
 }
 
 impl Counts {
@@ -80,6 +82,7 @@ impl Counts {
             skips: self.skips,
             losses: None,
             traffic: None,
+            unanswered: self.unanswered,
             events: self.events,
             left_out: self.left_out,
             zone,
@@ -105,6 +108,7 @@ impl Counts {
         self.first_holder = holders.into_iter().flatten().min();
         self.attributes.merge(other.attributes);
         self.zoned |= other.zoned;
+        self.unanswered.merge(other.unanswered);
     }
 }
 
@@ -135,6 +139,7 @@ impl Worker {
                     .traffic
                     .sampling
                     .map(|sampling| Estimator::new(sampling, settings.max_classes)),
+                unanswered: Unanswered::default(),
             },
             settings,
             batch: Batch::default(),
@@ -380,6 +385,10 @@ impl Worker {
         let best = || shared.best(hash, &self.key);
         if self.batch.add(class, event, who, weight, shared.sample_limit(), best) {
             shared.absorb(&mut self.batch);
+        }
+        if let Some(waited) = event.waited {
+            let limit = shared.sample_limit();
+            self.counts.unanswered.add(waited, hash, event, limit);
         }
         if let (Some(sampled), true) = (&mut self.counts.sampled, event.connection > 0) {
             sampled.add(hash, event.connection, event.query_time());

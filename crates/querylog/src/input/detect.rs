@@ -71,6 +71,9 @@ pub fn detect(head: &[u8]) -> Result<Option<Format>, String> {
     if let Some(format) = capture(head) {
         return Ok(Some(format));
     }
+    if let Some(what) = crate::net::lacking(head) {
+        return Err(what.into());
+    }
     if let Some(what) = foreign(head) {
         return Err(what);
     }

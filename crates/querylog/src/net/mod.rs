@@ -34,18 +34,23 @@ mod flows;
 mod mysql;
 mod packet;
 mod sample;
+mod silence;
 mod stream;
 
-pub use capture::{first_time, recognise, Format};
+pub use capture::{first_time, lacking, recognise, Format};
 pub use estimate::{Estimator, Totals};
 pub use sample::{Estimate, Sampling};
+pub use silence::Silence;
 
-use crate::event::{Event, Losses, Sink, Stream};
+use crate::event::{Event, Losses, Sink, Stream, Unmeasured};
 use capture::{Packet, Reader};
 use flows::Flows;
 use packet::Other;
 use sample::Sums;
 use std::fmt;
+
+/// Ports of servers that are told apart.
+const MOST_PORTS: usize = 16;
 
 /// Where MariaDB and MySQL listen unless they are told otherwise.
 const DEFAULT_PORT: u16 = 3306;
@@ -127,6 +132,10 @@ pub struct Summary {
     /// Events that have a time.
     pub measured: u64,
     pub events: u64,
+    /// The longest time without a packet of any connection.
+    pub silence: Silence,
+    /// Ports of servers that were read; the first [`MOST_PORTS`].
+    pub ports: Vec<u16>,
     /// Payload of the segments that have any.
     segments: u64,
     segment_bytes: u64,
@@ -155,9 +164,19 @@ impl Summary {
         by_length.max(self.gaps)
     }
 
-    /// Queries and the sum of their times in seconds over all connections, from the sampled ones.
+    /// Measured queries and the sum of their times in seconds over all connections, from the sampled ones.
     pub fn estimate(&self, sampling: Sampling) -> (Estimate, Estimate) {
         self.totals.estimate(sampling.one_in())
+    }
+}
+
+impl Summary {
+    /// A connection to this port of a server is read, or would be if it were in the sample.
+    #[cold]
+    fn see_port(&mut self, port: u16) {
+        if self.ports.len() < MOST_PORTS && !self.ports.contains(&port) {
+            self.ports.push(port);
+        }
     }
 }
 
@@ -210,6 +229,8 @@ struct Output<'o> {
     options: &'o Options,
     counts: &'o mut Summary,
     file: u32,
+    /// Time of the packet that is being read; at the end, of the last one.
+    now: i64,
     /// Memory of statements given out, to be used again.
     buffers: &'o mut Vec<Vec<u8>>,
 }
@@ -221,6 +242,12 @@ impl Output<'_> {
             Some(_) => self.counts.measured += 1,
             None => self.counts.unmeasured += 1,
         }
+        if event.unmeasured == Some(Unmeasured::CutAtEnd) {
+            let since =
+                event.start.map(|start| self.now.saturating_sub(start.saturating_mul(1000)));
+            event.waited = since.and_then(|since| u64::try_from(since).ok());
+        }
+        self.counts.silence.event(event);
         if let Some(sampling) = self.options.sampling {
             event.rate = u32::from(sampling.one_in());
         }
@@ -250,13 +277,20 @@ struct Rest {
     summary: Summary,
     buffers: Vec<Vec<u8>>,
     file: u32,
+    /// Time of the last packet.
+    now: i64,
 }
 
 impl Traffic {
     pub fn new(options: Options) -> Self {
         let reader = Reader::new(options.text_zone);
-        let rest =
-            Rest { flows: Flows::new(), summary: Summary::default(), buffers: Vec::new(), file: 0 };
+        let rest = Rest {
+            flows: Flows::new(),
+            summary: Summary::default(),
+            buffers: Vec::new(),
+            file: 0,
+            now: 0,
+        };
         Traffic { options, reader, rest }
     }
 
@@ -302,10 +336,20 @@ impl Rest {
                 return;
             }
         };
+        if self.now != 0 {
+            summary.silence.packets(self.now, packet.time);
+        }
+        self.now = packet.time;
         summary.segments += u64::from(segment.wire_length > 0);
         summary.segment_bytes += u64::from(segment.wire_length);
-        let mut output =
-            Output { sink, options, counts: summary, file: self.file, buffers: &mut self.buffers };
+        let mut output = Output {
+            sink,
+            options,
+            counts: summary,
+            file: self.file,
+            now: self.now,
+            buffers: &mut self.buffers,
+        };
         self.flows.segment(&segment, &mut output);
     }
 }
@@ -325,6 +369,7 @@ impl Stream for Traffic {
             options: &self.options,
             counts: &mut rest.summary,
             file: rest.file,
+            now: rest.now,
             buffers: &mut rest.buffers,
         };
         rest.flows.finish(&mut output);

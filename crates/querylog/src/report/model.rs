@@ -290,7 +290,7 @@ pub struct Class {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampledClass {
     pub statements: f64,
-    /// One standard error: the truth is within two of them in about 95 of 100 samples.
+    /// One standard error of connections chosen independently; `net::sample` says when that is too small.
     pub statements_error: f64,
     /// Seconds.
     pub time: f64,
@@ -375,7 +375,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// True if nothing was lost: exit status 0.
+    /// True if there was nothing that could not be read, but for encrypted connections (`capture`).
     pub fn is_empty(&self) -> bool {
         self.problems.is_empty() && self.skips.is_empty()
     }
@@ -421,6 +421,9 @@ pub struct Capture {
     pub unmeasured: u64,
     pub not_sampled: u64,
     pub sampling: Option<SampledConnections>,
+    /// Statements that never returned; `None` if all did.
+    #[serde(default)]
+    pub unanswered: Option<Unanswered>,
     /// What else a reader must know; whole sentences.
     pub notes: Vec<String>,
 }
@@ -431,13 +434,39 @@ pub struct SampledConnections {
     /// One connection of so many was read.
     pub one_in: u64,
     pub statements: f64,
-    /// One standard error: the truth is within two of them in about 95 of 100 samples.
+    /// One standard error of connections chosen independently; `net::sample` says when that is too small.
     pub statements_error: f64,
     /// Seconds.
     pub time: f64,
     pub time_error: f64,
     /// The expression with which tcpdump captures only these connections.
     pub filter: String,
+}
+
+/// Statements without an answer when the capture, or their connection, ended. They are in their classes, without a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unanswered {
+    /// Of the connections that were read.
+    pub count: u64,
+    /// Those that waited longest, ten at most.
+    pub longest: Vec<Waiting>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Seconds that it had waited: a lower bound.
+    pub at_least: f64,
+    /// Of its class; empty if classes are not fingerprints.
+    pub id: String,
+    /// Perhaps shortened (then `length` is longer), perhaps redacted.
+    pub sql: String,
+    pub length: u64,
+    pub start: Option<i64>,
+    pub db: String,
+    pub user: String,
+    pub host: String,
+    pub thread_id: Option<u64>,
 }
 
 /// Patterns over the statements of one connection.

@@ -23,6 +23,10 @@ pub fn apply(report: &mut Report, sample_bytes: usize) {
     for class in &mut report.classes {
         of_class(class, by_statement, sample_bytes);
     }
+    let unanswered = report.loss.capture.iter_mut().flat_map(|c| &mut c.unanswered);
+    for statement in unanswered.flat_map(|u| &mut u.longest) {
+        statement.sql = shortened(mask(&statement.sql), sample_bytes);
+    }
     for repeated in report.patterns.iter_mut().flat_map(|p| &mut p.repeated) {
         repeated.item = mask(&repeated.item);
         repeated.after = mask(&repeated.after);
@@ -37,6 +41,16 @@ pub fn mask(text: &str) -> String {
     let mut out = Vec::new();
     fingerprint::mask(text.as_bytes(), &mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// To about `bytes`; 0: as it is.
+fn shortened(sql: String, bytes: usize) -> String {
+    if bytes == 0 {
+        return sql;
+    }
+    let mut short = Vec::new();
+    fingerprint::shorten(sql.as_bytes(), bytes, &mut short);
+    String::from_utf8_lossy(&short).into_owned()
 }
 
 fn of_class(class: &mut Class, by_statement: bool, sample_bytes: usize) {
@@ -73,11 +87,7 @@ fn of_class(class: &mut Class, by_statement: bool, sample_bytes: usize) {
                 }
             }
         }
-        if sample_bytes > 0 {
-            let mut short = Vec::new();
-            fingerprint::shorten(sample.sql.as_bytes(), sample_bytes, &mut short);
-            sample.sql = text(&short);
-        }
+        sample.sql = shortened(std::mem::take(&mut sample.sql), sample_bytes);
     }
     if by_statement {
         class.key = mask(&class.key);

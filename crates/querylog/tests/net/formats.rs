@@ -152,3 +152,77 @@ fn a_short_snapshot_measures_what_it_can() {
     }
     assert!(measured > 250, "{measured} of 310 measured");
 }
+
+/// What is damaged, and how: at half of the file.
+fn damaged(file: &[u8], how: u8) -> (Vec<u8>, usize) {
+    // The first record whose begin is behind the middle.
+    let mut at = 24;
+    while at < file.len() / 2 {
+        let captured = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap());
+        at += 16 + captured as usize;
+    }
+    let mut random = Random(9);
+    let garbage: Vec<u8> = (0..5000).map(|_| random.next() as u8).collect();
+    let mut out = file.to_vec();
+    match how {
+        // Bytes between two records.
+        0 => out.splice(at..at, garbage).for_each(drop),
+        // An absurd length.
+        1 => out[at + 8..at + 12].copy_from_slice(&0xf000_0000u32.to_le_bytes()),
+        // Bytes are missing, from the middle of a record to the middle of another.
+        2 => out.drain(at + 10..at + 1211).for_each(drop),
+        // A hole, as a file system leaves where the machine stopped.
+        3 => out.splice(at..at, [0; 5000]).for_each(drop),
+        // Nothing behind it is a record.
+        _ => {
+            out.truncate(at);
+            out.extend((0..200_000).map(|_| random.next() as u8));
+        }
+    }
+    (out, at)
+}
+
+#[test]
+fn damage_in_the_middle_loses_what_is_damaged_and_no_more() {
+    let file = pcap(&packets(), 1 << 20);
+    let whole = read(&file);
+    for how in 0..4 {
+        let (bad, at) = damaged(&file, how);
+        for piece in [777, 64 << 10, 1 << 20] {
+            let got = read_with(&bad, Options::default(), piece);
+            let error = got.error.clone().unwrap();
+            assert!(error.contains(&format!("damaged at byte {at}")), "{error}");
+            assert!(error.contains("reading went on"), "{error}");
+            let [skip] = &got.skips[..] else { panic!("{:?}", got.skips) };
+            assert_eq!(skip.place.offset, at as u64);
+            assert!(skip.bytes < 8_000, "{skip:?}");
+            let lost = whole.summary.packets - got.summary.packets;
+            assert!(lost <= 40, "{how}: {lost} packets lost");
+            // Logins have one text.
+            let asked = got.events.iter().filter(|e| e.sql.starts_with("select"));
+            for event in asked.filter(|e| e.time.is_some()) {
+                let truth = whole.find(&event.sql);
+                assert_eq!((event.time, event.start), (truth.time, truth.start), "{event:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_follows_damage_without_an_end_is_counted_to_the_end() {
+    let file = pcap(&packets(), 1 << 20);
+    let (bad, at) = damaged(&file, 4);
+    for piece in [777, 64 << 10, 1 << 20] {
+        let got = read_with(&bad, Options::default(), piece);
+        let [skip] = &got.skips[..] else { panic!("{:?}", got.skips) };
+        assert_eq!((skip.place.offset, skip.bytes), (at as u64, 200_000));
+        assert!(got.error.unwrap().contains("could not be read"));
+    }
+    // The other formats, too.
+    let mut bad = pcapng(&packets());
+    let at = bad.len();
+    bad.extend([6, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f]);
+    bad.resize(at + 100_000, 7);
+    let got = read_with(&bad, Options::default(), 777);
+    assert_eq!(got.skips.iter().map(|s| s.bytes).sum::<u64>(), 100_000, "{:?}", got.skips);
+}

@@ -19,5 +19,6 @@ mod private;
 #[path = "../programs/mod.rs"]
 mod programs;
 mod protocol;
+mod reported;
 mod speed;
 mod traffic;

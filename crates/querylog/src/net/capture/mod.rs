@@ -8,19 +8,22 @@
 //!  1. A format's `step` looks only at the bytes it is given and says how many of them it is done
 //!     with; it never keeps a reference. [`Reader`] keeps what is left for the next call.
 //!  2. No length in a file makes the reader keep more than [`LIMIT`] bytes: longer is damage.
-//!  3. Damage is given out with its place and never silently passed over. In pcap and pcapng it
-//!     ends the file, because record boundaries are known only from the records before; in text the
-//!     next line with a time goes on.
+//!  3. Damage is given out with its place and its whole size, and never silently passed over. A pcap
+//!     file goes on where several records in a row fit (`resume`), and text at the next line with a
+//!     time; damage in pcapng ends the file.
 //!
 //! Not here: what a packet holds (`packet`).
 
 mod pcap;
 mod pcapng;
+mod resume;
 mod text;
 
 use crate::event::{Event, ForEach, Micros, Place, Sink, Skip, SkipReason};
+use crate::report::numbers::count;
 use pcap::Pcap;
 use pcapng::Pcapng;
+use resume::Found;
 use text::Text;
 
 /// The longest record that is looked at. The largest packet that Linux hands out is 512 KiB (big
@@ -116,6 +119,12 @@ pub fn recognise(head: &[u8]) -> Option<Format> {
     }
 }
 
+/// Why a file that begins with `head` is not a capture although tcpdump wrote it, and what to do;
+/// `None`: it is one, or something else.
+pub fn lacking(head: &[u8]) -> Option<&'static str> {
+    Text::lacking(head)
+}
+
 /// The time of the first packet of a capture that begins with `head`, for putting the files of one
 /// rotation in order. `None`: there is no whole packet in it.
 pub fn first_time(head: &[u8], text_zone: i32) -> Option<Micros> {
@@ -156,10 +165,50 @@ pub(super) struct Reader {
     file: u32,
     /// Offset in the file of the first byte that is not yet consumed.
     offset: u64,
+    /// The file is no capture.
     broken: bool,
+    /// What is damaged, from `offset` on, and is being passed over.
+    passing: Option<Passing>,
+    /// The first damage, to be told when the file ends.
+    damage: Option<Damage>,
+    /// Time of the last packet.
+    last: Option<i64>,
+    packets: u64,
     /// Seconds to subtract from text times: text has the zone of the machine it was made on.
     text_zone: i32,
     pub(super) told: Told,
+}
+
+#[derive(Clone, Copy)]
+struct Passing {
+    /// Offset of its begin.
+    from: u64,
+}
+
+struct Damage {
+    at: u64,
+    what: String,
+    places: u64,
+    bytes: u64,
+    /// The file was read on behind it.
+    resumed: bool,
+}
+
+impl Damage {
+    fn describe(&self) -> String {
+        let places = match self.places {
+            0 | 1 => String::new(),
+            n => format!(" (the first of {n} places)"),
+        };
+        let begin = format!("the capture is damaged at byte {}{places}: {}", self.at, self.what);
+        let bytes = count(self.bytes as f64);
+        match self.resumed {
+            true => format!("{begin}. {bytes}B were passed over, and reading went on behind them"),
+            false => format!(
+                "{begin}. The packets before it were read, {bytes}B could not be read up to the end"
+            ),
+        }
+    }
 }
 
 impl Reader {
@@ -170,6 +219,10 @@ impl Reader {
             file: 0,
             offset: 0,
             broken: false,
+            passing: None,
+            damage: None,
+            last: None,
+            packets: 0,
             text_zone,
             told: Told::default(),
         }
@@ -183,13 +236,17 @@ impl Reader {
         self.file = file;
         self.offset = 0;
         self.broken = false;
+        self.passing = None;
+        self.damage = None;
+        self.last = None;
+        self.packets = 0;
     }
 
     pub(super) fn place(&self, offset: u64) -> Place {
         Place { file: self.file, offset }
     }
 
-    /// The next bytes of the file. `Err`: they are not a capture, or damage ends the file here.
+    /// The next bytes of the file. `Err`: they are not a capture. Damage is told by [`Reader::end`].
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -223,10 +280,44 @@ impl Reader {
             return Ok(());
         }
         let used = self.take(&rest, true, sink, each)?;
-        if used < rest.len() {
+        if let Some(passing) = self.passing.take() {
+            self.passed(passing, sink);
+        } else if used < rest.len() {
             self.skip(rest.len() - used, SkipReason::Cut, sink);
+            // Blanks alone are no capture that ends early.
+            if self.packets == 0 && self.parser.is_some() {
+                self.broken = true;
+                return Err("the capture ends within its first packet".to_string());
+            }
         }
-        Ok(())
+        match self.damage.take() {
+            Some(damage) => Err(damage.describe()),
+            None => Ok(()),
+        }
+    }
+
+    /// The damage ends before `self.offset`.
+    fn passed(&mut self, passing: Passing, sink: &mut dyn Sink) {
+        let bytes = self.offset - passing.from;
+        sink.skip(Skip { place: self.place(passing.from), bytes, why: SkipReason::BadPacket });
+        if let Some(damage) = &mut self.damage {
+            damage.bytes += bytes;
+        }
+    }
+
+    /// What is behind `self.offset` cannot be read.
+    #[cold]
+    fn damaged(&mut self, what: &str) {
+        let at = self.offset;
+        self.passing = Some(Passing { from: at });
+        let damage = self.damage.get_or_insert_with(|| Damage {
+            at,
+            what: what.to_string(),
+            places: 0,
+            bytes: 0,
+            resumed: false,
+        });
+        damage.places += 1;
     }
 
     fn skip(&mut self, bytes: usize, why: SkipReason, sink: &mut dyn Sink) {
@@ -249,10 +340,35 @@ impl Reader {
             },
         };
         let mut used = 0;
-        let outcome = loop {
+        loop {
             let left = &bytes[used..];
+            if let Some(passing) = self.passing {
+                let found = match &parser {
+                    Parser::Pcap(pcap) => resume::find(pcap, self.last, left, ended),
+                    Parser::Pcapng(_) | Parser::Text(_) => Found::NotBefore(left.len()),
+                };
+                let (Found::At(done) | Found::NotBefore(done)) = found;
+                used += done;
+                self.offset += done as u64;
+                if found == Found::NotBefore(done) {
+                    // At the end nothing more comes.
+                    if ended {
+                        self.offset += (bytes.len() - used) as u64;
+                        used = bytes.len();
+                    }
+                    break;
+                }
+                self.passing = None;
+                self.passed(passing, sink);
+                if let Some(damage) = &mut self.damage {
+                    damage.resumed = true;
+                }
+                continue;
+            }
             let done = match parser.step(left, self.offset, ended) {
                 Step::Packet(packet, done) => {
+                    self.last = Some(packet.time);
+                    self.packets += 1;
                     each(&packet, sink);
                     done
                 }
@@ -261,33 +377,25 @@ impl Reader {
                     self.skip(done, SkipReason::BadPacket, sink);
                     done
                 }
-                Step::More(count) if count <= LIMIT => break Ok(used),
+                Step::More(count) if count <= LIMIT => break,
                 Step::More(_) => {
-                    break Err("a record is longer than any packet can be".to_string());
+                    self.damaged("a record is longer than any packet can be");
+                    continue;
                 }
-                Step::Broken(what) => break Err(what.to_string()),
+                Step::Broken(what) => {
+                    self.damaged(what);
+                    continue;
+                }
             };
             used += done;
             self.offset += done as u64;
-        };
-        match &mut parser {
-            Parser::Pcap(_) => {}
-            Parser::Pcapng(p) => {
-                self.told.unusable += std::mem::take(&mut p.told.unusable);
-                self.told.dropped += std::mem::take(&mut p.told.dropped);
-            }
-            Parser::Text(_) => {}
+        }
+        if let Parser::Pcapng(p) = &mut parser {
+            self.told.unusable += std::mem::take(&mut p.told.unusable);
+            self.told.dropped += std::mem::take(&mut p.told.dropped);
         }
         self.parser = Some(parser);
-        if let Err(what) = outcome {
-            self.broken = true;
-            self.skip(bytes.len() - used, SkipReason::BadPacket, sink);
-            return Err(format!(
-                "the capture is damaged at byte {}: {what}. The packets before it were read",
-                self.offset
-            ));
-        }
-        outcome
+        Ok(used)
     }
 
     /// The parser for a file that begins with `head`; `None`: too few bytes to tell.
@@ -307,9 +415,9 @@ impl Reader {
             None if head.iter().all(u8::is_ascii_whitespace) => Ok(None),
             None => {
                 self.broken = true;
-                Err("this is not a capture: neither pcap, nor pcapng, nor the text of \
-                     `tcpdump -x -tttt`"
-                    .to_string())
+                let other = "this is not a capture: neither pcap, nor pcapng, nor the text of \
+                             `tcpdump -x -tttt`";
+                Err(lacking(head).unwrap_or(other).to_string())
             }
         }
     }

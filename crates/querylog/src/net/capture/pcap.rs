@@ -69,28 +69,70 @@ impl Pcap {
             self.started = true;
             return Step::Pass(FILE_HEADER);
         }
-        let (Some(seconds), Some(fraction), Some(captured), Some(wire)) = (
-            self.field(bytes, 0),
-            self.field(bytes, 4),
-            self.field(bytes, 8),
-            self.field(bytes, 12),
-        ) else {
-            return Step::More(self.record_header);
-        };
-        let whole = self.record_header + captured as usize;
-        if whole > super::LIMIT {
+        let Some(header) = self.header(bytes) else { return Step::More(self.record_header) };
+        if header.whole > super::LIMIT {
             return Step::Broken("a record is longer than any packet can be");
         }
-        let Some(data) = bytes.get(self.record_header..whole) else { return Step::More(whole) };
-        let fraction = i64::from(fraction) * if self.nanoseconds { 1 } else { 1000 };
+        if !header.is_possible() {
+            return Step::Broken("what should be a record is none");
+        }
+        self.record(&header, bytes, offset)
+    }
+
+    /// What a record's header says; `None`: it is not all there.
+    #[inline]
+    pub(super) fn header(&self, bytes: &[u8]) -> Option<Header> {
+        let field = |at| self.field(bytes, at);
+        let (seconds, fraction) = (field(0)?, field(4)?);
+        let (captured, wire) = (field(8)?, field(12)?);
+        let nanoseconds = i64::from(fraction) * if self.nanoseconds { 1 } else { 1000 };
+        Some(Header {
+            time: i64::from(seconds) * SECOND + nanoseconds,
+            nanoseconds,
+            captured,
+            wire,
+            whole: self.record_header + captured as usize,
+        })
+    }
+
+    /// The record of this header at the begin of `bytes`.
+    #[inline]
+    pub(super) fn record<'a>(&self, header: &Header, bytes: &'a [u8], offset: u64) -> Step<'a> {
+        let Some(data) = bytes.get(self.record_header..header.whole) else {
+            return Step::More(header.whole);
+        };
         let packet = Packet {
-            time: i64::from(seconds) * 1_000_000_000 + fraction,
+            time: header.time,
             link: self.link,
             data,
-            wire_length: wire.max(captured),
+            wire_length: header.wire.max(header.captured),
             offset,
         };
-        Step::Packet(packet, whole)
+        Step::Packet(packet, header.whole)
+    }
+}
+
+/// Nanoseconds.
+const SECOND: i64 = 1_000_000_000;
+
+/// Of a record.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub time: i64,
+    /// The time's part below a second.
+    nanoseconds: i64,
+    pub captured: u32,
+    pub wire: u32,
+    /// Bytes of the record with its header.
+    pub whole: usize,
+}
+
+impl Header {
+    /// False for what no program writes: more than a second below the second, or a packet of no bytes on the wire, as
+    /// zeros have where a file has a hole.
+    #[inline]
+    pub(super) fn is_possible(&self) -> bool {
+        self.nanoseconds < SECOND && (self.wire | self.captured) > 0
     }
 }
 

@@ -47,6 +47,27 @@ impl Text {
                 .any(|line| hex_line(line).is_some_and(|(at, _)| at == 0))
     }
 
+    /// What tcpdump's text must have and this has not, with what to do; `None`: it is other text.
+    pub(super) fn lacking(head: &[u8]) -> Option<&'static str> {
+        let mut lines = head.split(|b| *b == b'\n');
+        let line = lines.by_ref().map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
+        let at = line.iter().position(|b| *b == b' ')?;
+        let described = [&b" IP "[..], b" IP6 "].iter().any(|ip| find(&line[at..], ip));
+        if !described || !find(line, b" > ") {
+            return None;
+        }
+        let shape = |of: &[u8]| of.iter().all(|b| b.is_ascii_digit() || b":.".contains(b));
+        if time(line).is_some() {
+            let bytes = |line: &[u8]| hex_line(line).is_some_and(|(at, _)| at == 0);
+            return (!lines.any(bytes)).then_some(
+                "this is text of tcpdump without the packets' bytes: print it with -x (tcpdump -x -tttt -r FILE)",
+            );
+        }
+        (line.get(2) == Some(&b':') && shape(&line[..at])).then_some(
+            "this is text of tcpdump without dates: print it with -tttt or -tt (tcpdump -x -tttt -r FILE)",
+        )
+    }
+
     /// As the other formats' `step`; `ended`: the last line needs no line end.
     pub(super) fn step<'a>(&'a mut self, bytes: &'a [u8], offset: u64, ended: bool) -> Step<'a> {
         let mut used = 0;
@@ -147,6 +168,10 @@ impl Text {
             }
         }
     }
+}
+
+fn find(line: &[u8], word: &[u8]) -> bool {
+    memchr::memmem::find(line, word).is_some()
 }
 
 /// Values of hexadecimal digits; 0xff for other bytes.

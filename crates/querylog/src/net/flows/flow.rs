@@ -232,6 +232,7 @@ impl Flow {
     /// Begins to read the connection, if it is among those chosen.
     fn activate(&mut self, opened: Option<i64>, output: &mut Output<'_>) {
         let client = self.client();
+        output.counts.see_port(self.server().port);
         if output.options.sampling.is_some_and(|s| !s.takes(client.port)) {
             self.state = State::NotChosen;
             return;

@@ -1,6 +1,6 @@
 //! One class of the document.
 
-use super::{seconds, span, text, Builder};
+use super::{seconds, span, text, Builder, Options};
 use crate::digest::GroupBy;
 use crate::event::Flag;
 use crate::fingerprint::{self, SqlMode, StatementKind, TableRef};
@@ -84,15 +84,8 @@ impl Builder<'_> {
     }
 
     fn sample(&self, sample: &Sample) -> model::Sample {
-        let mut sql = Vec::new();
-        // What is masked is shortened behind that (`redact`).
-        if self.options.sample_bytes > 0 && !self.options.redact {
-            fingerprint::shorten(&sample.sql, self.options.sample_bytes, &mut sql);
-        } else {
-            sql.extend_from_slice(&sample.sql);
-        }
         model::Sample {
-            sql: text(&sql),
+            sql: statement(&sample.sql, self.options),
             length: sample.length,
             time: sample.time.map(seconds),
             start: sample.start,
@@ -110,6 +103,17 @@ impl Builder<'_> {
             error_text: text(sample.error_text()),
         }
     }
+}
+
+/// A statement's text as it is to be shown.
+pub(super) fn statement(sql: &[u8], options: &Options) -> String {
+    // What is masked is shortened behind that (`redact`).
+    if options.sample_bytes == 0 || options.redact {
+        return text(sql);
+    }
+    let mut short = Vec::new();
+    fingerprint::shorten(sql, options.sample_bytes, &mut short);
+    text(&short)
 }
 
 pub(super) fn flags(class: &Class) -> Vec<model::Flag> {

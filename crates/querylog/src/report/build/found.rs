@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
+use super::class::statement;
 use super::{seconds, text, Options};
-use crate::digest::Outcome;
+use crate::digest::unanswered::Statement;
+use crate::digest::{GroupBy, Outcome};
 use crate::event::Losses;
 use crate::fingerprint;
 use crate::metric::Metric;
 use crate::net::Summary;
 use crate::report::model;
-use crate::report::numbers::{count, plural};
+use crate::report::numbers::{count, duration, plural, time};
 use crate::stats::class::key;
 use crate::stats::patterns::{Patterns, Runs};
 use crate::stats::{Class, Table};
@@ -104,11 +106,12 @@ pub(super) fn loss(outcome: &Outcome, options: &Options) -> model::Loss {
                 bytes: s.bytes,
             })
             .collect(),
-        capture: outcome.losses.as_ref().map(|l| capture(l, outcome.traffic.as_ref(), options)),
+        capture: outcome.losses.as_ref().map(|losses| capture(losses, outcome, options)),
     }
 }
 
-fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> model::Capture {
+fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capture {
+    let summary = outcome.traffic.as_ref();
     let of = |what: fn(&Summary) -> u64| summary.map_or(0, what);
     let notes = [
         (losses.encrypted, "encrypted connection", "could not be read"),
@@ -133,7 +136,10 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
             "forgotten for want of memory: executions of it have no text",
         ),
     ];
-    let nothing = of(|s| s.events) == 0 && losses.packets > 0;
+    // Where connections are encrypted that was said, and the port is no mystery.
+    let mut seen = summary.map_or_else(Vec::new, |s| s.ports.clone());
+    seen.sort_unstable();
+    let nothing = of(|s| s.events) == 0 && losses.packets > 0 && losses.encrypted == 0;
     let nothing = nothing.then(|| {
         let ports: Vec<String> = options.ports.iter().map(u16::to_string).collect();
         let looked = if ports.is_empty() { "3306".into() } else { ports.join(", ") };
@@ -154,24 +160,66 @@ fn capture(losses: &Losses, summary: Option<&Summary>, options: &Options) -> mod
         measured: of(|s| s.measured),
         unmeasured: of(|s| s.unmeasured),
         not_sampled: losses.not_sampled,
-        sampling: summary.zip(options.sampling).map(|(summary, sampling)| {
-            let (statements, time) = summary.estimate(sampling);
+        // Not the summary's: that is of all that was read, these are of what filters chose, as all else is.
+        sampling: outcome.sampled.as_ref().map(|sampled| {
+            let totals = sampled.overall();
+            let ports = if options.ports.is_empty() { seen } else { options.ports.clone() };
             model::SampledConnections {
-                one_in: sampling.one_in().into(),
-                statements: statements.total,
-                statements_error: statements.error,
-                time: time.total,
-                time_error: time.error,
-                filter: sampling.tcpdump_filter(&options.ports),
+                one_in: sampled.sampling().one_in().into(),
+                statements: totals.queries.total,
+                statements_error: totals.queries.error,
+                time: totals.seconds.total,
+                time_error: totals.seconds.error,
+                filter: sampled.sampling().tcpdump_filter(&ports),
             }
         }),
+        unanswered: unanswered(outcome, options),
         notes: notes
             .iter()
             .filter(|(n, _, _)| *n > 0)
             .map(|(n, of, what)| format!("{} {what}.", plural(*n, of)))
             .chain(nothing)
+            .chain(summary.and_then(silence))
             .collect(),
     }
+}
+
+fn unanswered(outcome: &Outcome, options: &Options) -> Option<model::Unanswered> {
+    let found = &outcome.unanswered;
+    let classes = &outcome.table.classes;
+    let id = |hash: u64| {
+        let class = classes.iter().find(|c| fingerprint::class_hash(&c.key) == hash);
+        class.filter(|_| options.group_by == GroupBy::Fingerprint)
+    };
+    let of = |s: &Statement| model::Waiting {
+        at_least: seconds(s.waited),
+        id: id(s.class).map_or_else(String::new, |class| key::id(&class.key).to_string()),
+        sql: statement(&s.sql, options),
+        length: s.length,
+        start: s.start,
+        db: text(&s.db),
+        user: text(&s.user),
+        host: text(&s.host),
+        thread_id: s.thread_id,
+    };
+    (found.count > 0).then(|| model::Unanswered {
+        count: found.count,
+        longest: found.longest.iter().map(of).collect(),
+    })
+}
+
+/// That no connection sent anything for long, if statements have times that contain it.
+fn silence(summary: &Summary) -> Option<String> {
+    let silence = summary.silence;
+    let (from, to) = silence.between.filter(|_| silence.statements > 0)?;
+    Some(format!(
+        "For {} there is no packet of any connection ({} to {} UTC), and {} contain that in their time. If the clock of \
+         the capturing machine was set forward there, they took that much less.",
+        duration(to.saturating_sub(from) as f64 / 1e6),
+        time(from),
+        time(to),
+        plural(silence.statements, "statement")
+    ))
 }
 
 /// Of so many classes that found no room.

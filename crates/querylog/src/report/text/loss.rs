@@ -3,11 +3,16 @@
 use std::io::{self, Write};
 
 use super::paragraph;
-use crate::report::model::{Capture, Report};
+use super::profile::shortened;
+use crate::report::model::{Capture, Report, Unanswered, Waiting};
 use crate::report::numbers::{count, duration, percentage, plural};
 
 /// Places that are shown.
 const PLACES: usize = 5;
+
+/// Statements without an answer that are shown, and characters of each; JSON has more.
+const WAITING: usize = 5;
+const WAITING_TEXT: usize = 200;
 
 /// Nothing if nothing was lost.
 pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<()> {
@@ -66,7 +71,8 @@ pub fn lines(capture: &Capture) -> Vec<String> {
     }
     if let Some(sampling) = &capture.sampling {
         lines.push(format!(
-            "Sample: 1 of {} connections. All of them: {} +- {} statements, {} +- {} in statements (two standard errors). \
+            "Sample: 1 of {} connections. All of them: {} +- {} statements, {} +- {} in those measured (two standard \
+             errors). \
              The filter for tcpdump that captures only these connections: {}",
             sampling.one_in,
             n(sampling.statements as u64),
@@ -76,6 +82,30 @@ pub fn lines(capture: &Capture) -> Vec<String> {
             sampling.filter
         ));
     }
+    if let Some(found) = &capture.unanswered {
+        unanswered(found, &mut lines);
+    }
     lines.extend(capture.notes.iter().cloned());
     lines
+}
+
+/// What hangs: how long at least, and whose it is.
+fn unanswered(found: &Unanswered, lines: &mut Vec<String>) {
+    let longest = found.longest.first().map_or(0.0, |s| s.at_least);
+    lines.push(format!(
+        "{} had no answer when the capture or their connection ended: the longest had waited at least {}. They have no \
+         time.",
+        plural(found.count, "statement"),
+        duration(longest)
+    ));
+    let whose = |s: &Waiting| match s.user.is_empty() {
+        true => s.host.clone(),
+        false => format!("{}@{}", s.user, s.host),
+    };
+    lines.extend(found.longest.iter().take(WAITING).map(|s| {
+        let connection = s.thread_id.map_or_else(String::new, |id| format!(", connection {id}"));
+        let text = s.sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = shortened(&text, WAITING_TEXT);
+        format!("At least {}, {}{connection}: {text}", duration(s.at_least), whose(s))
+    }));
 }

@@ -82,6 +82,7 @@ pub fn read_with(file: &[u8], options: Options, piece: usize) -> Read {
             break;
         }
     }
+    error = error.or(traffic.end_file(&mut sink).err());
     traffic.finish(&mut sink);
     let (summary, skips) = (traffic.summary(), std::mem::take(&mut sink.skips));
     Read { events, summary, skips, error }
