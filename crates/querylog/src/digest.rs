@@ -267,8 +267,10 @@ pub fn run(
     problems.append(&mut reading.problems);
     let outcome = total.outcome(reading.files, reading.zone);
     let packets = reading.losses.as_ref().map_or(0, |losses| losses.packets);
+    // A log that was cut within its first event has the place of that to report.
     if outcome.events == 0
         && packets == 0
+        && outcome.skips.count() == 0
         && !problems.is_empty()
         && problems.len() >= origins.len()
     {
