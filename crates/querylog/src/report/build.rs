@@ -15,6 +15,7 @@ use crate::metric::{Metric, Unit};
 use crate::net::Sampling;
 use crate::stats::distribution::base_units;
 use crate::stats::names::{self, Names};
+use crate::stats::series::{Series, Widths};
 use crate::stats::top::{self, Top};
 use crate::stats::waiting::Waiting;
 use crate::stats::{Class, Summary, Table};
@@ -43,9 +44,6 @@ pub struct Options {
     pub ports: Vec<u16>,
 }
 
-/// Intervals of the chart of everything.
-const CHART_POINTS: i64 = 240;
-
 /// Names per breakdown, and the one for all that are not there.
 const MAX_SHARES: usize = 20;
 pub(super) const OTHERS: &str = "(others)";
@@ -63,6 +61,17 @@ fn span(first: Option<Micros>, last: Option<Micros>) -> Option<f64> {
     first.zip(last).map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
 }
 
+/// Of a class, at a width of at least `width` seconds.
+fn series<W: Widths>(class: &Class, series: &Series<W>, width: i64) -> model::Series {
+    let point = |(at, interval): (i64, crate::stats::series::Interval)| model::Point {
+        at,
+        count: class.scaled(interval.count.into()),
+        time: seconds(class.scaled(interval.time)),
+    };
+    let points = series.at_width(width).into_iter().map(point).collect();
+    model::Series { width: series.width_from(width), points }
+}
+
 /// Makes the document. The table in `outcome` is used up.
 pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
     let overall = outcome.table.overall();
@@ -71,8 +80,8 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         order = Order { metric: Metric::QueryTime, aggregate: super::rank::Aggregate::Count };
     }
     let span = span(overall.first, overall.last);
-    let width = span.map_or(1, |span| (span as i64 / CHART_POINTS).max(1));
-    let width = width.max(overall.series.width());
+    // No class has more intervals than everything has: this is the least width that all can have.
+    let width = overall.series.width();
     let builder = Builder {
         options,
         names: &outcome.table.names,
@@ -186,7 +195,7 @@ impl Builder<'_> {
             errors: all.rare().errors,
             unmeasured: all.rare().unmeasured,
             times: times(all),
-            series: self.series(all),
+            series: series(all, outcome.table.timeline(), 1),
             users: self.shares(all, &all.users),
             hosts: self.shares(all, &all.hosts),
             dbs: self.shares(all, &all.dbs),
@@ -247,7 +256,7 @@ impl Builder<'_> {
     }
 
     fn series(&self, class: &Class) -> model::Series {
-        self.series_of(class, self.width)
+        series(class, &class.series, self.width)
     }
 
     /// Steps of its own, if the report's say little.
@@ -255,22 +264,7 @@ impl Builder<'_> {
         const LITTLE: usize = 12;
         let own = class.series.width();
         let little = own < self.width && class.series.at_width(self.width).len() < LITTLE;
-        little.then(|| self.series_of(class, own))
-    }
-
-    fn series_of(&self, class: &Class, width: i64) -> model::Series {
-        let series = &class.series;
-        let points = series
-            .at_width(width)
-            .into_iter()
-            .map(|(at, interval)| model::Point {
-                at,
-                count: class.scaled(interval.count.into()),
-                time: seconds(class.scaled(interval.time)),
-            })
-            .collect();
-        let width = (width.max(1) as u64).next_power_of_two() as i64;
-        model::Series { width: width.max(series.width()), points }
+        little.then(|| series(class, &class.series, own))
     }
 
     fn shares(&self, class: &Class, top: &Top) -> Vec<model::Share> {

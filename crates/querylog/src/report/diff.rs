@@ -205,7 +205,7 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
         if report.overall.seconds.is_none_or(|s| s < 1.0) {
             notes.push(format!("The report {name} covers no time that rates could be made of."));
         }
-        if report.schema != SCHEMA {
+        if report.schema < 2 {
             notes.push(format!(
                 "The report {name} has format {}: there, arms of a CASE make classes of their own, which may be called gone or new here. Make it again from the log to compare them.",
                 report.schema

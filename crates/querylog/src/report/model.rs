@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 /// 2: of a sampled log (`statements` above `events`) `Metric::sum`, `share_of_*`, the series and the breakdowns are of
 /// all statements that the events stand for; in 1 they were of the events. In 1 a `CASE` of two arms was of another class
 /// than one of three.
-pub const SCHEMA: u32 = 2;
+/// 3: `Point::time` is what ran within the interval; in 2 it was all of the statements that ended in it.
+pub const SCHEMA: u32 = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -45,10 +46,10 @@ impl Report {
     pub fn unreadable(&self) -> Option<String> {
         let sampled = self.overall.statements > self.overall.events;
         match self.schema {
-            SCHEMA => None,
+            2 | SCHEMA => None,
             1 if !sampled => None,
             1 => Some(
-                "a report has format 1 and is of a sampled log: its sums are of what was logged, those of format 2 \
+                "a report has format 1 and is of a sampled log: its sums are of what was logged, those of later formats \
                  of all statements. Make it again from the log"
                     .into(),
             ),
@@ -202,10 +203,10 @@ pub struct Bucket {
     pub count: u64,
 }
 
-/// Over time: one point for each interval in which something happened.
+/// Over time: one point for each interval in which something ran. Intervals begin at multiples of their width.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Seconds of an interval; the same in `Overall` and in all classes.
+    /// Seconds of an interval; the same in all classes, and as much or less in `Overall`.
     pub width: i64,
     pub points: Vec<Point>,
 }
@@ -214,8 +215,9 @@ pub struct Series {
 pub struct Point {
     /// Begin of the interval, in seconds since the epoch.
     pub at: i64,
+    /// Statements that ended in it.
     pub count: u64,
-    /// Sum of durations of the statements that ended in it, in seconds.
+    /// Seconds that statements ran within it. Divided by the width: how many ran at the same time.
     pub time: f64,
 }
 

@@ -296,18 +296,24 @@ fn over_time(series: &Series, whole: &Series, width: usize, out: &mut dyn Write)
     let (Some(first), Some(last)) = (whole.points.first(), whole.points.last()) else {
         return Ok(());
     };
-    let span = (last.at.saturating_sub(first.at)).saturating_add(whole.width.max(1));
-    let intervals = (span / whole.width.max(1)).clamp(1, (width - 20) as i64);
-    if intervals < 2 {
+    let begin = first.at as f64;
+    let span = last.at as f64 - begin + whole.width.max(1) as f64;
+    let columns = (span / whole.width.max(1) as f64).clamp(1.0, (width - 20) as f64).floor();
+    if columns < 2.0 {
         return Ok(());
     }
     let timed = series.points.iter().any(|p| p.time > 0.0);
-    let mut sums = vec![0.0; intervals as usize];
+    let mut sums = vec![0.0; columns as usize];
     for point in &series.points {
-        let at = i128::from(point.at.saturating_sub(first.at)) * i128::from(intervals)
-            / i128::from(span);
-        if let Some(sum) = usize::try_from(at).ok().and_then(|at| sums.get_mut(at)) {
-            *sum += if timed { point.time } else { point.count as f64 };
+        // An interval may be wider than a column, and begin before the first.
+        let place = |at: f64| ((at - begin) / span * columns).clamp(0.0, columns);
+        let (from, to) = (place(point.at as f64), place(point.at as f64 + series.width as f64));
+        let value = if timed { point.time } else { point.count as f64 };
+        for (column, sum) in
+            sums.iter_mut().enumerate().skip(from as usize).take(to.ceil() as usize - from as usize)
+        {
+            let within = to.min(column as f64 + 1.0) - from.max(column as f64);
+            *sum += value * (within / (to - from)).clamp(0.0, 1.0);
         }
     }
     let most = sums.iter().copied().fold(0.0, f64::max);

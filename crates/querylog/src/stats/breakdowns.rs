@@ -1,10 +1,14 @@
-//! How often each user, host and database occurs in everything, exactly: there are not many strings (`Names`), and
-//! unlike classes there is one of these.
+//! What there is of everything only, more exactly than of classes: how often each user, host and database occurs, of
+//! which there are not many strings (`Names`), and a series of finer steps.
 
-use super::batch::Record;
+use super::batch::{Record, NO_TIME};
 use super::class::Class;
 use super::names::NameId;
+use super::series::{Clock, Series};
 use super::top::{Share, Top};
+
+/// Intervals over time.
+pub const TIMELINE_LIMIT: usize = 480;
 
 /// Count and nanoseconds by a string's number.
 type Sums = Vec<(u64, u64)>;
@@ -15,6 +19,7 @@ pub struct Breakdowns {
     dbs: Sums,
     users: Sums,
     hosts: Sums,
+    pub(super) series: Series<Clock>,
 }
 
 fn add(sums: &mut Sums, id: NameId, count: u64, time: u64) {
@@ -35,6 +40,9 @@ impl Breakdowns {
         add(&mut self.dbs, db, 1, time);
         add(&mut self.users, user, 1, time);
         add(&mut self.hosts, host, 1, time);
+        if record.end != NO_TIME {
+            self.series.add(record.end as i64, time, TIMELINE_LIMIT);
+        }
     }
 
     /// Adds what is known of a class, which is everything only if its counts are exact.
@@ -48,6 +56,7 @@ impl Breakdowns {
 
     /// Adds what was counted apart; `map` gives this one's number of the other's.
     pub(super) fn merge(&mut self, other: &Breakdowns, mut map: impl FnMut(NameId) -> NameId) {
+        self.series.merge(&other.series, TIMELINE_LIMIT);
         let theirs = [&other.dbs, &other.users, &other.hosts];
         for (sums, theirs) in
             [&mut self.dbs, &mut self.users, &mut self.hosts].into_iter().zip(theirs)

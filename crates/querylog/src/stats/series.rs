@@ -1,18 +1,36 @@
 //! How often and how long, over time: one entry per interval in which something happened.
 //!
+//! A statement counts in the interval in which it ended, and its time is in all intervals in which it ran: the time in
+//! an interval divided by the width is how many statements ran at the same time.
+//!
 //! Every class has dozens of intervals, so all but the latest two are packed: what differs from the one before, in as
 //! few bytes as it needs. Logs are nearly in order, and threads that read one are only a little apart; what is older
 //! is put among the packed slowly.
 //!
 //! Invariants:
-//! 1. Intervals begin at multiples of their width since the epoch; the width is `SECOND << level`.
-//! 2. At most `limit` entries: when there would be more, pairs of intervals become one (`level` grows).
-//! 3. The result does not depend on the order of events.
+//! 1. Intervals begin at multiples of their width since the epoch; the width is one of `Widths`, each of which
+//!    divides the next.
+//! 2. At most `limit` entries: when there would be more, neighbours become one (`level` grows). So a statement longer
+//!    than `limit` intervals makes them wider before it is split, and no statement takes more steps than that.
+//! 3. The result does not depend on the order of events: times are split in whole nanoseconds, so that splitting and then
+//!    widening gives the same as widening and then splitting; and the level is the least that invariant 2 permits.
 //! 4. The packed intervals are those before the latest two, ascending by index; none if there are not two.
 
+mod width;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
 use crate::event::Micros;
+use std::marker::PhantomData;
+use words::{put_word, word};
+
+pub use width::{covering, Clock, Doubled, Widths};
 
 const SECOND: i64 = 1_000_000;
+/// Later than this is taken as this: the seconds since the epoch are 32 bits.
+const LAST: i64 = (u32::MAX as i64 + 1) * SECOND - 1;
 
 /// Bytes by which the packed intervals grow.
 const ROOM: usize = 32;
@@ -23,9 +41,9 @@ pub struct Interval {
     /// The interval's number: its begin divided by the width. Seconds since the epoch fit until 2106 and, before 1970,
     /// are taken as 1970.
     index: u32,
-    /// Saturates.
+    /// Statements that ended in it. Saturates.
     pub count: u32,
-    /// Nanoseconds.
+    /// Nanoseconds in it, of all statements.
     pub time: u64,
 }
 
@@ -34,52 +52,98 @@ impl Interval {
         self.count = self.count.saturating_add(other.count);
         self.time = self.time.saturating_add(other.time);
     }
+
+    fn is_none(&self) -> bool {
+        self.count == 0 && self.time == 0
+    }
 }
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
-pub struct Series {
+pub struct Series<W = Doubled> {
     packed: Vec<u8>,
     /// The index of the last packed one, and how many there are.
     before: u32,
     count: u16,
     level: u8,
-    /// The latest but one, and the latest. There is none if its count is 0.
+    /// The latest but one, and the latest.
     previous: Interval,
     latest: Interval,
+    widths: PhantomData<W>,
 }
 
-impl Series {
-    /// Adds an event. `limit` must be the same for all calls and at least 2.
+impl<W: Widths> Series<W> {
+    /// Adds a statement that ended at `end` and took `time` nanoseconds. `limit` must be the same for all calls and at
+    /// least 2.
     #[inline]
-    pub fn add(&mut self, at: Micros, time: u64, limit: usize) {
-        let index = at.div_euclid(SECOND).clamp(0, i64::from(u32::MAX)) as u32 >> self.level;
-        let new = Interval { index, count: 1, time };
+    pub fn add(&mut self, end: Micros, time: u64, limit: usize) {
+        let end = end.clamp(0, LAST) as u64;
+        let width = self.width() as u64 * SECOND as u64;
         for recent in [&mut self.latest, &mut self.previous] {
-            if recent.index == index && recent.count > 0 {
-                recent.add(&new);
+            // The begins of intervals are compared because a division by the width takes longer than all else here.
+            let ran = end.wrapping_sub(u64::from(recent.index) * width);
+            if ran < width && time <= ran * 1000 && !recent.is_none() {
+                recent.add(&Interval { index: recent.index, count: 1, time });
                 return;
             }
         }
-        self.put(new, limit);
+        self.split(end * 1000, time, limit);
     }
 
-    /// Adds an interval that is neither of the latest two.
+    /// Adds a statement that began before the interval in which it ended, or is the first in it; nanoseconds.
     #[inline(never)]
-    fn put(&mut self, new: Interval, limit: usize) {
-        if self.previous.count > 0 && new.index < self.previous.index {
-            let mut intervals = self.intervals();
-            let at = intervals.partition_point(|i| i.index < new.index);
-            match intervals.get_mut(at).filter(|i| i.index == new.index) {
-                Some(interval) => interval.add(&new),
-                None => intervals.insert(at, new),
-            }
-            return self.set(intervals, limit);
+    fn split(&mut self, end: u64, time: u64, limit: usize) {
+        let nanos = |level: u8| W::SECONDS[usize::from(level)] * 1_000_000_000;
+        let begin = end.saturating_sub(time);
+        let mut level = self.level;
+        while end / nanos(level) - begin / nanos(level) >= limit as u64 {
+            level += 1;
         }
-        if self.previous.count > 0 {
+        self.raise(level);
+        let mut at = begin;
+        let mut step = |level: u8| {
+            let width = nanos(level);
+            let next = (at / width + 1) * width;
+            let before_1970 = if at == begin { time - (end - begin) } else { 0 };
+            let interval = Interval {
+                index: (at / width) as u32,
+                count: u32::from(end < next),
+                time: end.min(next) - at + before_1970,
+            };
+            at = next;
+            interval
+        };
+        let first = (begin / nanos(level)) as u32;
+        if first < self.previous.index {
+            let mut steps = Vec::new();
+            while steps.last().is_none_or(|last: &Interval| last.count == 0) {
+                steps.push(step(level));
+            }
+            return self.unite(steps, limit);
+        }
+        loop {
+            // What this adds may widen the intervals.
+            let interval = step(self.level);
+            self.put(interval, limit);
+            if interval.count > 0 {
+                return;
+            }
+        }
+    }
+
+    fn put(&mut self, new: Interval, limit: usize) {
+        for recent in [&mut self.latest, &mut self.previous] {
+            if recent.index == new.index && !recent.is_none() {
+                return recent.add(&new);
+            }
+        }
+        if new.index < self.previous.index {
+            return self.unite(vec![new], limit);
+        }
+        if !self.previous.is_none() {
             self.pack(self.previous);
         }
-        if new.index > self.latest.index || self.latest.count == 0 {
+        if new.index > self.latest.index || self.latest.is_none() {
             self.previous = std::mem::replace(&mut self.latest, new);
         } else {
             self.previous = new;
@@ -87,6 +151,25 @@ impl Series {
         if usize::from(self.count) + 2 > limit {
             let intervals = self.intervals();
             self.set(intervals, limit);
+        }
+    }
+
+    /// Adds intervals of the same width, in ascending order.
+    fn unite(&mut self, others: Vec<Interval>, limit: usize) {
+        let mut intervals = self.intervals();
+        intervals.extend(others);
+        // Two ascending runs: a merge of them.
+        intervals.sort_by_key(|interval| interval.index);
+        join(&mut intervals);
+        self.set(intervals, limit);
+    }
+
+    /// Has at least this level.
+    fn raise(&mut self, level: u8) {
+        if level > self.level {
+            let intervals = self.at_level(level);
+            self.level = level;
+            self.set(intervals, usize::MAX);
         }
     }
 
@@ -125,14 +208,21 @@ impl Series {
             let scale = if count & 1 == 0 { 1000 } else { 1 };
             intervals.push(Interval { index, count: (count >> 1) as u32, time: time * scale });
         }
-        intervals.extend([self.previous, self.latest].into_iter().filter(|i| i.count > 0));
+        intervals.extend([self.previous, self.latest].into_iter().filter(|i| !i.is_none()));
+        intervals
+    }
+
+    /// All intervals at a level that is at least its own.
+    fn at_level(&self, level: u8) -> Vec<Interval> {
+        let mut intervals = self.intervals();
+        (self.level..level).for_each(|level| coarsen::<W>(&mut intervals, level));
         intervals
     }
 
     /// Has these, at most `limit` of them, at the level they have or a higher one.
     fn set(&mut self, mut intervals: Vec<Interval>, limit: usize) {
         while intervals.len() > limit {
-            coarsen(&mut intervals);
+            coarsen::<W>(&mut intervals, self.level);
             self.level += 1;
         }
         self.packed.clear();
@@ -144,41 +234,36 @@ impl Series {
         }
     }
 
-    pub fn merge(&mut self, other: &Series, limit: usize) {
-        let (mut ours, mut theirs) = (self.intervals(), other.intervals());
-        for level in self.level.min(other.level)..self.level.max(other.level) {
-            coarsen(if level < self.level { &mut theirs } else { &mut ours });
-        }
-        self.level = self.level.max(other.level);
-        ours.extend(theirs);
-        ours.sort_by_key(|interval| interval.index);
-        ours.dedup_by(|next, kept| {
-            let same = next.index == kept.index;
-            if same {
-                kept.add(next);
-            }
-            same
-        });
-        self.set(ours, limit);
+    pub fn merge(&mut self, other: &Series<W>, limit: usize) {
+        self.raise(other.level);
+        self.unite(other.at_level(self.level), limit);
     }
 
     /// Seconds per interval.
+    #[inline]
     pub fn width(&self) -> i64 {
-        1 << self.level
+        W::SECONDS[usize::from(self.level)] as i64
+    }
+
+    /// Seconds per interval of `at_width`.
+    pub fn width_from(&self, width: i64) -> i64 {
+        W::SECONDS[usize::from(self.level_from(width))] as i64
+    }
+
+    fn level_from(&self, width: i64) -> u8 {
+        let enough = W::SECONDS.partition_point(|w| (*w as i64) < width);
+        self.level.max(enough.min(W::SECONDS.len() - 1) as u8)
     }
 
     /// (begin in seconds since the epoch, interval), ascending, at a width of at least `width` seconds.
     pub fn at_width(&self, width: i64) -> Vec<(i64, Interval)> {
-        let (mut intervals, mut level) = (self.intervals(), self.level);
-        while 1 << level < width && level < 31 {
-            coarsen(&mut intervals);
-            level += 1;
-        }
-        intervals.into_iter().map(|i| (i64::from(i.index) << level, i)).collect()
+        let intervals = self.at_level(self.level_from(width)).into_iter();
+        let width = self.width_from(width);
+        intervals.map(|i| (i64::from(i.index) * width, i)).collect()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.latest.count == 0
+        self.latest.is_none()
     }
 
     pub fn memory(&self) -> usize {
@@ -186,9 +271,16 @@ impl Series {
     }
 }
 
-/// Doubles the width.
-fn coarsen(intervals: &mut Vec<Interval>) {
-    intervals.iter_mut().for_each(|interval| interval.index >>= 1);
+/// From a level to the next.
+fn coarsen<W: Widths>(intervals: &mut Vec<Interval>, level: u8) {
+    let level = usize::from(level);
+    let factor = (W::SECONDS[level + 1] / W::SECONDS[level]) as u32;
+    intervals.iter_mut().for_each(|interval| interval.index /= factor);
+    join(intervals);
+}
+
+/// Makes neighbours of one index one.
+fn join(intervals: &mut Vec<Interval>) {
     intervals.dedup_by(|next, kept| {
         let same = next.index == kept.index;
         if same {
@@ -196,85 +288,4 @@ fn coarsen(intervals: &mut Vec<Interval>) {
         }
         same
     });
-}
-
-/// Seven bits in a byte, the low ones first; the eighth says that more follow.
-fn put_word(bytes: &mut Vec<u8>, word: u64) {
-    let mut word = word;
-    while word > 0x7f {
-        bytes.push(word as u8 | 0x80);
-        word >>= 7;
-    }
-    bytes.push(word as u8);
-}
-
-fn word(bytes: &[u8], at: &mut usize) -> u64 {
-    let (mut word, mut shift) = (0, 0);
-    while let Some(byte) = bytes.get(*at) {
-        *at += 1;
-        word |= u64::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    word
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_events_does_not_matter() {
-        let times: Vec<i64> = (0..500).map(|i| (i * i * 31) % 100_000).collect();
-        let (mut a, mut b) = (Series::default(), Series::default());
-        let mut parts = [Series::default(), Series::default(), Series::default()];
-        for (i, t) in times.iter().enumerate() {
-            a.add(t * SECOND + 999_999, 7, 32);
-            b.add(times[times.len() - 1 - i] * SECOND, 7, 32);
-            parts[i % 3].add(t * SECOND, 7, 32);
-        }
-        let [mut merged, second, third] = parts;
-        merged.merge(&second, 32);
-        merged.merge(&third, 32);
-        assert_eq!(a.at_width(1), b.at_width(1));
-        assert_eq!(a.at_width(1), merged.at_width(1));
-        let all = a.at_width(1);
-        assert!(all.len() <= 32 && all.len() > 8);
-        assert_eq!(all.iter().map(|(_, i)| i.count).sum::<u32>(), 500);
-        assert!(all.windows(2).all(|w| w[0].0 < w[1].0));
-    }
-
-    #[test]
-    fn what_is_packed_is_what_was_added() {
-        let mut series = Series::default();
-        let mut sums = std::collections::BTreeMap::new();
-        for i in 0..2000_u64 {
-            // Nanoseconds and microseconds, none and the most there can be.
-            let time =
-                [0, 1, 999, 5_000, 123_456_789_012, u64::MAX >> 20][i as usize % 6] * (i % 3);
-            let second = (i as i64 * 7919) % 30 * 100_000 + 1_700_000_000;
-            series.add(second * SECOND, time, 40);
-            let sum: &mut (u32, u64) = sums.entry(second).or_default();
-            *sum = (sum.0 + 1, sum.1 + time);
-        }
-        assert_eq!(series.count, 28, "all but two are packed");
-        let found = series.at_width(1).into_iter().map(|(at, i)| (at, (i.count, i.time)));
-        assert!(found.eq(sums));
-        assert!(series.memory() < 30 * 16 + ROOM, "{}", series.memory());
-        series.add(1_700_000_000 * SECOND, u64::MAX, 40);
-        assert_eq!(series.at_width(1)[0].1.time, u64::MAX, "saturates");
-    }
-
-    #[test]
-    fn intervals_begin_at_multiples_of_their_width() {
-        let mut series = Series::default();
-        for second in [100, 101, 163, 5, -5] {
-            series.add(second * SECOND, 1, 100);
-        }
-        assert_eq!(series.width(), 1);
-        let at: Vec<_> = series.at_width(60).iter().map(|(t, i)| (*t, i.count)).collect();
-        assert_eq!(at, [(0, 2), (64, 2), (128, 1)]);
-    }
 }

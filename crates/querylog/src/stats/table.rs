@@ -21,6 +21,7 @@ use super::bucket::Buckets;
 use super::class::{Class, Totals};
 use super::distinct::Distinct;
 use super::names::{NameId, Names, OTHERS};
+use super::series::{Clock, Series};
 use super::spill::Spill;
 use super::top::Room;
 use super::waiting::Groups;
@@ -299,6 +300,11 @@ impl Table {
         overall.merge(self.buckets, &self.rest);
         self.breakdowns.tell(&mut overall);
         overall
+    }
+
+    /// All events over time, in finer steps than `overall` has.
+    pub fn timeline(&self) -> &Series<Clock> {
+        &self.breakdowns.series
     }
 
     /// Patterns of users of which nobody sent a statement.

@@ -83,8 +83,10 @@ fn stored_reports_of_format_1_are_compared_unless_they_are_of_samples() {
     let report = report_of(log(1, 1.0, false).as_bytes());
     let stored = |text: &str| -> Report { serde_json::from_str(text).unwrap() };
     let text = serde_json::to_string(&report).unwrap();
-    assert!(text.starts_with("{\"schema\":2,"), "{}", &text[..40]);
-    let mut old = stored(&text.replacen("\"schema\":2", "\"schema\":1", 1));
+    assert!(text.starts_with("{\"schema\":3,"), "{}", &text[..40]);
+    let of_format = |n: u32| stored(&text.replacen("\"schema\":3", &format!("\"schema\":{n}"), 1));
+    assert!(compare(&of_format(2), &report).is_ok());
+    let mut old = of_format(1);
     assert_eq!(old.schema, 1);
     let told =
         |notes: &[String]| notes.iter().any(|n| n.starts_with("The report before has format 1"));

@@ -184,15 +184,24 @@ fn every_number_is_the_truth() {
         }
         assert_eq!(class.times.decades.iter().sum::<u64>(), class.events);
         assert_eq!(class.times.buckets.iter().map(|b| b.count).sum::<u64>(), class.events);
-        let mut intervals: BTreeMap<i64, u64> = BTreeMap::new();
-        for end in &truth.ends {
-            let at = (end / 1_000_000).div_euclid(class.series.width) * class.series.width;
-            *intervals.entry(at).or_default() += 1;
+        // Statements count where they end, their time where they ran.
+        let width = class.series.width * 1_000_000;
+        let mut intervals: BTreeMap<i64, (u64, i64)> = BTreeMap::new();
+        for (end, nanos) in truth.ends.iter().zip(&truth.times) {
+            intervals.entry(end.div_euclid(width)).or_default().0 += 1;
+            let mut at = end - (*nanos / 1e3) as i64;
+            while at < *end {
+                let to = ((at.div_euclid(width) + 1) * width).min(*end);
+                intervals.entry(at.div_euclid(width)).or_default().1 += to - at;
+                at = to;
+            }
         }
-        assert_eq!(
-            class.series.points.iter().map(|p| (p.at, p.count)).collect::<BTreeMap<_, _>>(),
-            intervals
-        );
+        let found = class
+            .series
+            .points
+            .iter()
+            .map(|p| (p.at / class.series.width, (p.count, (p.time * 1e6).round() as i64)));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), intervals);
         assert_eq!(class.sample.as_ref().unwrap().sql, truth.slowest);
     }
     every_form_says_it(&report);

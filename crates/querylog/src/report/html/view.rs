@@ -13,6 +13,7 @@ use crate::report::build::OTHERS;
 use crate::report::diff::Diff;
 use crate::report::model::{Class, Flag, Histogram, Metric, Report, Sample, Series, Share};
 use crate::report::text::capture_lines;
+use crate::stats::series::covering;
 
 /// How much of a class is kept.
 struct Level {
@@ -432,13 +433,10 @@ fn times(times: &Histogram) -> Value {
 fn series(series: &Series, whole: &Series, most: i64) -> Value {
     let ends = |s: &Series| Some((s.points.first()?.at, s.points.last()?.at));
     let Some((begin, end)) = ends(whole).or_else(|| ends(series)) else { return Value::Null };
-    let width = series.width.max(whole.width).max(1);
-    let steps = (i128::from(end) - i128::from(begin)).max(0) / i128::from(width) + 1;
-    let factor = (steps + i128::from(most) - 1) / i128::from(most);
-    let width = i128::from(width) * factor;
-    let mut bins: Vec<(i128, u64, f64)> = Vec::new();
+    let width = covering(begin, end, series.width.max(1), most);
+    let mut bins: Vec<(i64, u64, f64)> = Vec::new();
     for point in &series.points {
-        let at = ((i128::from(point.at) - i128::from(begin)).max(0) / width).min(i128::from(most));
+        let at = point.at.div_euclid(width);
         match bins.last_mut() {
             Some(bin) if bin.0 >= at => {
                 bin.1 = bin.1.saturating_add(point.count);
@@ -447,19 +445,18 @@ fn series(series: &Series, whole: &Series, most: i64) -> Value {
             _ => bins.push((at, point.count, point.time)),
         }
     }
-    let mut before = 0;
+    let Some((first, ..)) = bins.first() else { return Value::Null };
+    let (start, mut before) = (first.saturating_mul(width), *first);
+    bins.truncate(most as usize + 1);
     let points: Vec<Value> = bins
         .iter()
         .flat_map(|(at, count, time)| {
-            let step = at - before;
+            let step = at.saturating_sub(before);
             before = *at;
-            [json!(step as i64), json!(count), rounded(*time, 3)]
+            [json!(step), json!(count), rounded(*time, 3)]
         })
         .collect();
-    if points.is_empty() {
-        return Value::Null;
-    }
-    json!({"start": begin, "width": width as i64, "points": points})
+    json!({"start": start, "width": width, "points": points})
 }
 
 /// Cut at a character; true if something was cut.

@@ -43,29 +43,60 @@ function spread(series) {
   return dense;
 }
 
-// Values per interval, put on the whole report's range so that charts of classes can be compared.
-function onRange(series) {
-  const dense = spread(series);
-  const from = D.overall.series.start, all = spread(D.overall.series).length * D.overall.series.width;
-  const steps = Math.max(1, Math.ceil(all / series.width));
-  const lead = Math.round((series.start - from) / series.width);
-  const values = Array.from({ length: Math.max(steps, lead + dense.length) }, () => [0, 0]);
-  dense.forEach((v, i) => { if (values[lead + i]) values[lead + i] = v; });
-  return { from, width: series.width, values };
+// The time that the report covers, in seconds: the same for all charts, so that those of classes can be compared.
+let range = null;
+function covered() {
+  if (range) return range;
+  const { series, first, last } = D.overall, { start, width } = series, dense = spread(series);
+  const next = start + width, end = start + dense.length * width;
+  const known = first !== null && last !== null;
+  // The first statement to end had begun before; where clocks have seconds, the last one counts.
+  const from = Math.min(known ? first / 1e6 : start, next - Math.min(dense[0][1], width));
+  const to = known ? last / 1e6 + (last % 1e6 ? 0 : 1) : end;
+  range = [Math.max(start, from), Math.min(end, Math.max(to, start + 1))];
+  return range;
 }
 
-function timeChart(series, pick, unit, what, second) {
-  const { from, width, values } = onRange(series);
-  const W = narrow() ? 380 : 580, H = 170, left = 54, right = 8, top = 10, bottom = 26;
-  const ys = values.map((v) => pick(v) / width);
+// [from, to, count, time] of each interval of a series over that time. What the report covers little of is put to its neighbour.
+function onRange(series) {
+  const [begin, end] = covered(), { width } = series;
+  const dense = spread(series), steps = [];
+  const lead = Math.floor(begin / width);
+  for (let i = lead; i * width < end; i += 1) {
+    const [n, t] = dense[i - Math.round(series.start / width)] || [0, 0];
+    steps.push([Math.max(begin, i * width), Math.min(end, (i + 1) * width), n, t]);
+  }
+  const little = (at) => steps.length > 2 && steps[at][1] - steps[at][0] < width / 3;
+  const unite = (a, b) => steps.splice(a, 2, [steps[a][0], steps[b][1], steps[a][2] + steps[b][2], steps[a][3] + steps[b][3]]);
+  if (steps.length && little(steps.length - 1)) unite(steps.length - 2, steps.length - 1);
+  if (steps.length && little(0)) unite(0, 1);
+  return steps;
+}
+
+// Rare statements are easier to read by the minute, hour or day.
+function rates(most) {
+  const units = [["s", "second", 1], ["min", "minute", 60], ["h", "hour", 3600], ["d", "day", 86400]];
+  const [short, per, seconds] = units.find(([, , s]) => most * s >= 1) || units[3];
+  return { seconds, per, unit: (v) => `${count(v)}/${short}` };
+}
+
+function perTime(rate) {
+  const { seconds, per } = rates(rate);
+  return `${count(rate * seconds)} per ${per}`;
+}
+
+// `pick` gives what a step has of it per second; `wide`: the chart is the only one in its row.
+function timeChart(series, pick, unit, what, second, wide) {
+  const steps = onRange(series), [from, to] = covered();
+  const W = narrow() ? 380 : wide ? 1200 : 580, H = 170, left = 54, right = 8, top = 10, bottom = 26;
+  const ys = steps.map(pick);
   const ticks = niceTicks(Math.max(...ys), 4);
   const most = ticks[ticks.length - 1];
-  const to = from + values.length * width;
   const x = (t) => left + (t - from) / (to - from) * (W - left - right);
   const y = (v) => top + (1 - v / most) * (H - top - bottom);
   const peak = ys.indexOf(Math.max(...ys));
   const box = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img",
-    "aria-label": `${what} over time, highest ${unit(ys[peak])} at ${time((from + peak * width) * 1e6)} UTC` });
+    "aria-label": `${what} over time, highest ${unit(ys[peak])} at ${time(steps[peak][0] * 1e6)} UTC` });
   for (const tick of ticks) {
     box.append(svg("line", { class: "grid", x1: left, x2: W - right, y1: y(tick), y2: y(tick) }));
     box.append(svg("text", { x: left - 8, y: y(tick) + 4, "text-anchor": "end" }, unit(tick)));
@@ -78,7 +109,7 @@ function timeChart(series, pick, unit, what, second) {
   // Steps: an interval's value holds over the whole interval.
   let outline = "";
   ys.forEach((v, i) => {
-    outline += `${i ? "L" : "M"}${x(from + i * width).toFixed(1)} ${y(v).toFixed(1)}H${x(from + (i + 1) * width).toFixed(1)}`;
+    outline += `${i ? "L" : "M"}${x(steps[i][0]).toFixed(1)} ${y(v).toFixed(1)}H${x(steps[i][1]).toFixed(1)}`;
   });
   const b = second ? " b" : "";
   box.append(svg("path", { class: "fill" + b, d: `${outline}V${H - bottom}H${left}Z` }));
@@ -89,16 +120,16 @@ function timeChart(series, pick, unit, what, second) {
   const hint = el("p", { class: "hint" });
   const rest = () => {
     cross.setAttribute("visibility", "hidden");
-    hint.textContent = `Highest: ${unit(ys[peak])} at ${time((from + peak * width) * 1e6)} UTC; one step is ${duration(width)}`;
+    hint.textContent = `Highest: ${unit(ys[peak])} at ${time(steps[peak][0] * 1e6)} UTC; one step is ${duration(series.width)}`;
   };
   box.addEventListener("pointermove", (event) => {
     const area = box.getBoundingClientRect();
-    const at = ((event.clientX - area.left) / area.width * W - left) / (W - left - right) * values.length;
-    const i = Math.floor(at);
-    if (i < 0 || i >= values.length) return rest();
-    const middle = x(from + (i + 0.5) * width);
+    const at = from + ((event.clientX - area.left) / area.width * W - left) / (W - left - right) * (to - from);
+    const i = steps.findIndex((step) => at >= step[0] && at < step[1]);
+    if (i < 0) return rest();
+    const middle = x((steps[i][0] + steps[i][1]) / 2);
     cross.setAttribute("x1", middle); cross.setAttribute("x2", middle); cross.setAttribute("visibility", "visible");
-    hint.textContent = `${time((from + i * width) * 1e6)} UTC: ${unit(ys[i])} (${plural(values[i][0], "statement")}, ${duration(values[i][1])})`;
+    hint.textContent = `${time(steps[i][0] * 1e6)} UTC: ${unit(ys[i])} (${plural(steps[i][2], "statement")}, ${duration(steps[i][3])})`;
   });
   box.addEventListener("pointerleave", rest);
   rest();
@@ -107,19 +138,27 @@ function timeChart(series, pick, unit, what, second) {
 
 function charts(of, timed) {
   if (!of.series || !(of.series.points || []).length) return null;
-  return el("div", { class: "two" },
-    timed && timeChart(of.series, (v) => v[1], count, "Load: statements running at the same time"),
-    timeChart(of.series, (v) => v[0], (v) => count(v) + "/s", "Statements per second", true));
+  const load = ([from, to, , t]) => t / (to - from);
+  const { seconds, per, unit } = rates(Math.max(...onRange(of.series).map(([from, to, n]) => n / (to - from))));
+  const rate = ([from, to, n]) => n / (to - from) * seconds;
+  return el("div", { class: timed ? "two" : null },
+    timed && timeChart(of.series, load, count, "Load: statements running at the same time"),
+    timeChart(of.series, rate, unit, `Statements per ${per}`, true, !timed));
 }
 
 function spark(series) {
   if (!series || !(series.points || []).length) return null;
-  const { values } = onRange(series);
-  const timed = values.some((v) => v[1] > 0);
-  const steps = Math.max(2, Math.min(48, values.length)), sums = new Array(steps).fill(0);
-  values.forEach((v, i) => { sums[Math.floor(i * steps / values.length)] += timed ? v[1] : v[0]; });
+  const steps = onRange(series), [from, to] = covered();
+  const what = steps.some((v) => v[3] > 0) ? 3 : 2;
+  const points = Math.max(2, Math.min(48, steps.length)), wide = (to - from) / points, sums = new Array(points).fill(0);
+  for (const step of steps) {
+    for (let i = Math.floor((step[0] - from) / wide); i < points && from + i * wide < step[1]; i += 1) {
+      const within = Math.min(step[1], from + (i + 1) * wide) - Math.max(step[0], from + i * wide);
+      sums[i] += Math.max(0, within) * step[what] / (step[1] - step[0]);
+    }
+  }
   const most = Math.max(...sums) || 1;
-  const d = sums.map((v, i) => `${i ? "L" : "M"}${(i / (steps - 1) * 96).toFixed(1)} ${(21 - v / most * 19).toFixed(1)}`).join("");
+  const d = sums.map((v, i) => `${i ? "L" : "M"}${(i / (points - 1) * 96).toFixed(1)} ${(21 - v / most * 19).toFixed(1)}`).join("");
   return svg("svg", { class: "spark", viewBox: "0 0 96 22", "aria-hidden": "true" },
     svg("path", { class: "fill", d: d + "V22H0Z" }), svg("path", { class: "line", d }));
 }

@@ -39,7 +39,7 @@ function tiles() {
   const timed = whole("Query_time", "count") > 0;
   return el("div", { class: "tiles" },
     tile(count(o.events), o.events === 1 ? "statement" : "statements",
-      o.statements > o.events ? `stand for ${count(o.statements)}` : o.per_second ? `${count(o.per_second)} per second` : null),
+      o.statements > o.events ? `stand for ${count(o.statements)}` : o.per_second ? perTime(o.per_second) : null),
     tile(count(o.classes), o.classes === 1 ? "class" : "classes", D.classes.length < o.classes ? `${count(D.classes.length)} shown` : null),
     timed && tile(duration(whole("Query_time", "sum")), "time in statements",
       o.concurrency ? `${count(o.concurrency)} running at the same time` : null),

@@ -36,7 +36,7 @@ function facts(c) {
     fact("calls of all connections, estimated", `${count(n)} \u00b1 ${count(2 * error)}`);
     fact("in them", `${duration(seconds)} \u00b1 ${duration(2 * off)}`);
   }
-  if (c.per_second) fact("per second", count(c.per_second));
+  if (c.per_second) fact(`per ${rates(c.per_second).per}`, count(c.per_second * rates(c.per_second).seconds));
   if (c.concurrency) fact("at the same time", count(c.concurrency));
   if (c.share_of_time) fact("of the time", percent(c.share_of_time));
   fact("of the calls", percent(c.share_of_events || 0));
