@@ -37,6 +37,7 @@ mod scan;
 mod tables;
 
 pub use class::{class_hash, ClassId, ClassIdText, ParseClassIdError, ShortClassId};
+use distill::Digits;
 pub use kind::StatementKind;
 
 use folded::Folded;
@@ -142,7 +143,15 @@ pub fn tables<'a>(sql: &'a [u8], mode: SqlMode, out: &mut Vec<TableRef<'a>>) {
 /// its column "Item" (`SELECT UNION t?`).
 pub fn distill(sql: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    distill::distill(sql, out);
+    distill::distill(sql, Digits::Marked, out);
+}
+
+/// Replaces `out` by the short name of the class of `sql` in a dialect: its distilled form, but with the digits of names
+/// where classes differ in them.
+pub fn item(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
+    let digits = if dialect == Dialect::Frond { Digits::Kept } else { Digits::Marked };
+    out.clear();
+    distill::distill(sql, digits, out);
 }
 
 /// Replaces `out` by the statement with each literal replaced by `?`, whatever the session's `sql_mode` was: what can

@@ -138,7 +138,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
                 .chain(missing_users(&outcome.table))
                 .collect()
         },
-        patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome)),
+        patterns: outcome.patterns.as_ref().map(|p| patterns(p, outcome, options.dialect)),
     };
     if options.redact {
         redact::apply(&mut report, options.sample_bytes);

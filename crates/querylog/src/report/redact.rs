@@ -20,8 +20,10 @@ pub fn apply(report: &mut Report, sample_bytes: usize) {
     report.selection.filter = report.selection.filter.as_deref().map(mask);
     let by_statement =
         ["fingerprint", "distill", "tables", "kind"].contains(&report.selection.group_by.as_str());
+    let named = |dialect: &Dialect| dialect.name() == report.selection.dialect;
+    let dialect = Dialect::ALL.into_iter().find(named).unwrap_or_default();
     for class in &mut report.classes {
-        of_class(class, by_statement, sample_bytes);
+        of_class(class, dialect, by_statement, sample_bytes);
     }
     let unanswered = report.loss.capture.iter_mut().flat_map(|c| &mut c.unanswered);
     for statement in unanswered.flat_map(|u| &mut u.longest) {
@@ -53,7 +55,7 @@ fn shortened(sql: String, bytes: usize) -> String {
     String::from_utf8_lossy(&short).into_owned()
 }
 
-fn of_class(class: &mut Class, by_statement: bool, sample_bytes: usize) {
+fn of_class(class: &mut Class, dialect: Dialect, by_statement: bool, sample_bytes: usize) {
     let fingerprints = !class.id.is_empty();
     if let Some(sample) = &mut class.sample {
         let mode = fingerprint::sql_mode(sample.sql.as_bytes());
@@ -66,7 +68,7 @@ fn of_class(class: &mut Class, by_statement: bool, sample_bytes: usize) {
             class.key = String::from_utf8_lossy(&key).into_owned();
         }
         let mut item = Vec::new();
-        fingerprint::distill(sample.sql.as_bytes(), &mut item);
+        fingerprint::item(sample.sql.as_bytes(), dialect, &mut item);
         if fingerprints && !item.is_empty() {
             class.item = String::from_utf8_lossy(&item).into_owned();
         }

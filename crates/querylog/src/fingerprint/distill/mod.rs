@@ -9,8 +9,8 @@
 //!     object as it is written (`verbs`).
 //!  4. Anything else: some verbs at the start, some wherever they stand. After a leading SELECT
 //!     only UNION counts (`verbs`).
-//!  5. Tables are what follows FROM, JOIN, INTO and UPDATE (`tables`); digits in them become `?`,
-//!     and a table that repeats the one before it is not printed.
+//!  5. Tables are what follows FROM, JOIN, INTO and UPDATE (`tables`); digits in them become `?`
+//!     (for the tool, not for classes that differ in them), and a table that repeats the one before it is not printed.
 //!
 //! Verbs are looked for in the text without comments but with its strings, tables in the text with
 //! its comments but without strings. So `insert into t values ('please update')` is an INSERT
@@ -26,8 +26,17 @@ mod verbs;
 
 use super::ptqd::{self, after_word, is_space, is_word, skip_space};
 
+/// What becomes of digits in the names of tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digits {
+    /// They are written.
+    Kept,
+    /// One `?` for digits that touch.
+    Marked,
+}
+
 /// Appends to the empty `out` the distilled form of `sql`.
-pub(super) fn distill(sql: &[u8], out: &mut Vec<u8>) {
+pub(super) fn distill(sql: &[u8], digits: Digits, out: &mut Vec<u8>) {
     let start = &sql[skip_space(sql, 0)..];
     if starts(start, b"load") {
         return load(start, out);
@@ -60,7 +69,7 @@ pub(super) fn distill(sql: &[u8], out: &mut Vec<u8>) {
         return;
     }
     let verbs = out.len();
-    tables::tables(sql, out);
+    tables::tables(sql, digits, out);
     if let Some(object) = object {
         append(object, verbs, out);
     }

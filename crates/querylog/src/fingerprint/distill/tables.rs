@@ -1,12 +1,20 @@
 //! Tables: names after FROM, JOIN, INTO and UPDATE, wherever those stand.
 
-use super::{after_word, is_space, name_end, object, skip_space, starts};
+use super::{after_word, is_space, name_end, object, skip_space, starts, Digits};
 use crate::fingerprint::ptqd::erase;
 use crate::fingerprint::ptqd::{begins_word, is_word};
 
+/// Where names are printed.
+struct Names<'o> {
+    out: &'o mut Vec<u8>,
+    /// Where the verbs end.
+    verbs: usize,
+    digits: Digits,
+}
+
 /// Appends the tables of `sql` to the verbs.
-pub(super) fn tables(sql: &[u8], out: &mut Vec<u8>) {
-    let verbs = out.len();
+pub(super) fn tables(sql: &[u8], digits: Digits, out: &mut Vec<u8>) {
+    let mut names = Names { verbs: out.len(), out, digits };
     let mut text = sql;
     let start = &sql[skip_space(sql, 0)..];
     let about = ["create", "alter", "drop", "rename", "truncate"];
@@ -25,7 +33,7 @@ pub(super) fn tables(sql: &[u8], out: &mut Vec<u8>) {
             Some(at) => text = &rest[at..],
             None => {
                 if let Some(name) = object(rest, &[b"table"]) {
-                    show(name, verbs, out);
+                    names.show(name);
                 }
                 return;
             }
@@ -35,7 +43,7 @@ pub(super) fn tables(sql: &[u8], out: &mut Vec<u8>) {
     erase::replace(&mut text, None, modifier);
     if starts(&text[skip_space(&text, 0)..], b"load data") {
         if let Some(name) = object(&text, &[b"into table"]) {
-            show(name, verbs, out);
+            names.show(name);
         }
         return;
     }
@@ -53,12 +61,12 @@ pub(super) fn tables(sql: &[u8], out: &mut Vec<u8>) {
         first = Some(0);
     }
     let mut from = 0;
-    if let Some(end) = first.and_then(|at| list(&text, at, verbs, out)) {
+    if let Some(end) = first.and_then(|at| list(&text, at, &mut names)) {
         from = end;
     }
     while let Some(at) = keyword(&text, from) {
         from = at;
-        if let Some(end) = list(&text, at, verbs, out) {
+        if let Some(end) = list(&text, at, &mut names) {
             from = end;
         }
     }
@@ -130,7 +138,7 @@ fn keyword(text: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Adds the tables that begin at `at` or after white space and one parenthesis; where they end.
-fn list(text: &[u8], at: usize, verbs: usize, out: &mut Vec<u8>) -> Option<usize> {
+fn list(text: &[u8], at: usize, names: &mut Names<'_>) -> Option<usize> {
     let mut at = skip_space(text, at);
     if text.get(at) == Some(&b'(') {
         at += 1;
@@ -146,9 +154,9 @@ fn list(text: &[u8], at: usize, verbs: usize, out: &mut Vec<u8>) -> Option<usize
     for piece in text[at..end].split(|b| *b == b',') {
         let name = &piece[skip_space(piece, 0)..];
         if name_end(name, 0) == Some(name.len()) {
-            add(name, verbs, out);
+            names.add(name);
         } else {
-            add(&table_of(piece), verbs, out);
+            names.add(&table_of(piece));
         }
     }
     Some(end)
@@ -199,29 +207,32 @@ fn table_of(piece: &[u8]) -> Vec<u8> {
     table
 }
 
-/// Adds a table, if it has a letter.
-fn add(name: &[u8], verbs: usize, out: &mut Vec<u8>) {
-    if name.iter().any(u8::is_ascii_alphabetic) {
-        show(name, verbs, out);
-    }
-}
-
-/// Adds a name as it is printed: without backquotes, with one `?` for digits that touch, and not at
-/// all if it repeats the one before it.
-fn show(name: &[u8], verbs: usize, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(b' ');
-    let mut digit = false;
-    for b in name.iter().filter(|b| **b != b'`') {
-        if !b.is_ascii_digit() {
-            out.push(*b);
-        } else if !digit {
-            out.push(b'?');
+impl Names<'_> {
+    /// Adds a table, if it has a letter.
+    fn add(&mut self, name: &[u8]) {
+        if name.iter().any(u8::is_ascii_alphabetic) {
+            self.show(name);
         }
-        digit = b.is_ascii_digit();
     }
-    let (before, new) = out.split_at(start);
-    if before[verbs..].ends_with(new) {
-        out.truncate(start);
+
+    /// Adds a name as it is printed: without backquotes, perhaps with one `?` for digits that touch, and not at all if it
+    /// repeats the one before it.
+    fn show(&mut self, name: &[u8]) {
+        let start = self.out.len();
+        self.out.push(b' ');
+        let mut marked = false;
+        for b in name.iter().filter(|b| **b != b'`') {
+            let mark = b.is_ascii_digit() && self.digits == Digits::Marked;
+            match (mark, marked) {
+                (false, _) => self.out.push(*b),
+                (true, false) => self.out.push(b'?'),
+                (true, true) => {}
+            }
+            marked = mark;
+        }
+        let (before, new) = self.out.split_at(start);
+        if before[self.verbs..].ends_with(new) {
+            self.out.truncate(start);
+        }
     }
 }

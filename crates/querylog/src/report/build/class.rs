@@ -20,7 +20,7 @@ impl Builder<'_> {
         let total = self.totals[Metric::QueryTime.index()];
         let sql: &[u8] = &class.sample.sql;
         let mut item = Vec::new();
-        fingerprint::distill(sql, &mut item);
+        fingerprint::item(sql, self.options.dialect, &mut item);
         let kind = StatementKind::of(sql);
         // The sample says it of all only where they are alike.
         let (one_kind, one_list) = match self.options.group_by {

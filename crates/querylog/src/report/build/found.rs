@@ -7,7 +7,7 @@ use super::{seconds, text, Options};
 use crate::digest::unanswered::Statement;
 use crate::digest::{GroupBy, Outcome};
 use crate::event::Losses;
-use crate::fingerprint;
+use crate::fingerprint::{self, Dialect};
 use crate::metric::Metric;
 use crate::net::Summary;
 use crate::report::model;
@@ -17,13 +17,13 @@ use crate::stats::patterns::{Patterns, Runs};
 use crate::stats::{Class, Table};
 
 /// Patterns by their classes' names; the ones that took most time first.
-pub(super) fn patterns(found: &Patterns, outcome: &Outcome) -> model::Patterns {
+pub(super) fn patterns(found: &Patterns, outcome: &Outcome, dialect: Dialect) -> model::Patterns {
     let classes = &outcome.table.classes;
     let by_hash: HashMap<u64, usize> =
         classes.iter().enumerate().map(|(i, c)| (fingerprint::class_hash(&c.key), i)).collect();
     let item = |class: usize| {
         let mut item = Vec::new();
-        fingerprint::distill(&outcome.table.whole_sql(class), &mut item);
+        fingerprint::item(&outcome.table.whole_sql(class), dialect, &mut item);
         if item.is_empty() {
             text(&key::text(&classes[class].key))
         } else {

@@ -366,3 +366,18 @@ fn every_order_ranks_by_what_it_says() {
         assert_eq!(ordered(&log, order), expected, "{order}");
     }
 }
+
+#[test]
+fn classes_that_differ_in_the_digits_of_a_name_show_them() {
+    let log = event("a", "2", "select * from `hist_2024` where a = 1")
+        + &event("a", "1", "select * from hist_2025 where a = 1");
+    let items = |dialect, redact| -> Vec<String> {
+        let settings = Settings { dialect, ..Settings::default() };
+        let options = Options { dialect, redact, ..Options::default() };
+        report_with(&log, &options, settings).classes.into_iter().map(|c| c.item).collect()
+    };
+    for redact in [false, true] {
+        assert_eq!(items(Dialect::Frond, redact), ["SELECT hist_2024", "SELECT hist_2025"]);
+        assert!(items(Dialect::Ptqd32, redact).iter().all(|item| item == "SELECT hist_?"));
+    }
+}
