@@ -142,7 +142,7 @@ pub struct DigestArgs {
     #[arg(long, value_name = "USER", help_heading = "Classes")]
     pub batch_user: Vec<String>,
 
-    /// Bound of the memory: rarer classes are folded together
+    /// Bound of the memory: rarer classes are folded together; at least 16 per thread are kept
     #[arg(long, default_value_t = MAX_CLASSES, value_name = "N", help_heading = "Classes")]
     pub max_classes: usize,
 

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use frond_querylog::report::diff::{compare, Diff};
+use frond_querylog::report::diff::{compare, Change, Diff};
 use frond_querylog::report::html;
 use frond_querylog::report::model::Report;
 
@@ -82,7 +82,11 @@ fn the_page_of_a_log_sorts_searches_and_opens() {
 fn the_page_of_a_comparison_works() {
     let before = report_of(log(1, 1.0, false).as_bytes());
     let after = report_of(log(1, 1.6, true).as_bytes());
-    let diff = compare(&before, &after).unwrap();
+    let mut diff = compare(&before, &after).unwrap();
+    // All verdicts there are.
+    let verdicts = ["new", "gone", "slower", "faster", "mixed", "more", "less", "same", "unsure"];
+    let first = diff.changes[0].clone();
+    diff.changes.extend(verdicts.map(|v| Change { verdict: v.into(), ..first.clone() }));
     let page = page(&after, Some(&diff));
     if let Some(file) = std::env::var_os("FROND_DIFF_HTML") {
         std::fs::write(file, &page).unwrap();

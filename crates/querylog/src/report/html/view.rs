@@ -381,17 +381,17 @@ fn changes(diff: &Diff) -> Value {
     };
     side(&mut value["before"]);
     side(&mut value["after"]);
-    // Those with a finding first: what is left out then says nothing.
-    let quiet = |verdict: &str| matches!(verdict, "same" | "unsure");
-    let mut shown: Vec<_> = diff.changes.iter().collect();
-    shown.sort_by_key(|c| quiet(&c.verdict));
-    let shown = shown.into_iter().take(2 * LIST).map(|c| {
+    let (quiet, found): (Vec<_>, Vec<_>) =
+        diff.changes.iter().partition(|c| matches!(c.verdict.as_str(), "same" | "unsure"));
+    let shown = found.iter().take(LIST).chain(quiet.iter().take(LIST)).map(|c| {
         let mut change = json!(c);
         change["key"] = json!(cut(&c.key, 200).0);
         change["item"] = json!(cut(&c.item, 200).0);
         change
     });
     value["changes"] = shown.collect();
+    value["found"] = json!(found.len());
+    value["quiet"] = json!(quiet.len());
     value
 }
 

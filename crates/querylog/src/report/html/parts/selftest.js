@@ -9,6 +9,10 @@ function selftest() {
   try {
     check("rows", ranks().length === classes.length);
     check("no markup from text", [...document.querySelectorAll("script")].length === 2 && !document.querySelector("#main img, #main iframe, #main script"));
+    if (D.diff) {
+      check("every change is shown", document.querySelectorAll("#changes tbody tr").length === D.diff.changes.length);
+      check("every verdict has words", D.diff.changes.every((c) => VERDICTS[c.verdict]));
+    }
     head("Calls").click();
     check("sort down", String(ranks()) === String(by((c) => c.statements || c.events)));
     head("Calls").click();
