@@ -91,8 +91,9 @@ server_template() {
             flock 8
             [[ ! -f $dir/.complete ]] || exit 0
             rm -rf "$dir"
-            # A small redo log: the template is copied often. --innodb-log-file-size resizes it.
-            mariadb-install-db --no-defaults --datadir="$dir" --skip-test-db \
+            # A small redo log: the template is copied often. --innodb-log-file-size resizes it. A temporary
+            # directory of its own: a server deletes what it finds there, even of another one that runs.
+            TMPDIR="$MARIADB_DIR" mariadb-install-db --no-defaults --datadir="$dir" --skip-test-db \
                 --auth-root-authentication-method=normal --innodb-log-file-size=8M \
                 --innodb-buffer-pool-size=16M ${SERVER_USER:+--user=$SERVER_USER} \
                 >"$MARIADB_DIR/install-db.log" 2>&1 8>&- || exit 1

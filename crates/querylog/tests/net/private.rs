@@ -54,7 +54,8 @@ impl Server {
         let user = format!("--user={}", std::env::var("USER").unwrap_or("root".into()));
         run(bounded("mariadb-install-db")
             .args(["--no-defaults", &user, "--auth-root-authentication-method=normal"])
-            .arg(format!("--datadir={}", data.display())))?;
+            .arg(format!("--datadir={}", data.display()))
+            .env("TMPDIR", home))?;
         // A port that is free now.
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|l| l.local_addr())

@@ -226,6 +226,8 @@ impl Server {
             .args(["--no-defaults", &user, "--auth-root-authentication-method=normal"])
             .args(["--skip-test-db", "--innodb-log-file-size=8M"])
             .arg(format!("--datadir={}", data.display()))
+            // Servers that share one, and that is one, delete each other's files.
+            .env("TMPDIR", home)
             .output()
             .map_err(|e| e.to_string())?;
         if !made.status.success() {
