@@ -21,4 +21,5 @@ mod programs;
 mod protocol;
 mod reported;
 mod speed;
+mod torn;
 mod traffic;

@@ -11,9 +11,6 @@ use std::net::Ipv6Addr;
 /// Segments with payload that are looked at before a connection on another port is given up.
 const TRIES: u8 = 8;
 
-/// A closed connection's late packets have sequence numbers this near to its last.
-const LATE: u32 = 1 << 20;
-
 /// The smaller endpoint first.
 pub(super) type Key = (Endpoint, Endpoint);
 
@@ -94,6 +91,10 @@ impl Flow {
             return;
         }
         self.streams.segment(side, segment, &mut Attached { session, output });
+        if !self.counted && session.had_gap() {
+            // All that it sent was lost.
+            self.count(output);
+        }
         if self.streams.ended() {
             self.close(output);
         }
@@ -139,7 +140,12 @@ impl Flow {
         let client = if answer { segment.to } else { segment.from };
         let first_is_client = self.key.0 == client;
         let side = if answer { Side::Server } else { Side::Client };
-        let same = self.first_is_client == Some(first_is_client)
+        let same_client = self.first_is_client == Some(first_is_client);
+        let closed = same_client && matches!(self.state, State::Closed);
+        if closed && self.streams.is_late(side, segment.sequence) {
+            return;
+        }
+        let same = same_client
             && match self.state {
                 State::Closed | State::Evicted => false,
                 State::NotChosen => answer,
@@ -175,7 +181,7 @@ impl Flow {
         let ignored = segment.payload.is_empty()
             || !output.options.is_server(self.server().port)
             || !self.streams.is_known(side)
-            || self.streams.distance(side, segment.sequence) < LATE;
+            || self.streams.holds(side, segment);
         if !ignored {
             self.streams = Streams::default();
             self.counted = false;
@@ -251,6 +257,10 @@ impl Flow {
             return;
         };
         self.streams.finish(&mut Attached { session: &mut session, output });
+        if !self.counted && session.had_gap() {
+            self.counted = true;
+            output.counts.connections += 1;
+        }
         session.close(Unmeasured::CutAtEnd, output);
         output.counts.retransmitted += self.streams.retransmitted;
     }

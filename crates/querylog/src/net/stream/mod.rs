@@ -103,11 +103,22 @@ impl Streams {
     /// one that is known.
     pub(super) fn is_reuse(&self, side: Side, sequence: u32) -> bool {
         let way = &self.ways[side as usize];
-        // A retransmitted SYN has the number before that of the first byte; a client's comes
-        // before it sends anything else.
-        let retransmitted = way.position(sequence.wrapping_add(1)) == ORIGIN
-            && (side == Side::Server || way.next == ORIGIN);
+        // A client's comes before it sends anything else.
+        let retransmitted =
+            self.began_with(side, sequence) && (side == Side::Server || way.next == ORIGIN);
         way.known && !retransmitted
+    }
+
+    /// True if this is the number of the SYN that began this connection.
+    fn began_with(&self, side: Side, sequence: u32) -> bool {
+        let way = &self.ways[side as usize];
+        // It has the number before that of the first byte.
+        way.known && way.position(sequence.wrapping_add(1)) == ORIGIN
+    }
+
+    /// True if a SYN with this number began this connection, which has sent something since.
+    pub(super) fn is_late(&self, side: Side, sequence: u32) -> bool {
+        self.began_with(side, sequence) && self.ways[side as usize].next > ORIGIN
     }
 
     /// True if a reset with this number can be of this connection rather than a stray.
@@ -120,9 +131,11 @@ impl Streams {
         self.ways[side as usize].known
     }
 
-    /// How far a number is from the one that is expected.
-    pub(super) fn distance(&self, side: Side, sequence: u32) -> u32 {
-        self.ways[side as usize].distance(sequence).unsigned_abs()
+    /// True if a segment's numbers lie between the begin of this connection and its end, or near.
+    pub(super) fn holds(&self, side: Side, segment: &Segment<'_>) -> bool {
+        let [own, other] = [side, side.other()].map(|side| &self.ways[side as usize]);
+        let acknowledges = segment.flags & ACK != 0 && other.known;
+        own.holds(segment.sequence) && (!acknowledges || other.holds(segment.acknowledged))
     }
 
     /// One segment, SYN or not; resets are the caller's.

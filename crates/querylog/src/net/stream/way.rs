@@ -24,6 +24,9 @@ const FARTHEST: i32 = 1 << 28;
 /// So do those further behind: nothing that old is retransmitted.
 const OLDEST: i32 = 1 << 24;
 
+/// A closed connection's late packets have sequence numbers this near to its own.
+const NEAR: i64 = 1 << 20;
+
 #[derive(Debug)]
 pub(super) struct Held {
     pub piece: Piece,
@@ -72,6 +75,13 @@ impl Way {
 
     pub(super) fn is_strange(&self, sequence: u32) -> bool {
         !(-OLDEST..=FARTHEST).contains(&self.distance(sequence))
+    }
+
+    /// True between the first byte and the last, and [`NEAR`] them.
+    pub(super) fn holds(&self, sequence: u32) -> bool {
+        let distance = i64::from(self.distance(sequence));
+        let length = i64::try_from(self.next.saturating_sub(ORIGIN)).unwrap_or(i64::MAX);
+        (-length.saturating_add(NEAR)..NEAR).contains(&distance)
     }
 
     pub(super) fn advance(&mut self, to: u64) {

@@ -201,6 +201,10 @@ impl Session {
         }
     }
 
+    pub(in crate::net) fn had_gap(&self) -> bool {
+        self.had_gap
+    }
+
     /// Bytes of memory, about.
     pub(in crate::net) fn bytes(&self) -> usize {
         self.statements.bytes()
