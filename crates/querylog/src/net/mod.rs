@@ -120,6 +120,8 @@ pub struct Summary {
     pub forgotten: u64,
     pub gaps: u64,
     pub bytes_missing: u64,
+    /// Packets of connections of which the capture has only the begin. They are no gaps.
+    pub cut: u64,
     /// Requests whose begin was seen, and the bytes they say they have.
     pub requests: u64,
     pub request_bytes: u64,
@@ -127,10 +129,12 @@ pub struct Summary {
     pub request_bytes_missing: u64,
     /// Answers without a request.
     pub orphans: u64,
-    /// Requests that were seen but have no time: events, and requests that were seen in part.
-    pub unmeasured: u64,
     /// Events that have a time.
     pub measured: u64,
+    /// Requests that were seen, at least in part, but have no time.
+    pub unmeasured: u64,
+    /// ... of which too little was seen to tell their class: there is no event of them.
+    pub partial: u64,
     pub events: u64,
     /// The longest time without a packet of any connection.
     pub silence: Silence,
@@ -210,6 +214,8 @@ impl fmt::Display for Summary {
             (self.dropped, "packets were dropped by the capturing side"),
             (self.fragments, "packets are fragments and were not read"),
             (self.unreadable, "packets are too short to be read: capture with `tcpdump -s 0`"),
+            (self.cut, "packets were cut by the capture: capture with `tcpdump -s 0`"),
+            (self.partial, "queries were seen only in part, too little to tell their class"),
             (self.unusable, "packets are of an unsupported link type or have no time"),
             (self.evicted, "connections were given up for want of memory"),
             (self.forgotten, "prepared statements were forgotten for want of memory"),
@@ -254,6 +260,12 @@ impl Output<'_> {
         // Compatibility reports show the time that tcpdump printed.
         event.stamp = event.stamp.map(|s| s + i64::from(self.options.text_zone) * 1_000_000);
         self.sink.event(event);
+    }
+
+    /// Of a statement too little was seen to tell its class.
+    fn partial(&mut self) {
+        self.counts.unmeasured += 1;
+        self.counts.partial += 1;
     }
 
     fn reuse(&mut self, mut buffer: Vec<u8>) {

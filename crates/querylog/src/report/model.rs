@@ -412,6 +412,8 @@ pub struct Capture {
     pub bytes_missing: u64,
     /// About how many packets with payload are missing.
     pub packets_lost: u64,
+    /// Packets that the capture has only the begin of.
+    pub packets_cut: u64,
     /// About how many statements of which nothing was seen.
     pub statements_lost: u64,
     pub connections: u64,
@@ -421,6 +423,8 @@ pub struct Capture {
     pub measured: u64,
     /// Statements that were seen but have no time.
     pub unmeasured: u64,
+    /// Of these, seen only in part: in no class.
+    pub partial: u64,
     pub not_sampled: u64,
     pub sampling: Option<SampledConnections>,
     /// Statements that never returned; `None` if all did.

@@ -1,8 +1,10 @@
 //! Requests of which a part is missing: lost, or cut by the snapshot length.
 
 use super::traffic::*;
+use frond_querylog::event::Unmeasured;
 
 const MS: i64 = 1_000_000;
+const MS_U: u64 = 1_000_000;
 
 /// Ten short statements, `sql`, ten more; where the packets of `sql` begin and end.
 fn around(sql: &str) -> (Vec<Seen>, std::ops::Range<usize>) {
@@ -26,6 +28,134 @@ fn around(sql: &str) -> (Vec<Seen>, std::ops::Range<usize>) {
 
 fn long_literal() -> String {
     format!("select length('{}'), sleep(1)", "w".repeat(3_000_000))
+}
+
+fn check_others(got: &Read) {
+    for i in 0..20 {
+        assert_eq!(got.find(&format!("select {i}")).time, Some(MS_U), "{i}");
+    }
+    let timed = got.events.iter().filter(|e| e.time.is_some()).count() as u64;
+    assert_eq!(got.summary.measured, timed);
+    assert_eq!(got.summary.events, got.events.len() as u64);
+}
+
+/// Of a long statement only so much is kept: if that was seen, its class is known.
+#[test]
+fn a_long_statement_with_a_gap_behind_what_is_kept_is_in_its_class_without_a_time() {
+    let sql = long_literal();
+    let (whole, of_sql) = around(&sql);
+    for lost in [1000, of_sql.len() - 1] {
+        let mut packets = whole.clone();
+        packets.remove(of_sql.start + lost);
+        let got = read(&pcap(&packets, 1 << 20));
+        check_others(&got);
+        let torn: Vec<_> = got.events.iter().filter(|e| e.sql.starts_with("select len")).collect();
+        assert_eq!(torn.len(), 1);
+        assert_eq!((torn[0].unmeasured, torn[0].time), (Some(Unmeasured::PacketsLost), None));
+        assert_eq!(torn[0].query_size, Some(sql.len() as u64));
+        let summary = &got.summary;
+        assert_eq!((summary.unmeasured, summary.partial), (1, 0));
+        assert_eq!((summary.gaps, summary.requests_lost()), (1, 0));
+    }
+}
+
+/// Of its begin alone a class would be made that is no statement's: "select length(?" here.
+#[test]
+fn a_statement_with_a_gap_in_what_is_kept_is_only_counted() {
+    let (whole, of_sql) = around(&long_literal());
+    for lost in [1, 40] {
+        let mut packets = whole.clone();
+        packets.remove(of_sql.start + lost);
+        let got = read(&pcap(&packets, 1 << 20));
+        check_others(&got);
+        assert_eq!(got.events.len(), 21);
+        let summary = &got.summary;
+        assert_eq!((summary.measured, summary.unmeasured, summary.partial), (21, 1, 1));
+        assert_eq!((summary.gaps, summary.requests_lost()), (1, 0));
+        assert!(summary.to_string().contains("seen only in part"), "{summary}");
+    }
+}
+
+#[test]
+fn cut_packets_are_not_lost_ones() {
+    let (packets, _) = around(&long_literal());
+    for snap in [500, 1000, 1450] {
+        let got = read(&pcap(&packets, snap));
+        check_others(&got);
+        let summary = &got.summary;
+        assert_eq!((summary.gaps, summary.packets_lost(), summary.requests_lost()), (0, 0, 0));
+        assert_eq!((summary.connections_with_gaps, summary.bytes_missing), (0, 0));
+        let long = packets.iter().filter(|p| p.ip.len() > snap).count() as u64;
+        assert_eq!(summary.cut, long);
+        assert_eq!((summary.measured, summary.unmeasured, summary.partial), (21, 1, 1));
+        assert!(summary.to_string().contains("were cut by the capture"), "{summary}");
+    }
+    // As text the same.
+    let mut cut = packets.clone();
+    cut.iter_mut().for_each(|p| p.ip.truncate(1000));
+    let [binary, text] = [pcap(&packets, 1000), text(&cut, false, false, false)].map(|f| read(&f));
+    assert_eq!(binary.events, text.events);
+    assert_eq!(binary.summary.to_string(), text.summary.to_string());
+    // Not even a header of the protocol is there, but connections are.
+    let got = read(&pcap(&packets, 52));
+    let summary = &got.summary;
+    assert_eq!((summary.events, summary.connections, summary.gaps), (0, 1, 0));
+    assert!(summary.cut > 40);
+}
+
+#[test]
+fn sizes_are_those_of_whole_statements() {
+    let sql = long_literal();
+    let (packets, _) = around(&sql);
+    let got = read(&pcap(&packets, 1 << 20));
+    let long = got.events.iter().find(|e| e.sql.starts_with("select len")).unwrap();
+    assert!(long.sql.len() < sql.len() && long.time == Some(50 * MS_U));
+    assert_eq!(long.query_size, Some(sql.len() as u64));
+    assert_eq!(long.bytes_received, Some(sql.len() as u64 + 5));
+}
+
+/// More than a packet can hold.
+#[test]
+fn a_statement_of_two_packets_has_its_size() {
+    let sql = format!("select length('{}')", "w".repeat((1 << 24) + 1000));
+    let payload = [b"\x03", sql.as_bytes()].concat();
+    let (first, second) = payload.split_at((1 << 24) - 1);
+    let mut c = Connection::new(44_001);
+    let time = c.login(BEGIN, 0);
+    let request = [packet(0, first), packet(1, second)].concat();
+    c.ask(time + MS, &request, MS, &packet(2, OK));
+    let got = read(&pcap(&c.packets, 1 << 20));
+    let long = got.events.iter().find(|e| e.sql.starts_with("select len")).unwrap();
+    assert_eq!((long.time, long.query_size), (Some(MS_U), Some(sql.len() as u64)));
+    assert_eq!(long.bytes_received, Some(payload.len() as u64 + 8));
+}
+
+#[test]
+fn values_sent_ahead_are_part_of_the_execution_and_its_size() {
+    let mut c = Connection::new(44_002);
+    let time = c.login(BEGIN, 0);
+    let text = "insert into t values (?)";
+    let prepare = packet(0, &[b"\x16", text.as_bytes()].concat());
+    let mut end = c.ask(time + MS, &prepare, MS, &prepared(3, 1, 0));
+    let mut ahead = 0;
+    for _ in 0..5 {
+        let piece = packet(0, &[&b"\x18\x03\0\0\0\0\0"[..], &[b'v'; 100_000]].concat());
+        ahead += piece.len() as u64;
+        end = c.send(end + MS, CLIENT, &piece);
+    }
+    // The packet has no value for what came ahead.
+    let mut execution = execute(3, 0, &[""], true);
+    execution.pop();
+    execution[0] -= 1;
+    let end = c.ask(end + MS, &execution, MS, &packet(1, OK));
+    c.ask(end + MS, &execute(3, 0, &["x"], true), MS, &packet(1, OK));
+    let got = read(&pcap(&c.packets, 1 << 20));
+    let sizes: Vec<_> = got.events[2..].iter().map(|e| (e.query_size, e.bytes_received)).collect();
+    let of = |value: u64, bytes: usize, ahead: u64| {
+        (Some(text.len() as u64 + 1 + value), Some(bytes as u64 + ahead))
+    };
+    let short = execute(3, 0, &["x"], true).len();
+    assert_eq!(sizes, [of(500_000, execution.len(), ahead), of(1, short, 0)]);
 }
 
 #[test]

@@ -46,6 +46,7 @@ struct Discard;
 impl Receiver for Discard {
     fn data(&mut self, _: Side, _: &[u8], _: Piece) {}
     fn gap(&mut self, _: Side, _: u64, _: u64) {}
+    fn cut(&mut self, _: Side, _: Piece, _: u64) {}
     fn another(&mut self) {}
 }
 
@@ -79,7 +80,7 @@ impl Flow {
         if let State::Candidate { .. } = self.state {
             self.look(segment, output);
         }
-        if !segment.payload.is_empty() && !self.counted {
+        if segment.wire_length > 0 && !self.counted {
             self.count(output);
         }
         let side = self.side(segment);

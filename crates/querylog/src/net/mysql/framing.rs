@@ -19,6 +19,8 @@ pub(super) struct Header {
     pub length: u32,
     pub sequence: u8,
     pub begun: Piece,
+    /// Bytes of its payload are missing: what is given out ends before them.
+    pub torn: bool,
 }
 
 /// What the next bytes are.
@@ -79,6 +81,25 @@ impl Framing {
         self.left as u64
     }
 
+    /// `length` bytes are missing. `None`: they are not all of the open packet's payload, and the
+    /// place of what follows is not known. Otherwise the packet goes on behind them, or, where there
+    /// is a header, it is complete: `gathered` has its begin.
+    pub(super) fn skip(&mut self, length: u64) -> Option<Option<Header>> {
+        let header = self.header.as_mut()?;
+        self.left = self.left.checked_sub(usize::try_from(length).ok()?)?;
+        header.torn = true;
+        if self.left > 0 {
+            return Some(None);
+        }
+        self.header_length = 0;
+        Some(self.header.take())
+    }
+
+    /// The packet whose rest is to come.
+    pub(super) fn open_packet(&self) -> Option<Header> {
+        self.header
+    }
+
     /// Takes what it can from `bytes`, which must not be empty; `piece` is what is known about the
     /// first of them. Returns what it is and how many bytes it took.
     #[inline]
@@ -95,7 +116,7 @@ impl Framing {
             self.begun = Some(piece);
             if let [a, b, c, sequence, ..] = *bytes {
                 let length = u32::from_le_bytes([a, b, c, 0]);
-                return (self.open(Header { length, sequence, begun: piece }), 4);
+                return (self.open(Header { length, sequence, begun: piece, torn: false }), 4);
             }
         }
         let count = bytes.len().min(4 - self.header_length);
@@ -106,7 +127,7 @@ impl Framing {
         }
         let length = le24(&self.bytes, 0).unwrap_or(0);
         let begun = self.begun.unwrap_or(piece);
-        (self.open(Header { length, sequence: self.bytes[3], begun }), count)
+        (self.open(Header { length, sequence: self.bytes[3], begun, torn: false }), count)
     }
 
     #[inline]
@@ -135,7 +156,7 @@ impl Framing {
         if whole {
             return (Part::Whole(header, &part[..count.min(limit)]), count);
         }
-        let room = limit.saturating_sub(self.gathered.len());
+        let room = if header.torn { 0 } else { limit.saturating_sub(self.gathered.len()) };
         self.gathered.extend_from_slice(&part[..count.min(room)]);
         (if self.left > 0 { Part::More } else { Part::Gathered(header) }, count)
     }

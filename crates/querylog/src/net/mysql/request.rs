@@ -32,8 +32,12 @@ pub(super) struct Request {
     /// What the command sets if it succeeds: the database of InitDb, `user` and `db` of ChangeUser.
     pub db: Vec<u8>,
     pub user: Vec<u8>,
-    /// Bytes of the request's packets.
+    /// Bytes of the request's packets, and of those that sent values ahead.
     pub size: u64,
+    /// Bytes of `sql` before it was cut.
+    pub sql_size: u64,
+    /// What was seen of it does not tell its class.
+    pub partial: bool,
     /// The first byte.
     pub begun: Piece,
     /// Position behind the last byte.
@@ -68,6 +72,8 @@ impl Request {
             db: Vec::new(),
             user: Vec::new(),
             size,
+            sql_size: 0,
+            partial: false,
             begun,
             end: end.at,
             sent: end.time,
@@ -98,7 +104,7 @@ impl Request {
         event.kind = self.kind;
         event.sql = &self.sql;
         event.start = Some(micros(self.begun.time));
-        event.metrics.set(Metric::QuerySize, self.sql.len() as u64);
+        event.metrics.set(Metric::QuerySize, self.sql_size);
         event.metrics.set(Metric::BytesReceived, self.size);
         // A login is answered when it is granted or refused, not when the server asks back.
         let to_last = to_last || self.command == Command::ChangeUser;

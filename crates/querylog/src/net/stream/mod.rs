@@ -74,6 +74,9 @@ pub(super) trait Receiver {
     /// `length` bytes of the direction are missing at position `at`; 0: nobody knows how many.
     fn gap(&mut self, side: Side, at: u64, length: u64);
 
+    /// `length` bytes from `piece.at` on are those of a captured packet that was cut.
+    fn cut(&mut self, side: Side, piece: Piece, length: u64);
+
     /// What follows is probably another connection between the same ports, whose begin and the end
     /// of this one were lost.
     fn another(&mut self);
@@ -190,7 +193,8 @@ impl Streams {
                 && own.held.is_empty()
                 && other.held.is_empty()
             {
-                give_out(own, side, piece, segment.wire_length, segment.payload, receiver);
+                let payload = Some(segment.payload);
+                give_out(own, side, piece, segment.wire_length, payload, receiver);
             } else {
                 self.hold(side, piece, segment);
             }
@@ -268,8 +272,8 @@ impl Streams {
         let held = &mut self.ways[side as usize].held;
         let index = held.partition_point(|h| h.piece.at <= piece.at);
         let known = index.checked_sub(1).and_then(|i| held.get(i));
-        if known.is_some_and(|h| h.piece.at == piece.at && h.payload.len() >= segment.payload.len())
-        {
+        let length = |h: &Held| h.payload.as_ref().map_or(0, |p| p.len());
+        if known.is_some_and(|h| h.piece.at == piece.at && length(h) >= segment.payload.len()) {
             self.retransmitted += 1;
             return;
         }
@@ -277,8 +281,8 @@ impl Streams {
         // is not known, and then the time of this one is false. It is missing.
         let again =
             held.get(index).is_some_and(|h| h.piece.time.saturating_add(PATIENCE) < piece.time);
-        let payload: Box<[u8]> = if again { Box::default() } else { segment.payload.into() };
-        self.held_bytes += payload.len() + OVERHEAD;
+        let payload: Option<Box<[u8]>> = (!again).then(|| segment.payload.into());
+        self.held_bytes += payload.as_ref().map_or(0, |p| p.len()) + OVERHEAD;
         held.insert(index, Held { piece, wire_length: segment.wire_length, arrived, payload });
     }
 }
@@ -292,27 +296,27 @@ fn are_anothers(own: i32, other: i32) -> bool {
     (own.min(other) > FAR || own.max(other) < -FAR) && (a - b).abs() <= a.abs().max(b.abs()) / 16
 }
 
-/// Gives out the part of a segment that is new; what was sent but not captured is a gap.
+/// Gives out the part of a segment that is new. Without a payload it is a gap.
 #[inline]
 fn give_out(
     way: &mut Way,
     side: Side,
     mut piece: Piece,
     wire_length: u32,
-    payload: &[u8],
+    payload: Option<&[u8]>,
     receiver: &mut impl Receiver,
 ) {
     let end = piece.at + u64::from(wire_length);
-    let captured = piece.at + payload.len() as u64;
     let begin = way.next;
     let old = (begin - piece.at) as usize;
     way.advance(end);
+    piece.at = begin;
+    let Some(payload) = payload else { return receiver.gap(side, begin, end - begin) };
     if let Some(new) = payload.get(old..).filter(|new| !new.is_empty()) {
-        piece.at += old as u64;
         receiver.data(side, new, piece);
+        piece.at += new.len() as u64;
     }
-    if captured < end {
-        let from = captured.max(begin);
-        receiver.gap(side, from, end - from);
+    if piece.at < end {
+        receiver.cut(side, piece, end - piece.at);
     }
 }

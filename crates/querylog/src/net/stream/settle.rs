@@ -112,9 +112,9 @@ impl Streams {
         let own = &mut self.ways[side as usize];
         let Some(held) = own.held.pop_front() else { return };
         own.waiting = None;
-        self.held_bytes -= held.payload.len() + OVERHEAD;
+        self.held_bytes -= held.payload.as_ref().map_or(0, |p| p.len()) + OVERHEAD;
         if held.piece.at + u64::from(held.wire_length) > own.next {
-            give_out(own, side, held.piece, held.wire_length, &held.payload, receiver);
+            give_out(own, side, held.piece, held.wire_length, held.payload.as_deref(), receiver);
         }
     }
 }

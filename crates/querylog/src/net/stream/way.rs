@@ -32,7 +32,8 @@ pub(super) struct Held {
     pub piece: Piece,
     pub wire_length: u32,
     pub arrived: u64,
-    pub payload: Box<[u8]>,
+    /// `None`: it counts as missing.
+    pub payload: Option<Box<[u8]>>,
 }
 
 /// When something was noticed: count of segments and time of capture.

@@ -124,6 +124,8 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
         (of(|s| s.dropped), "packet", "dropped by the capturing machine"),
         (of(|s| s.fragments), "packet", "not read: fragments of IP datagrams"),
         (of(|s| s.unreadable), "packet", "too short to be read: capture with tcpdump -s 0"),
+        (of(|s| s.cut), "packet", "cut by the capture: capture with tcpdump -s 0"),
+        (of(|s| s.partial), "statement", "seen only in part, too little to tell the class"),
         (of(|s| s.unusable), "packet", "of an unknown link type or without a time"),
         (
             of(|s| s.evicted),
@@ -139,7 +141,7 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
     // Where connections are encrypted that was said, and the port is no mystery.
     let mut seen = summary.map_or_else(Vec::new, |s| s.ports.clone());
     seen.sort_unstable();
-    let nothing = of(|s| s.events) == 0 && losses.packets > 0 && losses.encrypted == 0;
+    let nothing = of(|s| s.events + s.cut) == 0 && losses.packets > 0 && losses.encrypted == 0;
     let nothing = nothing.then(|| {
         let ports: Vec<String> = options.ports.iter().map(u16::to_string).collect();
         let looked = if ports.is_empty() { "3306".into() } else { ports.join(", ") };
@@ -153,12 +155,14 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
         gaps: losses.gaps,
         bytes_missing: losses.bytes_missing,
         packets_lost: of(Summary::packets_lost),
+        packets_cut: of(|s| s.cut),
         statements_lost: of(Summary::requests_lost),
         connections: losses.connections,
         connections_with_gaps: losses.connections_with_gaps,
         encrypted: losses.encrypted,
         measured: of(|s| s.measured),
         unmeasured: of(|s| s.unmeasured),
+        partial: of(|s| s.partial),
         not_sampled: losses.not_sampled,
         // Not the summary's: that is of all that was read, these are of what filters chose, as all else is.
         sampling: outcome.sampled.as_ref().map(|sampled| {

@@ -21,6 +21,8 @@ pub struct Got {
     pub affected: Option<u64>,
     pub warnings: Option<u64>,
     pub bytes_sent: Option<u64>,
+    pub bytes_received: Option<u64>,
+    pub query_size: Option<u64>,
     pub unmeasured: Option<Unmeasured>,
     pub attributes: Vec<(String, String)>,
 }
@@ -71,6 +73,8 @@ pub fn read_with(file: &[u8], options: Options, piece: usize) -> Read {
             affected: e.metrics.get(Metric::RowsAffected),
             warnings: e.metrics.get(Metric::WarningCount),
             bytes_sent: e.metrics.get(Metric::BytesSent),
+            bytes_received: e.metrics.get(Metric::BytesReceived),
+            query_size: e.metrics.get(Metric::QuerySize),
             unmeasured: e.unmeasured,
             attributes: e.extra.iter().map(|(n, v)| (text(n), text(v))).collect(),
         });

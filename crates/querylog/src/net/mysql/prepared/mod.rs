@@ -18,7 +18,7 @@ mod tests;
 mod value;
 
 use super::cursor::Cursor;
-use statement::Statement;
+use statement::{Ahead, Statement};
 use std::collections::HashMap;
 
 const MOST_STATEMENTS: usize = 4096;
@@ -105,6 +105,7 @@ impl Statements {
         for statement in self.by_id.values_mut() {
             statement.types.clear();
             statement.long.clear();
+            statement.ahead = Ahead::default();
             statement.doubtful = true;
         }
         self.long_bytes = 0;
@@ -115,21 +116,32 @@ impl Statements {
         if let Some(statement) = self.by_id.get_mut(&id) {
             self.long_bytes -= statement.long_length();
             statement.long.clear();
+            statement.ahead = Ahead::default();
         }
     }
 
-    /// A piece of a value that comes ahead of the execution.
-    pub(super) fn long_data(&mut self, payload: &[u8]) {
+    /// What was sent ahead of the execution that comes now.
+    pub(super) fn take_ahead(&mut self, id: u32) -> Ahead {
+        let id = self.resolve(id);
+        self.by_id.get_mut(&id).map_or(Ahead::default(), |s| std::mem::take(&mut s.ahead))
+    }
+
+    /// A piece of a value that comes ahead of the execution, in packets of `size` bytes. `payload` is
+    /// what was kept of them behind the command byte.
+    pub(super) fn long_data(&mut self, payload: &[u8], size: u64) {
         let mut cursor = Cursor::new(payload);
         let (Some(id), Some(parameter)) = (cursor.u32(), cursor.u16()) else { return };
         let id = self.resolve(id);
         let Some(statement) = self.by_id.get_mut(&id) else { return };
+        statement.ahead.packets += size;
         if usize::from(parameter) >= statement.marks.len() {
             return;
         }
         let room = MOST_LONG.saturating_sub(self.long_bytes);
         let data = &cursor.rest()[..cursor.rest().len().min(room)];
         self.long_bytes += data.len();
+        // Before the value: header, command, statement and parameter.
+        statement.ahead.dropped += size.saturating_sub(11 + data.len() as u64);
         match statement.long.iter_mut().find(|(p, _)| *p == parameter) {
             Some((_, value)) => value.extend_from_slice(data),
             None => statement.long.push((parameter, data.to_vec())),

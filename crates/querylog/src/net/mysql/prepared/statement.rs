@@ -4,6 +4,15 @@ use super::placeholders::placeholders;
 use super::value::{quote, value};
 use crate::net::mysql::cursor::Cursor;
 
+/// Long data that was sent for the next execution.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::net::mysql) struct Ahead {
+    /// Bytes of its packets.
+    pub packets: u64,
+    /// Bytes of values that there was no room for.
+    pub dropped: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     pub text: Box<[u8]>,
@@ -11,6 +20,7 @@ pub(super) struct Statement {
     pub marks: Box<[u32]>,
     pub types: Vec<u16>,
     pub long: Vec<(u16, Vec<u8>)>,
+    pub ahead: Ahead,
     /// Something may have been sent for the next execution that was not seen.
     pub doubtful: bool,
 }

@@ -16,6 +16,10 @@ fn execute(id: u32, count: usize, nulls: &[u8], types: Option<&[u16]>, values: &
     out
 }
 
+fn long_data(statements: &mut Statements, payload: &[u8]) {
+    statements.long_data(payload, payload.len() as u64 + 5);
+}
+
 fn text(statements: &mut Statements, payload: &[u8]) -> String {
     let mut out = Vec::new();
     assert!(statements.execution(payload, false, 1 << 20, &mut out));
@@ -63,13 +67,13 @@ fn long_data_comes_ahead_in_pieces_and_serves_once() {
     let mut all = Statements::default();
     all.prepared(3, b"insert into t values (?, ?)");
     for piece in [&b"ab"[..], b"cd"] {
-        all.long_data(&[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), piece].concat());
+        long_data(&mut all, &[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), piece].concat());
     }
     let types = [0xfc, 3];
     let payload = execute(3, 2, &[0], Some(&types), &7u32.to_le_bytes());
     assert_eq!(text(&mut all, &payload), "insert into t values ('abcd', 7)");
     assert_eq!(all.long_bytes, 0);
-    all.long_data(&[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"ef"].concat());
+    long_data(&mut all, &[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"ef"].concat());
     let payload = execute(3, 2, &[1], Some(&types), &7u32.to_le_bytes());
     assert_eq!(text(&mut all, &payload), "insert into t values ('ef', 7)");
     let payload = execute(3, 2, &[0], Some(&types), b"\x01x\x07\0\0\0");
@@ -80,9 +84,9 @@ fn long_data_comes_ahead_in_pieces_and_serves_once() {
 fn values_are_not_shown_if_a_part_of_them_may_be_lost() {
     let mut all = Statements::default();
     all.prepared(3, b"insert into t values (?, ?)");
-    all.long_data(&[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"first"].concat());
+    long_data(&mut all, &[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"first"].concat());
     all.doubt();
-    all.long_data(&[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"second"].concat());
+    long_data(&mut all, &[&3u32.to_le_bytes()[..], &0u16.to_le_bytes(), b"second"].concat());
     let payload = execute(3, 2, &[0], Some(&[0xfc, 3]), &7u32.to_le_bytes());
     assert_eq!(text(&mut all, &payload), "insert into t values (?, ?)");
     let payload = execute(3, 2, &[0], None, b"\x01x\x07\0\0\0");
@@ -145,7 +149,7 @@ fn memory_is_bounded() {
     let mut all = Statements::default();
     all.prepared(1, b"?");
     for _ in 0..100 {
-        all.long_data(&[&[1, 0, 0, 0, 0, 0][..], &[b'x'; 10_000]].concat());
+        long_data(&mut all, &[&[1, 0, 0, 0, 0, 0][..], &[b'x'; 10_000]].concat());
     }
     assert!(all.bytes() <= MOST_LONG + 1000);
 }

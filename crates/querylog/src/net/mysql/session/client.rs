@@ -86,18 +86,20 @@ impl Session {
         }
         if let Some((first, mut gathered, size)) = self.command.take() {
             // The rest of a command longer than a packet can be.
-            let room = (output.options.longest_statement + 1).saturating_sub(gathered.len());
+            if header.sequence != first.sequence.wrapping_add(1) && !self.compressed {
+                self.command = Some((first, gathered, size));
+                return self.lose_requests(output);
+            }
+            let limit = if first.torn { 0 } else { output.options.longest_statement + 1 };
+            let room = limit.saturating_sub(gathered.len());
             gathered.extend_from_slice(&payload[..payload.len().min(room)]);
             let size = size + u64::from(header.length) + 4;
-            if header.sequence != first.sequence.wrapping_add(1) && !self.compressed {
-                output.counts.unmeasured += 1;
-                self.lose_requests(output);
-            } else if header.length == LONGEST {
-                let next = Header { sequence: header.sequence, ..first };
+            let torn = first.torn || header.torn;
+            let next = Header { sequence: header.sequence, torn, ..first };
+            if header.length == LONGEST {
                 self.command = Some((next, gathered, size));
             } else {
-                let last = Header { sequence: header.sequence, ..first };
-                self.request(last, &gathered, size, end, output);
+                self.request(next, &gathered, size, end, output);
             }
             return;
         }
@@ -137,18 +139,24 @@ impl Session {
         let command = payload.first().and_then(|b| Command::from_byte(*b));
         let Some(command) = command else {
             // Not a command: the place is lost.
+            if header.torn {
+                output.partial();
+            }
             return self.lose_requests(output);
         };
         self.understood = true;
-        let body = &payload[1..];
         if command == Command::LongData {
-            return self.statements.long_data(body);
+            self.statements.long_data(&payload[1..], size);
+            if header.torn {
+                self.statements.doubt();
+            }
+            return;
         }
         let mut request = Request::new(command, header.begun, end, size);
         request.sql = output.buffers.pop().unwrap_or_default();
-        request.cut = size > payload.len() as u64 + 4;
         request.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
-        self.describe(&mut request, body, output.options);
+        request.ambiguous = header.torn;
+        self.describe(&mut request, payload, header.torn, output.options);
         // Behind others it keeps its turn.
         if !command.is_answered() && self.pending.is_empty() {
             self.emit(&request, End::Unanswered, output);
@@ -158,8 +166,48 @@ impl Session {
         self.queue(request, output);
     }
 
-    /// Sets what the request asks for: its kind and text.
-    fn describe(&mut self, request: &mut Request, body: &[u8], options: &Options) {
+    /// Sets what the request asks for: its kind and text. `payload` is the request as far as it was
+    /// kept, `torn`: as far as it was seen.
+    pub(super) fn describe(
+        &mut self,
+        request: &mut Request,
+        payload: &[u8],
+        torn: bool,
+        options: &Options,
+    ) {
+        // Each packet has a header; all but the last are as long as can be.
+        let packets = request.size / (u64::from(LONGEST) + 4) + 1;
+        let length = request.size.saturating_sub(4 * packets);
+        let missing = length.saturating_sub(payload.len() as u64);
+        request.cut = missing > 0;
+        let body = &payload[1..];
+        self.set_text(request, body, torn, options);
+        request.sql_size += request.sql.len() as u64;
+        match request.command {
+            Command::Query | Command::Prepare => {
+                request.sql_size += missing;
+                // More of it than this would not have been kept, either.
+                request.partial = torn && request.sql.len() < options.longest_statement;
+            }
+            Command::Execute | Command::BulkExecute if missing > 0 => {
+                // The values are about as long in the text as they are in the packet.
+                request.sql_size = request.sql_size.max(length);
+                if torn {
+                    // It may have had types of values.
+                    self.statements.doubt();
+                }
+            }
+            _ => {}
+        }
+        let numbered = matches!(
+            request.command,
+            Command::Execute | Command::BulkExecute | Command::Close | Command::Reset
+        );
+        // The number of its statement was not seen.
+        request.partial |= numbered && torn && body.len() < 4;
+    }
+
+    fn set_text(&mut self, request: &mut Request, body: &[u8], torn: bool, options: &Options) {
         let limit = options.longest_statement;
         let sql = &mut request.sql;
         let attributes = self.agreed(capability::QUERY_ATTRIBUTES);
@@ -174,6 +222,9 @@ impl Session {
             }
             Command::Execute | Command::BulkExecute => {
                 self.promise_last(body);
+                let ahead = self.statements.take_ahead(le32(body, 0).unwrap_or(0));
+                request.size += ahead.packets;
+                request.sql_size = ahead.dropped;
                 let known = if request.command == Command::Execute {
                     self.statements.execution(body, attributes == Some(true), limit, sql)
                 } else {
@@ -210,9 +261,9 @@ impl Session {
                     if options.compat_names { command.compat_name() } else { command.name() };
                 sql.extend_from_slice(name.as_bytes());
                 match command {
-                    Command::InitDb => request.db = kept(body),
+                    Command::InitDb if !torn => request.db = kept(body),
                     Command::Reset => self.statements.reset(le32(body, 0).unwrap_or(0)),
-                    Command::ChangeUser => {
+                    Command::ChangeUser if !torn => {
                         if let Some(login) = handshake::change_user(body, self.capabilities) {
                             request.user = kept(login.user);
                             request.db = kept(login.db);
@@ -255,7 +306,7 @@ impl Session {
         if self.doubtful && in_step && !behind_loss {
             self.doubtful = false;
         }
-        request.ambiguous = self.doubtful;
+        request.ambiguous |= self.doubtful;
         self.pending_bytes += request.sql.len() + std::mem::size_of::<Request>();
         self.pending.push_back(request);
         if self.pending.len() > MOST_PENDING || self.pending_bytes > MOST_PENDING_BYTES {

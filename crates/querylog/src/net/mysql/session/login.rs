@@ -26,6 +26,7 @@ impl Session {
         let mut answer = Answer::to_login();
         let verdict = answer.packet(header.length, payload, &mut self.dialect);
         if verdict == Verdict::Done && answer.error.is_some() {
+            self.understood = true;
             let mut event = Event { kind: Kind::Connect, ..Event::default() };
             event.sql = b"administrator command: Connect";
             event.error = answer.error.map(u32::from);
@@ -76,6 +77,7 @@ impl Session {
         let mut request = Request::new(Command::ChangeUser, begun, end, size);
         request.kind = Kind::Connect;
         request.sql = b"administrator command: Connect".to_vec();
+        request.sql_size = request.sql.len() as u64;
         request.db = kept(login.db);
         request.user = kept(login.user);
         request.sent = begun.time;

@@ -3,7 +3,8 @@
 use super::{Phase, Session, STEPS};
 use crate::event::Unmeasured;
 use crate::net::mysql::request::{End, Request};
-use crate::net::stream::Side;
+use crate::net::mysql::words::Command;
+use crate::net::stream::{Piece, Side};
 use crate::net::Output;
 
 impl Session {
@@ -18,32 +19,121 @@ impl Session {
         match (self.phase, side) {
             (Phase::Silent, _) => {}
             (_, Side::Client) => {
-                // Of what is missing, this much belonged to a request whose begin was seen.
-                let known = self.requests.left();
-                output.counts.request_bytes_missing += length.saturating_sub(known);
-                self.lose_requests(output);
+                if !self.bridge(at, length, output) {
+                    // Of what is missing, this much belonged to a request whose begin was seen.
+                    let known = self.requests.left();
+                    output.counts.request_bytes_missing += length.saturating_sub(known);
+                    self.lose_requests(output);
+                }
             }
             (_, Side::Server) => {
-                if matches!(self.phase, Phase::Greeting | Phase::Login) {
-                    self.phase = Phase::Commands;
-                    self.requests.synced = false;
-                }
-                // With nothing seen between, a gap on either side is one of both.
-                if self.lost_after == Some(self.server_end) && !self.waits() {
-                    self.lost_after = Some(at + length);
-                }
-                self.server_end = at + length;
-                let end = if length == 0 { u64::MAX } else { at + length };
-                let untouched = |r: &Request| r.first.is_none() && r.begun.acknowledged >= end;
-                while self.pending.front().is_some_and(|r| !untouched(r)) {
-                    self.lose_front(output);
-                }
-                self.answers.synced = false;
-                self.answers.restart();
-                self.eof_may_follow = None;
-                self.leave_login();
+                self.gap_in_answers(at, length, output);
             }
         }
+    }
+
+    /// A packet was captured, but not to its end.
+    #[cold]
+    pub(super) fn packet_cut(
+        &mut self,
+        side: Side,
+        piece: Piece,
+        length: u64,
+        output: &mut Output<'_>,
+    ) {
+        output.counts.cut += 1;
+        if side == Side::Client {
+            self.spoke = true;
+        }
+        match (self.phase, side) {
+            (Phase::Silent, _) => {}
+            (_, Side::Client) => {
+                if !self.bridge(piece.at, length, output) {
+                    // How many more requests the packet holds is not known.
+                    self.lose_requests(output);
+                }
+            }
+            (_, Side::Server) => {
+                self.gap_in_answers(piece.at, length, output);
+                self.server_seen = self.server_end;
+            }
+        }
+    }
+
+    /// What is missing is all of one packet of a request, whose header was seen: so is where it
+    /// ends, and nothing else is touched.
+    fn bridge(&mut self, at: u64, length: u64, output: &mut Output<'_>) -> bool {
+        let ready = self.phase == Phase::Commands
+            && self.requests.synced
+            && self.requests.unpacker.is_none()
+            && length > 0;
+        let Some(open) = self.requests.open_packet().filter(|_| ready) else { return false };
+        if open.sequence != 0 && self.command.is_none() {
+            // A client's file.
+            return false;
+        }
+        match self.requests.skip(length) {
+            None => false,
+            Some(None) => true,
+            Some(Some(header)) => {
+                let end = Piece { at: at + length, ..header.begun };
+                let gathered = std::mem::take(&mut self.requests.gathered);
+                self.client_packet(header, &gathered, end, output);
+                self.requests.keep(gathered);
+                true
+            }
+        }
+    }
+
+    /// The rest of a request that was begun is not known: it is given out as far as it was seen.
+    pub(super) fn abandon(&mut self, why: Unmeasured, output: &mut Output<'_>) {
+        if self.pending.front().is_some_and(|r| r.local_file) {
+            return;
+        }
+        let open = self.requests.open_packet();
+        let (header, payload, size) = match (self.command.take(), open) {
+            (Some(command), _) => command,
+            (None, Some(header)) if header.sequence == 0 && self.phase == Phase::Commands => {
+                let gathered = std::mem::take(&mut self.requests.gathered);
+                (header, gathered, u64::from(header.length) + 4)
+            }
+            (None, _) => {
+                if !self.requests.at_boundary() {
+                    output.partial();
+                }
+                return;
+            }
+        };
+        let command = payload.first().and_then(|byte| Command::from_byte(*byte));
+        let mut request = match command {
+            Some(Command::LongData) => return,
+            Some(command) => Request::new(command, header.begun, header.begun, size),
+            None => return output.partial(),
+        };
+        self.describe(&mut request, &payload, true, output.options);
+        self.emit(&request, End::Lost(why), output);
+    }
+
+    /// Bytes of the server are missing or cannot be read.
+    fn gap_in_answers(&mut self, at: u64, length: u64, output: &mut Output<'_>) {
+        if matches!(self.phase, Phase::Greeting | Phase::Login) {
+            self.phase = Phase::Commands;
+            self.requests.synced = false;
+        }
+        // With nothing seen between, a gap on either side is one of both.
+        if self.lost_after == Some(self.server_end) && !self.waits() {
+            self.lost_after = Some(at + length);
+        }
+        self.server_end = at + length;
+        let end = if length == 0 { u64::MAX } else { at + length };
+        let untouched = |r: &Request| r.first.is_none() && r.begun.acknowledged >= end;
+        while self.pending.front().is_some_and(|r| !untouched(r)) {
+            self.lose_front(output);
+        }
+        self.answers.synced = false;
+        self.answers.restart();
+        self.eof_may_follow = None;
+        self.leave_login();
     }
 
     /// The client was seen to wait for answers (invariant 3).
@@ -54,11 +144,8 @@ impl Session {
     /// The client's bytes from here on cannot be read until a command is found again.
     #[cold]
     pub(super) fn lose_requests(&mut self, output: &mut Output<'_>) {
-        let partial = self.command.take().is_some() || !self.requests.at_boundary();
-        let sends_file = self.pending.front().is_some_and(|r| r.local_file);
-        if partial && !sends_file {
-            output.counts.unmeasured += 1;
-        }
+        self.abandon(Unmeasured::PacketsLost, output);
+        self.command = None;
         if let Some(front) = self.pending.front_mut() {
             if front.local_file || self.phase == Phase::Authentication {
                 front.expect = None;

@@ -7,12 +7,13 @@
 //!  1. A request is measured only if its first byte, every byte of it, and the first byte of its
 //!     answer were captured, nothing between the answer before and this answer is missing, the
 //!     answer's segment acknowledges the whole request, and the packets' sequence numbers go on
-//!     from the request's. Otherwise it is given out without a time, or, where even its text is not
-//!     known, counted.
+//!     from the request's. Otherwise it is given out without a time, or, where what is there of its
+//!     text does not tell its class, counted.
 //!  2. After a loss, the server's packets are found again only at the position that the next
 //!     request acknowledges: a client sends its next request when it has the answer before, so
 //!     there its own answer begins. The client's packets are found again at a segment that has the
-//!     form of a command (`recognise`).
+//!     form of a command (`recognise`). What is missing within one packet of a request leaves both
+//!     sides in their places: that packet's header says where it ends.
 //!  3. A pipelined request's time begins not before the answer before it has ended, so that it
 //!     does not contain another's time. A request behind a loss that acknowledges none of the
 //!     server's bytes since may have been sent before the answer to a lost one; from there on
@@ -137,6 +138,10 @@ impl Receiver for Attached<'_, '_> {
         self.session.gap(side, at, length, self.output);
     }
 
+    fn cut(&mut self, side: Side, piece: Piece, length: u64) {
+        self.session.packet_cut(side, piece, length, self.output);
+    }
+
     fn another(&mut self) {
         self.session.another(self.output);
     }
@@ -221,8 +226,8 @@ impl Session {
 
     /// No more bytes come.
     pub(in crate::net) fn close(&mut self, why: Unmeasured, output: &mut Output<'_>) {
-        if self.command.take().is_some() {
-            output.counts.unmeasured += 1;
+        if self.phase == Phase::Commands && self.requests.synced {
+            self.abandon(why, output);
         }
         self.give_up(why, output);
         self.phase = Phase::Silent;
@@ -257,6 +262,9 @@ impl Session {
     }
 
     fn emit(&mut self, request: &Request, end: End, output: &mut Output<'_>) {
+        if request.partial {
+            return output.partial();
+        }
         let mut event = Event::default();
         request.describe(end, output.options.to_last_byte, &mut event);
         event.place = Place { file: output.file, offset: request.begun.offset };

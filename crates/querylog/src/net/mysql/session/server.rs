@@ -165,7 +165,7 @@ impl Session {
                     self.statements.prepared(prepared.id, &front.sql);
                 }
             }
-            Command::Query if succeeded => {
+            Command::Query if succeeded && !front.cut => {
                 if let Some(db) = used_database(&front.sql) {
                     self.db = db;
                 }
