@@ -52,6 +52,9 @@ use std::fmt;
 /// Ports of servers that are told apart.
 const MOST_PORTS: usize = 16;
 
+/// Payload of a full packet on Ethernet.
+const FULL: u64 = 1448;
+
 /// Where MariaDB and MySQL listen unless they are told otherwise.
 const DEFAULT_PORT: u16 = 3306;
 
@@ -125,8 +128,6 @@ pub struct Summary {
     /// Requests whose begin was seen, and the bytes they say they have.
     pub requests: u64,
     pub request_bytes: u64,
-    /// Bytes that are missing between requests.
-    pub request_bytes_missing: u64,
     /// Answers without a request.
     pub orphans: u64,
     /// Events that have a time.
@@ -140,32 +141,49 @@ pub struct Summary {
     pub silence: Silence,
     /// Ports of servers that were read; the first [`MOST_PORTS`].
     pub ports: Vec<u16>,
-    /// Payload of the segments that have any.
+    /// Requests of which nothing was seen.
+    requests_missing: u64,
+    /// Payload of the segments that have any, and the longest.
     segments: u64,
     segment_bytes: u64,
+    segment_most: u64,
+    /// Packets that fill the gaps if all are as long as that.
+    packets_missing: u64,
     /// Connections given a number.
     numbered: u64,
     totals: Sums,
 }
 
 impl Summary {
-    /// Requests of which nothing was seen: estimated from the missing bytes and the mean length of
-    /// those that were seen.
+    /// Requests of which nothing was seen, about.
     pub fn requests_lost(&self) -> u64 {
-        match self.request_bytes.checked_div(self.requests) {
-            Some(mean) if mean > 0 => self.request_bytes_missing.div_ceil(mean),
-            _ => self.orphans,
+        if self.requests > 0 {
+            self.requests_missing
+        } else {
+            self.orphans
         }
     }
 
     /// Packets with payload that were not captured: estimated from the missing bytes and the mean
-    /// length of those that were; each gap is at least one.
+    /// length of those that were, if the gaps are about as long as they are when packets are lost
+    /// whatever their length. Otherwise long ones were lost rather than short ones, or many at a
+    /// time: then as many as fill the gaps if all are as long as the longest.
     pub fn packets_lost(&self) -> u64 {
-        let by_length = match self.segment_bytes.checked_div(self.segments) {
-            Some(mean) if mean > 0 => self.bytes_missing / mean,
-            _ => 0,
-        };
-        by_length.max(self.gaps)
+        let (segments, gaps) = (self.segments.max(1) as f64, self.gaps as f64);
+        let mean = self.segment_bytes as f64 / segments;
+        let missing = self.bytes_missing as f64;
+        // A packet is behind a gap with the chance that any is lost, and that makes gaps of
+        // 1 / (1 - chance) packets.
+        let chance = (gaps / segments).min(0.9);
+        let at_random = missing <= 3.0 * gaps * mean / (1.0 - chance);
+        let by_mean = if at_random && mean > 0.0 { missing / mean } else { 0.0 };
+        self.packets_missing.max(by_mean as u64)
+    }
+
+    fn gap(&mut self, length: u64) {
+        self.gaps += 1;
+        self.bytes_missing += length;
+        self.packets_missing += length.div_ceil(self.segment_most.max(FULL)).max(1);
     }
 
     /// Measured queries and the sum of their times in seconds over all connections, from the sampled ones.
@@ -354,6 +372,7 @@ impl Rest {
         self.now = packet.time;
         summary.segments += u64::from(segment.wire_length > 0);
         summary.segment_bytes += u64::from(segment.wire_length);
+        summary.segment_most = summary.segment_most.max(segment.wire_length.into());
         let mut output = Output {
             sink,
             options,

@@ -55,7 +55,7 @@ fn a_long_statement_with_a_gap_behind_what_is_kept_is_in_its_class_without_a_tim
         assert_eq!(torn[0].query_size, Some(sql.len() as u64));
         let summary = &got.summary;
         assert_eq!((summary.unmeasured, summary.partial), (1, 0));
-        assert_eq!((summary.gaps, summary.requests_lost()), (1, 0));
+        assert_eq!((summary.gaps, summary.packets_lost(), summary.requests_lost()), (1, 1, 0));
     }
 }
 
@@ -71,8 +71,29 @@ fn a_statement_with_a_gap_in_what_is_kept_is_only_counted() {
         assert_eq!(got.events.len(), 21);
         let summary = &got.summary;
         assert_eq!((summary.measured, summary.unmeasured, summary.partial), (21, 1, 1));
-        assert_eq!((summary.gaps, summary.requests_lost()), (1, 0));
+        assert_eq!((summary.gaps, summary.packets_lost(), summary.requests_lost()), (1, 1, 0));
         assert!(summary.to_string().contains("seen only in part"), "{summary}");
+    }
+}
+
+#[test]
+fn a_long_request_that_is_lost_in_many_gaps_is_one() {
+    let (whole, of_sql) = around(&long_literal());
+    // Without every other segment; without all but the first; without all; without the first.
+    let lost: [fn(usize, usize) -> bool; 4] =
+        [|i, _| i % 2 == 1, |i, _| i > 0, |_, _| true, |i, _| i == 0];
+    for (round, lost) in lost.iter().enumerate() {
+        let keep = |i: usize| !of_sql.contains(&i) || !lost(i - of_sql.start, of_sql.len());
+        let packets: Vec<Seen> =
+            (0..whole.len()).filter(|i| keep(*i)).map(|i| whole[i].clone()).collect();
+        let got = read(&pcap(&packets, 1 << 20));
+        check_others(&got);
+        let summary = &got.summary;
+        assert_eq!(summary.unmeasured + summary.requests_lost(), 1, "{round}: {summary}");
+        let missing = (whole.len() - packets.len()) as u64;
+        let told = summary.packets_lost();
+        let near = missing * 3 / 4 <= told && told <= missing * 11 / 10;
+        assert!(near, "{round}: {told}, not {missing}");
     }
 }
 
@@ -156,6 +177,56 @@ fn values_sent_ahead_are_part_of_the_execution_and_its_size() {
     };
     let short = execute(3, 0, &["x"], true).len();
     assert_eq!(sizes, [of(500_000, execution.len(), ahead), of(1, short, 0)]);
+}
+
+/// A client's file is no request.
+#[test]
+fn what_is_lost_of_a_file_is_no_statement() {
+    let mut c = Connection::new(44_004);
+    let mut time = c.login(BEGIN, 0);
+    for i in 0..5 {
+        time = c.ask(time + MS, &query(&format!("select {i}")), MS, &rows(1, 10));
+    }
+    let load = query("load data local infile 'f' into table t");
+    time = c.ask(time + MS, &load, MS, &packet(1, b"\xfbf"));
+    let begin = c.packets.len();
+    time = c.send(time + MS, CLIENT, &packet(2, &[b'1'; 100_000]));
+    let end = c.packets.len();
+    time = c.send(time, CLIENT, &packet(3, b""));
+    time = c.send(time + 5 * MS, SERVER, &packet(4, OK));
+    c.ask(time + MS, &query("select 5"), MS, &rows(1, 10));
+    for i in (begin..end).rev().step_by(7) {
+        c.packets.remove(i);
+    }
+    let got = read(&pcap(&c.packets, 1 << 20));
+    assert_eq!(got.find("select 5").time, Some(MS_U));
+    assert_eq!((got.summary.requests_lost(), got.summary.partial), (0, 0), "{}", got.summary);
+}
+
+/// Long requests and long answers are lost one after the other, and the short ones are not.
+#[test]
+fn long_exchanges_that_are_lost_are_not_as_many_as_short_ones_of_their_bytes() {
+    let mut c = Connection::new(44_003);
+    let mut time = c.login(BEGIN, 0);
+    for i in 0..60 {
+        let short = query(&format!("select {i}"));
+        let long = query(&format!("insert into t values ('{}')", "v".repeat(200_000)));
+        let (request, answer) = match i % 6 {
+            3 => (&long, rows(1, 10)),
+            4 => (&long, rows(2000, 200)),
+            _ => (&short, rows(1, 10)),
+        };
+        time = c.ask(time + MS, request, MS, &answer);
+    }
+    let long = |p: &Seen| p.ip.len() > 1000;
+    let lost = c.packets.iter().filter(|p| long(p)).count() as u64;
+    c.packets.retain(|p| !long(p));
+    let got = read(&pcap(&c.packets, 1 << 20));
+    let summary = &got.summary;
+    let told = summary.requests_lost() + summary.partial;
+    assert!((15..=30).contains(&told), "{told} requests, not 20: {summary}");
+    let told = summary.packets_lost();
+    assert!(lost * 9 / 10 <= told && told <= lost * 11 / 10, "{told} packets, not {lost}");
 }
 
 #[test]

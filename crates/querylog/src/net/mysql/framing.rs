@@ -78,7 +78,7 @@ impl Framing {
 
     /// Bytes that are still to come of the open packet.
     pub(super) fn left(&self) -> u64 {
-        self.left as u64
+        self.unpacker.as_ref().map_or(self.left as u64, Unpacker::left)
     }
 
     /// `length` bytes are missing. `None`: they are not all of the open packet's payload, and the

@@ -26,6 +26,9 @@ impl Session {
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
         let plain = self.requests.unpacker.is_none();
+        if let Some(unseen) = &mut self.unseen {
+            unseen.goes_on = true;
+        }
         if recognise::is_tls(bytes) {
             self.tls_records += 1;
             if self.tls_records == 3 {
@@ -289,6 +292,7 @@ impl Session {
     fn queue(&mut self, mut request: Request, output: &mut Output<'_>) {
         let alone = self.pending.iter().all(|r| !r.command.is_answered());
         let acknowledged = request.begun.acknowledged;
+        self.pace.step(request.begun.time);
         match self.before {
             Some(before) if acknowledged > before && alone => {
                 self.steps = self.steps.saturating_add(1);

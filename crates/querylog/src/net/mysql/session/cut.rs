@@ -101,6 +101,7 @@ impl Session {
         match side {
             Side::Server => self.server_header(header, output),
             Side::Client if self.phase == Phase::Commands && header.sequence == 0 => {
+                self.count_unseen(output);
                 output.counts.requests += 1;
                 output.counts.request_bytes += u64::from(header.length) + 4;
             }

@@ -2,16 +2,57 @@
 
 use super::{Phase, Session, STEPS};
 use crate::event::Unmeasured;
+use crate::net::mysql::answer::LONGEST;
 use crate::net::mysql::request::{End, Request};
 use crate::net::mysql::words::Command;
 use crate::net::stream::{Piece, Side};
 use crate::net::Output;
 
+/// Bytes of a client that are missing and belong to no request that is known.
+pub(super) struct Unseen {
+    bytes: u64,
+    /// Nothing of the server's is missing with them.
+    alone: bool,
+    /// More of the client's came, which could not be read.
+    pub(super) goes_on: bool,
+}
+
+/// So many requests at most are missing in one place where it is not known how fast they come.
+const UNPACED: u64 = 3;
+
+/// How fast requests follow each other.
+#[derive(Default)]
+pub(super) struct Pace {
+    last: i64,
+    /// None was lost since the last.
+    goes_on: bool,
+    sum: i64,
+    count: i64,
+}
+
+impl Pace {
+    #[inline]
+    pub(super) fn step(&mut self, time: i64) {
+        if self.goes_on {
+            self.sum = self.sum.saturating_add(time.saturating_sub(self.last).max(0));
+            self.count += 1;
+        }
+        self.last = time;
+        self.goes_on = true;
+    }
+
+    /// So many requests at most may have come since the last, by and large.
+    fn most(&self, now: i64) -> u64 {
+        let Some(mean) = self.sum.checked_div(self.count) else { return UNPACED };
+        let time = now.saturating_sub(self.last).max(0);
+        1 + 2 * (time / mean.max(1)).unsigned_abs()
+    }
+}
+
 impl Session {
     /// `length` bytes are missing at `at`; 0: nobody knows how many.
     pub(super) fn gap(&mut self, side: Side, at: u64, length: u64, output: &mut Output<'_>) {
-        output.counts.gaps += 1;
-        output.counts.bytes_missing += length;
+        output.counts.gap(length);
         if !self.had_gap {
             self.had_gap = true;
             output.counts.connections_with_gaps += 1;
@@ -20,13 +61,15 @@ impl Session {
             (Phase::Silent, _) => {}
             (_, Side::Client) => {
                 if !self.bridge(at, length, output) {
-                    // Of what is missing, this much belonged to a request whose begin was seen.
-                    let known = self.requests.left();
-                    output.counts.request_bytes_missing += length.saturating_sub(known);
+                    self.note_unseen(at, length);
                     self.lose_requests(output);
                 }
             }
             (_, Side::Server) => {
+                match &mut self.unseen {
+                    Some(unseen) if !unseen.goes_on => unseen.alone = false,
+                    _ => self.count_unseen(output),
+                }
                 self.gap_in_answers(at, length, output);
             }
         }
@@ -54,6 +97,7 @@ impl Session {
                 }
             }
             (_, Side::Server) => {
+                self.count_unseen(output);
                 self.gap_in_answers(piece.at, length, output);
                 self.server_seen = self.server_end;
             }
@@ -83,6 +127,48 @@ impl Session {
                 true
             }
         }
+    }
+
+    /// So much of the client's is missing that cannot be bridged.
+    fn note_unseen(&mut self, at: u64, length: u64) {
+        // Of what is missing, this much belongs to a request whose begin was seen.
+        self.owed = self.owed.max(at + self.requests.left());
+        let goes_on = self.command.is_some()
+            || self.requests.open_packet().is_some_and(|h| h.length == LONGEST)
+            || self.pending.front().is_some_and(|r| r.local_file);
+        let bytes = (at + length).saturating_sub(self.owed.max(at));
+        if bytes == 0 || goes_on && !self.pipelines {
+            return;
+        }
+        let alone = self.server_seen == self.server_end;
+        let unseen = self.unseen.get_or_insert(Unseen { bytes: 0, alone: true, goes_on: false });
+        unseen.bytes += bytes;
+        unseen.alone &= alone;
+    }
+
+    /// Something follows what is missing.
+    #[inline]
+    pub(super) fn count_unseen(&mut self, output: &mut Output<'_>) {
+        if let Some(unseen) = &self.unseen {
+            self.estimate_requests(unseen.bytes, unseen.alone, output);
+            self.unseen = None;
+        }
+    }
+
+    /// How many requests the missing bytes were, now that something else follows: of a client that
+    /// waits for its answers one, if none of the server's bytes is missing beside it. Otherwise it
+    /// is for the mean length to say, but no more than the client sends in that time: long ones may
+    /// be missing, and then the mean length of all gives too many.
+    #[cold]
+    fn estimate_requests(&self, bytes: u64, alone: bool, output: &mut Output<'_>) {
+        let counts = &mut *output.counts;
+        if alone && !self.pipelines {
+            counts.requests_missing += 1;
+            return;
+        }
+        let mean = counts.request_bytes / counts.requests.max(1);
+        let by_length = (bytes + mean / 2).checked_div(mean).unwrap_or(1).max(1);
+        counts.requests_missing += by_length.min(self.pace.most(output.now));
     }
 
     /// The rest of a request that was begun is not known: it is given out as far as it was seen.
@@ -159,6 +245,7 @@ impl Session {
             self.doubtful = true;
         }
         self.before = None;
+        self.pace.goes_on = false;
         self.lost_after = Some(if self.waits() { self.server_seen } else { self.server_end });
         self.statements.doubt();
         self.requests.synced = false;

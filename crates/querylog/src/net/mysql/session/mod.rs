@@ -37,6 +37,7 @@ use super::request::{End, Request};
 use crate::event::{Event, Place, Unmeasured};
 use crate::net::stream::{Piece, Receiver, Side};
 use crate::net::Output;
+use losses::{Pace, Unseen};
 use std::collections::VecDeque;
 
 const MOST_PENDING: usize = 256;
@@ -109,6 +110,11 @@ pub(in crate::net) struct Session {
     /// Set when the client's bytes were lost: if the client waits for answers, then its next request
     /// acknowledges more than this.
     lost_after: Option<u64>,
+    /// What is missing of the client's since it was last told how many requests that is.
+    unseen: Option<Unseen>,
+    pace: Pace,
+    /// Position behind the last request whose begin was seen and whose rest was not.
+    owed: u64,
     tls_records: u8,
     /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
     spoke: bool,
@@ -178,6 +184,9 @@ impl Session {
             server_end: 0,
             server_seen: 0,
             lost_after: None,
+            unseen: None,
+            pace: Pace::default(),
+            owed: 0,
             tls_records: 0,
             spoke: false,
             understood: false,
@@ -229,6 +238,7 @@ impl Session {
         if self.phase == Phase::Commands && self.requests.synced {
             self.abandon(why, output);
         }
+        self.count_unseen(output);
         self.give_up(why, output);
         self.phase = Phase::Silent;
         output.counts.not_understood += u64::from(self.spoke && !self.understood);
@@ -240,7 +250,7 @@ impl Session {
     #[cold]
     fn another(&mut self, output: &mut Output<'_>) {
         self.close(Unmeasured::PacketsLost, output);
-        output.counts.gaps += 1;
+        output.counts.gap(0);
         output.counts.connections += 1;
         output.counts.connections_with_gaps += 1;
         *self = Session::new(std::mem::take(&mut self.ip), None, output);

@@ -16,6 +16,7 @@ impl Session {
         mut piece: Piece,
         output: &mut Output<'_>,
     ) {
+        self.count_unseen(output);
         self.server_end = piece.at + bytes.len() as u64;
         self.server_seen = self.server_end;
         if self.phase == Phase::Silent {
