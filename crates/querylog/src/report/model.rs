@@ -406,6 +406,7 @@ pub struct SkipPlace {
 
 /// What a capture lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Capture {
     pub packets: u64,
     pub gaps: u64,
@@ -428,7 +429,6 @@ pub struct Capture {
     pub not_sampled: u64,
     pub sampling: Option<SampledConnections>,
     /// Statements that never returned; `None` if all did.
-    #[serde(default)]
     pub unanswered: Option<Unanswered>,
     /// What else a reader must know; whole sentences.
     pub notes: Vec<String>,

@@ -97,6 +97,18 @@ fn stored_reports_of_format_1_are_compared_unless_they_are_of_samples() {
     assert!(said.contains("format 1") && said.contains("sampled"), "{said}");
 }
 
+/// Fields may be added without a new format.
+#[test]
+fn a_report_that_was_stored_before_fields_were_added_is_read() {
+    let stored = include_str!("../data/report-format-2.json");
+    let report: Report = serde_json::from_str(stored).unwrap();
+    assert_eq!(
+        (report.schema, report.loss.capture.as_ref().map(|c| c.packets > 0)),
+        (2, Some(true))
+    );
+    assert!(compare(&report, &report).is_ok());
+}
+
 #[test]
 fn hostile_reports_are_compared_without_a_panic() {
     let mut report = report_of(log(1, 1.0, false).as_bytes());
