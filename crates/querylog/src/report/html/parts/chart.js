@@ -137,7 +137,8 @@ function timeChart(series, pick, unit, what, second, wide) {
 }
 
 function charts(of, timed) {
-  if (!of.series || !(of.series.points || []).length) return null;
+  // Two steps are no course of things.
+  if (!of.series || !(of.series.points || []).length || onRange(D.overall.series).length < 3) return null;
   const load = ([from, to, , t]) => t / (to - from);
   const { seconds, per, unit } = rates(Math.max(...onRange(of.series).map(([from, to, n]) => n / (to - from))));
   const rate = ([from, to, n]) => n / (to - from) * seconds;

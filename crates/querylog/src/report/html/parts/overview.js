@@ -42,7 +42,7 @@ function tiles() {
       o.statements > o.events ? `stand for ${count(o.statements)}` : o.per_second ? perTime(o.per_second) : null),
     tile(count(o.classes), o.classes === 1 ? "class" : "classes", D.classes.length < o.classes ? `${count(D.classes.length)} shown` : null),
     timed && tile(duration(whole("Query_time", "sum")), "time in statements",
-      o.concurrency ? `${count(o.concurrency)} running at the same time` : null),
+      o.concurrency >= 0.0005 ? `${count(o.concurrency)} running at the same time` : null),
     timed && tile(duration(whole("Query_time", "p95")), "95 % are faster", `median ${duration(whole("Query_time", "p50"))}`),
     timed && tile(duration(whole("Query_time", "max")), "slowest statement"),
     whole("Rows_examined", "sum") !== null && tile(count(whole("Rows_examined", "sum")), "rows examined",
