@@ -282,10 +282,7 @@ impl Batch {
 
     /// Counts names in everything.
     pub(super) fn break_down(&self, breakdowns: &mut Breakdowns) {
-        for (_, begin) in &self.events {
-            let record = Record::at(&self.words, *begin);
-            record.into_iter().for_each(|record| breakdowns.add(record));
-        }
+        breakdowns.add(self.events.iter().filter_map(|(_, at)| Record::at(&self.words, *at)));
     }
 
     /// Puts the records of each local side by side.

@@ -33,16 +33,21 @@ fn add(sums: &mut Sums, id: NameId, count: u64, time: u64) {
 }
 
 impl Breakdowns {
-    #[inline]
-    pub(super) fn add(&mut self, record: Record<'_>) {
-        let time = record.time();
-        let [db, user, host] = record.who();
-        add(&mut self.dbs, db, 1, time);
-        add(&mut self.users, user, 1, time);
-        add(&mut self.hosts, host, 1, time);
-        if record.end != NO_TIME {
-            self.series.add(record.end as i64, time, TIMELINE_LIMIT);
+    /// Adds a batch. Threads' batches are of different times, and a series adds slowly what is older than the last: so
+    /// that of the batch is made apart.
+    pub(super) fn add<'r>(&mut self, records: impl Iterator<Item = Record<'r>>) {
+        let mut series = self.series.beside();
+        for record in records {
+            let time = record.time();
+            let [db, user, host] = record.who();
+            add(&mut self.dbs, db, 1, time);
+            add(&mut self.users, user, 1, time);
+            add(&mut self.hosts, host, 1, time);
+            if record.end != NO_TIME {
+                series.add(record.end as i64, time, TIMELINE_LIMIT);
+            }
         }
+        self.series.merge(&series, TIMELINE_LIMIT);
     }
 
     /// Adds what is known of a class, which is everything only if its counts are exact.

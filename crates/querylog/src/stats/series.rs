@@ -73,6 +73,11 @@ pub struct Series<W = Doubled> {
 }
 
 impl<W: Widths> Series<W> {
+    /// An empty one that is to be merged into this one: it need not be finer.
+    pub fn beside(&self) -> Series<W> {
+        Series { level: self.level, ..Series::default() }
+    }
+
     /// Adds a statement that ended at `end` and took `time` nanoseconds. `limit` must be the same for all calls and at
     /// least 2.
     #[inline]
