@@ -16,17 +16,18 @@ fn main() -> std::io::Result<()> {
     let mut out = std::io::BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     let mut bytes = Vec::new();
     form.header(&mut bytes);
-    let (mut left, mut round) = ((millions * 1e6) as usize, 0);
+    let (mut left, mut round) = ((millions * 1e6) as usize, 0_u16);
     while left > 0 {
-        for seen in packets.iter().take(left) {
-            form.record(&mut bytes, seen.time + round * traffic::BUSY_ROUND, &seen.ip);
+        for seen in traffic::busy_again(&packets, round).take(left) {
+            form.record(&mut bytes, seen.time, &seen.ip);
             if bytes.len() > 1 << 20 {
                 out.write_all(&bytes)?;
                 bytes.clear();
             }
         }
         left = left.saturating_sub(packets.len());
-        round += 1;
+        // With more than six billion packets clients come again, long after they have gone.
+        round = round.wrapping_add(1);
     }
     out.write_all(&bytes)?;
     out.flush()

@@ -12,7 +12,7 @@ use std::time::Instant;
 #[test]
 #[ignore = "a benchmark"]
 fn speed_of_captures_through_the_program() {
-    const ROUNDS: i64 = 40;
+    const ROUNDS: u16 = 40;
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("busy.pcap");
     let packets = busy();
@@ -21,26 +21,32 @@ fn speed_of_captures_through_the_program() {
     let mut bytes = Vec::new();
     form.header(&mut bytes);
     for round in 0..ROUNDS {
-        for seen in &packets {
-            form.record(&mut bytes, seen.time + round * BUSY_ROUND, &seen.ip);
+        for seen in busy_again(&packets, round) {
+            form.record(&mut bytes, seen.time, &seen.ip);
         }
         file.write_all(&bytes).unwrap();
         bytes.clear();
     }
     file.flush().unwrap();
-    let count = packets.len() as f64 * ROUNDS as f64;
+    let count = packets.len() as f64 * f64::from(ROUNDS);
     let (mut seconds, mut spent) = (f64::MAX, f64::MAX);
     for _ in 0..3 {
         let (begun, before) = (Instant::now(), processor_time());
-        let status = Command::new(env!("CARGO_BIN_EXE_frond"))
+        let said = Command::new(env!("CARGO_BIN_EXE_frond"))
             .args(["digest", "--json", "--quiet", "--threads", "1"])
             .arg(&path)
-            .stdout(Stdio::null())
-            .status()
+            .output()
             .unwrap();
-        assert!(status.success());
+        assert!(said.status.success());
         seconds = seconds.min(begun.elapsed().as_secs_f64());
         spent = spent.min(processor_time() - before);
+        let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        let capture = &report["loss"]["capture"];
+        let of = |what: &str| capture[what].as_u64().unwrap_or(0);
+        let rounds = u64::from(ROUNDS);
+        assert_eq!(of("packets"), packets.len() as u64 * rounds);
+        assert_eq!(of("connections"), BUSY_CONNECTIONS * rounds);
+        assert!(of("measured") >= BUSY_CONNECTIONS * BUSY_STATEMENTS * rounds, "{capture}");
     }
     let rate = count / spent;
     let line = |what: &str, rate: f64, clock: f64, packets: f64| {

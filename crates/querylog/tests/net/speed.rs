@@ -13,7 +13,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-fn measure(packets: &[Seen], rounds: i64, write: impl Fn(&[Seen]) -> Vec<u8>) -> (f64, u64) {
+fn measure(packets: &[Seen], rounds: u16, write: impl Fn(&[Seen]) -> Vec<u8>) -> (f64, u64) {
     let mut traffic = Traffic::new(Options::default());
     let (mut events, mut time) = (0u64, 0u64);
     let mut sink = ForEach::new(|e: &Event<'_>| {
@@ -22,14 +22,11 @@ fn measure(packets: &[Seen], rounds: i64, write: impl Fn(&[Seen]) -> Vec<u8>) ->
     });
     let mut spent = Duration::ZERO;
     for round in 0..rounds {
-        let shifted: Vec<Seen> = packets
-            .iter()
-            .map(|p| Seen { time: p.time + round * BUSY_ROUND, ip: p.ip.clone() })
-            .collect();
+        let shifted: Vec<Seen> = busy_again(packets, round).collect();
         let file = write(&shifted);
         let begun = processor_time();
         if round > 0 {
-            traffic.next_file(round as u32, &mut sink).unwrap();
+            traffic.next_file(round.into(), &mut sink).unwrap();
         }
         for piece in file.chunks(1 << 20) {
             traffic.feed(piece, &mut sink).unwrap();

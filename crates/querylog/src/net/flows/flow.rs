@@ -11,6 +11,10 @@ use std::net::Ipv6Addr;
 /// Segments with payload that are looked at before a connection on another port is given up.
 const TRIES: u8 = 8;
 
+/// Nanoseconds in which a closed connection's packets may be late. A system keeps its ports from being used again for
+/// a minute (RFC 9293, TIME-WAIT).
+const LATE: i64 = 60_000_000_000;
+
 /// The smaller endpoint first.
 pub(super) type Key = (Endpoint, Endpoint);
 
@@ -35,6 +39,8 @@ pub(super) struct Flow {
     first_is_client: Option<bool>,
     state: State,
     streams: Streams,
+    /// When it was closed.
+    closed: i64,
     /// Bytes of its buffers, as last counted.
     pub memory: usize,
     /// It was counted as a connection.
@@ -57,6 +63,7 @@ impl Flow {
             first_is_client: None,
             state: State::Candidate { opened: None, tries: 0 },
             streams: Streams::default(),
+            closed: 0,
             memory: 0,
             counted: false,
         }
@@ -88,6 +95,7 @@ impl Flow {
         if segment.flags & RST != 0 {
             if self.streams.is_near(side, segment.sequence) {
                 self.close(output);
+                self.closed = segment.time;
             }
             return;
         }
@@ -98,7 +106,13 @@ impl Flow {
         }
         if self.streams.ended() {
             self.close(output);
+            self.closed = segment.time;
         }
+    }
+
+    /// True if what comes at `time` may be of the connection that was closed.
+    fn may_be_late(&self, time: i64) -> bool {
+        time.saturating_sub(self.closed) < LATE
     }
 
     /// What sends nothing (a flood of SYNs, a health check) is not counted as a connection.
@@ -143,7 +157,8 @@ impl Flow {
         let side = if answer { Side::Server } else { Side::Client };
         let same_client = self.first_is_client == Some(first_is_client);
         let closed = same_client && matches!(self.state, State::Closed);
-        if closed && self.streams.is_late(side, segment.sequence) {
+        if closed && self.may_be_late(segment.time) && self.streams.is_late(side, segment.sequence)
+        {
             return;
         }
         let same = same_client
@@ -182,7 +197,7 @@ impl Flow {
         let ignored = segment.payload.is_empty()
             || !output.options.is_server(self.server().port)
             || !self.streams.is_known(side)
-            || self.streams.holds(side, segment);
+            || self.may_be_late(segment.time) && self.streams.holds(side, segment);
         if !ignored {
             self.streams = Streams::default();
             self.counted = false;

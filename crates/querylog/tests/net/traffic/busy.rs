@@ -2,16 +2,20 @@
 
 use super::{merge, packet, query, rows, Connection, Random, Seen, BEGIN, OK};
 
+/// Of `busy`: connections, and statements of each.
+pub const BUSY_CONNECTIONS: u64 = 200;
+pub const BUSY_STATEMENTS: u64 = 150;
+
 /// About 100 000 packets of short statements, as web applications send them: a statement, its
 /// answer, an acknowledgement; some answers take several packets, some statements are prepared.
 ///
 /// They are of some hundred classes, whose tables have no digits.
 pub fn busy() -> Vec<Seen> {
     let mut random = Random(9);
-    let connections = (0..200u16).map(|n| {
+    let connections = (0..BUSY_CONNECTIONS as u16).map(|n| {
         let mut c = Connection::new(30_000 + n);
         let mut time = c.login(BEGIN + random.below(1_000_000_000) as i64, 0);
-        for i in 0..150 {
+        for i in 0..BUSY_STATEMENTS {
             let sql = format!(
                 "select id, name, price from product_{}{} where shop = {} and id in ({}, {}, {i})",
                 char::from(b'a' + random.below(26) as u8),
@@ -37,4 +41,15 @@ pub fn busy() -> Vec<Seen> {
 }
 
 /// Nanoseconds from one copy of `busy` to the next behind it.
-pub const BUSY_ROUND: i64 = 10_000_000_000;
+const BUSY_ROUND: i64 = 10_000_000_000;
+
+/// Copy number `round` of `busy`: later, and of clients of its own (what the same ones repeat is late).
+pub fn busy_again(packets: &[Seen], round: u16) -> impl Iterator<Item = Seen> + '_ {
+    packets.iter().map(move |seen| {
+        let mut ip = seen.ip.clone();
+        let from_server = ip[20..22] == 3306_u16.to_be_bytes();
+        let client = if from_server { 18 } else { 14 };
+        ip[client..client + 2].copy_from_slice(&round.to_be_bytes());
+        Seen { time: seen.time + i64::from(round) * BUSY_ROUND, ip }
+    })
+}
