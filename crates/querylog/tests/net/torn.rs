@@ -256,6 +256,18 @@ fn the_same_ports_and_numbers_a_minute_later_are_another_connection() {
 }
 
 #[test]
+fn a_syn_seen_again_while_its_connection_is_open_begins_nothing() {
+    let (packets, of_sql) = around("select 1, 2");
+    for again in [of_sql.start, of_sql.end] {
+        let mut packets = packets.clone();
+        let ip = packets[0].ip.clone();
+        packets.insert(again, Seen { time: packets[again - 1].time + 1, ip });
+        let got = read(&pcap(&packets, 1 << 20));
+        assert_eq!((got.summary.connections, got.summary.unmeasured, got.events.len()), (1, 0, 22));
+    }
+}
+
+#[test]
 fn a_connection_of_which_only_gaps_are_known_is_counted() {
     let mut c = Connection::new(44_005);
     c.login(BEGIN, 0);

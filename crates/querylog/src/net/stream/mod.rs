@@ -105,11 +105,7 @@ impl Streams {
     /// True if a SYN with this number begins another connection between the same ports than the
     /// one that is known.
     pub(super) fn is_reuse(&self, side: Side, sequence: u32) -> bool {
-        let way = &self.ways[side as usize];
-        // A client's comes before it sends anything else.
-        let retransmitted =
-            self.began_with(side, sequence) && (side == Side::Server || way.next == ORIGIN);
-        way.known && !retransmitted
+        self.is_known(side) && !self.began_with(side, sequence)
     }
 
     /// True if this is the number of the SYN that began this connection.
