@@ -150,6 +150,7 @@ function charts(of, timed) {
 function spark(series) {
   if (!series || !(series.points || []).length) return null;
   const steps = onRange(series), [from, to] = covered();
+  if (steps.length < 3) return null;
   const what = steps.some((v) => v[3] > 0) ? 3 : 2;
   const points = Math.max(2, Math.min(48, steps.length)), wide = (to - from) / points, sums = new Array(points).fill(0);
   for (const step of steps) {
@@ -194,7 +195,7 @@ function histogram(of) {
       height: Math.max(H - bottom - y(n), 1.5), rx: 1.5, pointerenter: () => { hint.textContent = words; }, pointerleave: rest },
       svg("title", {}, words)));
   }
-  for (let bin = first; bin <= last; bin += 5) {
+  for (let bin = first; bin <= last; bin += narrow() && n > 30 ? 10 : 5) {
     box.append(svg("line", { class: "axis", x1: x(bin), x2: x(bin), y1: H - bottom, y2: H - bottom + 4 }));
     const anchor = bin === last ? "end" : "middle";
     box.append(svg("text", { x: x(bin), y: H - bottom + 17, "text-anchor": anchor }, duration(Math.pow(10, bin / 5))));

@@ -59,7 +59,8 @@ function warnings() {
   if (D.overall.left_out) lines.push(`${plural(D.overall.left_out, "statement")} left out by the choice above.`);
   for (const p of l.problems || []) lines.push(`${p.input}: ${p.what}`);
   for (const s of l.skips || []) lines.push(`Not read: ${s.why}, ${plural(s.count, "time")}, ${bytes(s.bytes)}.`);
-  for (const line of l.capture || []) lines.push("Capture: " + line);
+  const capture = l.capture || [];
+  if (capture.length > 1 || D.overall.unmeasured) for (const line of capture) lines.push("Capture: " + line);
   if (!lines.length) return null;
   return el("section", { class: "note", "aria-label": "Notes" }, el("strong", {}, "Read this first"),
     el("ul", {}, lines.map((line) => el("li", {}, line))),
@@ -209,5 +210,6 @@ function overview() {
 function inputs() {
   if (!D.inputs.length) return null;
   return el("section", { class: "card" }, el("h2", {}, "What was read"), el("div", { class: "wide" }, el("table", {}, el("tbody", {},
-    D.inputs.map((i) => el("tr", {}, el("td", { class: "name" }, i.name), el("td", {}, i.format), el("td", { class: "n" }, bytes(i.bytes))))))));
+    D.inputs.map((i) => el("tr", {}, el("td", { class: "name" }, i.name), el("td", {}, i.format), el("td", { class: "n" }, bytes(i.bytes))))))),
+    (D.loss.capture || []).slice(0, 1).map((line) => el("p", { class: "soft" }, line)));
 }
