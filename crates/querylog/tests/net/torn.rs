@@ -246,12 +246,17 @@ fn an_old_segment_behind_the_end_of_a_long_connection_is_late() {
 #[test]
 fn the_same_ports_and_numbers_a_minute_later_are_another_connection() {
     let once = around("select 1, 2").0;
-    for (later, connections) in [(5_000 * MS, 1), (70_000 * MS, 2)] {
-        let again = once.iter().map(|seen| Seen { time: seen.time + later, ip: seen.ip.clone() });
-        let packets: Vec<Seen> = once.iter().cloned().chain(again).collect();
-        let got = read(&pcap(&packets, 1 << 20));
-        assert_eq!(got.summary.connections, connections);
-        assert_eq!(got.events.len() as u64, connections * 22);
+    // With and without its end.
+    for missing in [0, 3] {
+        for (later, connections) in [(5_000 * MS, 1), (70_000 * MS, 2)] {
+            let again =
+                once.iter().map(|seen| Seen { time: seen.time + later, ip: seen.ip.clone() });
+            let packets: Vec<Seen> =
+                once[..once.len() - missing].iter().cloned().chain(again).collect();
+            let got = read(&pcap(&packets, 1 << 20));
+            assert_eq!(got.summary.connections, connections);
+            assert_eq!(got.events.len() as u64, connections * 22);
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use std::net::Ipv6Addr;
 /// Segments with payload that are looked at before a connection on another port is given up.
 const TRIES: u8 = 8;
 
-/// Nanoseconds in which a closed connection's packets may be late. A system keeps its ports from being used again for
-/// a minute (RFC 9293, TIME-WAIT).
+/// Nanoseconds after its last packet in which others of a connection may be late. A system keeps its ports from being
+/// used again for a minute (RFC 9293, TIME-WAIT).
 const LATE: i64 = 60_000_000_000;
 
 /// The smaller endpoint first.
@@ -39,8 +39,8 @@ pub(super) struct Flow {
     first_is_client: Option<bool>,
     state: State,
     streams: Streams,
-    /// When it was closed.
-    closed: i64,
+    /// When its last packet came before it was closed.
+    last: i64,
     /// Bytes of its buffers, as last counted.
     pub memory: usize,
     /// It was counted as a connection.
@@ -63,7 +63,7 @@ impl Flow {
             first_is_client: None,
             state: State::Candidate { opened: None, tries: 0 },
             streams: Streams::default(),
-            closed: 0,
+            last: 0,
             memory: 0,
             counted: false,
         }
@@ -84,6 +84,9 @@ impl Flow {
         } else if matches!(self.state, State::Closed | State::Evicted) {
             self.reopen(segment, output);
         }
+        if let State::Candidate { .. } | State::Active(_) = self.state {
+            self.last = segment.time;
+        }
         if let State::Candidate { .. } = self.state {
             self.look(segment, output);
         }
@@ -95,7 +98,6 @@ impl Flow {
         if segment.flags & RST != 0 {
             if self.streams.is_near(side, segment.sequence) {
                 self.close(output);
-                self.closed = segment.time;
             }
             return;
         }
@@ -106,13 +108,12 @@ impl Flow {
         }
         if self.streams.ended() {
             self.close(output);
-            self.closed = segment.time;
         }
     }
 
-    /// True if what comes at `time` may be of the connection that was closed.
+    /// True if what comes at `time` may be of the connection that is known.
     fn may_be_late(&self, time: i64) -> bool {
-        time.saturating_sub(self.closed) < LATE
+        time.saturating_sub(self.last) < LATE
     }
 
     /// What sends nothing (a flood of SYNs, a health check) is not counted as a connection.
@@ -165,7 +166,9 @@ impl Flow {
             && match self.state {
                 State::Closed | State::Evicted => false,
                 State::NotChosen => answer,
-                _ => !self.streams.is_reuse(side, segment.sequence),
+                _ => {
+                    self.may_be_late(segment.time) && !self.streams.is_reuse(side, segment.sequence)
+                }
             };
         if !same {
             self.close(output);
