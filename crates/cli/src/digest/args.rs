@@ -128,7 +128,7 @@ pub struct DigestArgs {
     #[arg(long, default_value = "95%:20", value_name = "LIMIT", help_heading = "Classes")]
     pub limit: String,
 
-    /// Do not add what is slow but below the limit (p95 of 1 s or more, 10 calls or more)
+    /// Do not add what is slow but below the limit (p95 of 1 s or more, 10 calls or more; 100 classes at most)
     #[arg(long, help_heading = "Classes")]
     pub no_outliers: bool,
 

@@ -20,7 +20,7 @@ use crate::stats::top::{self, Top};
 use crate::stats::waiting::Waiting;
 use crate::stats::{Class, Summary, Table};
 use class::{flags, times};
-use found::{folded_note, loss, missing_users, notes, patterns};
+use found::{folded_note, loss, missing_users, notes, patterns, slow_note};
 
 /// What the document is to hold.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +44,9 @@ pub struct Options {
     pub ports: Vec<u16>,
 }
 
+/// Classes that are shown although the limit leaves them out, of each group of users.
+const MOST_OUTLIERS: usize = 100;
+
 /// Names per breakdown, and the one for all that are not there.
 const MAX_SHARES: usize = 20;
 pub(super) const OTHERS: &str = "(others)";
@@ -61,12 +64,12 @@ fn span(first: Option<Micros>, last: Option<Micros>) -> Option<f64> {
     first.zip(last).map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
 }
 
-/// Of a class, at a width of at least `width` seconds.
-fn series<W: Widths>(class: &Class, series: &Series<W>, width: i64) -> model::Series {
+/// At a width of at least `width` seconds; `scaled` makes statements of events.
+fn series<W: Widths>(series: &Series<W>, width: i64, scaled: impl Fn(u64) -> u64) -> model::Series {
     let point = |(at, interval): (i64, crate::stats::series::Interval)| model::Point {
         at,
-        count: class.scaled(interval.count.into()),
-        time: seconds(class.scaled(interval.time)),
+        count: scaled(interval.count.into()),
+        time: seconds(scaled(interval.time)),
     };
     let points = series.at_width(width).into_iter().map(point).collect();
     model::Series { width: series.width_from(width), points }
@@ -92,7 +95,7 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         totals: totals(&outcome.table, &overall),
     };
     let all = &outcome.table.classes;
-    let (shown, hidden) = builder.ranked(all, order);
+    let (shown, hidden, slow) = builder.ranked(all, order);
     let classes: Vec<model::Class> = shown
         .iter()
         .enumerate()
@@ -133,7 +136,8 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         rest,
         loss: loss(outcome, options),
         notes: {
-            let all = outcome.notes.iter().cloned().chain(notes(&overall));
+            let slow = slow_note(slow, options);
+            let all = outcome.notes.iter().cloned().chain(notes(&overall)).chain(slow);
             all.chain(folded_note(outcome.table.folded()))
                 .chain(missing_users(&outcome.table))
                 .collect()
@@ -159,8 +163,11 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// The classes that are shown, and the others. Each group of users has the whole limit for itself, or what nobody
     /// waits for would push what people wait for out of the report.
-    fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>) {
+    /// At last how many of the others are outliers: there is room for some only, as nearly all classes of a log of
+    /// slow statements are.
+    fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>, usize) {
         let options = self.options;
+        let mut slow = 0;
         let waiting: Vec<Waiting> = classes.iter().map(Class::waiting).collect();
         let (mut shown, mut hidden) = (Vec::new(), Vec::new());
         for group in [Waiting::Interactive, Waiting::Unknown, Waiting::Batch] {
@@ -168,9 +175,17 @@ impl Builder<'_> {
             let (ranked, reasons) =
                 rank_among(classes, among, order, options.limit, options.outliers);
             hidden.extend_from_slice(&ranked[reasons.len()..]);
-            shown.extend(ranked.into_iter().zip(reasons));
+            let mut outliers = 0;
+            for (class, reason) in ranked.into_iter().zip(reasons) {
+                outliers += usize::from(reason == Reason::Outlier);
+                match reason == Reason::Outlier && outliers > MOST_OUTLIERS {
+                    true => hidden.push(class),
+                    false => shown.push((class, reason)),
+                }
+            }
+            slow += outliers.saturating_sub(MOST_OUTLIERS);
         }
-        (shown, hidden)
+        (shown, hidden, slow)
     }
 
     fn overall(&self, outcome: &Outcome, span: Option<f64>) -> model::Overall {
@@ -195,10 +210,11 @@ impl Builder<'_> {
             errors: all.rare().errors,
             unmeasured: all.rare().unmeasured,
             times: times(all),
-            series: series(all, outcome.table.timeline(), 1),
-            users: self.shares(all, &all.users),
-            hosts: self.shares(all, &all.hosts),
-            dbs: self.shares(all, &all.dbs),
+            // In this and in users, hosts and databases every event was counted as all that it stands for.
+            series: series(outcome.table.timeline(), 1, |n| n),
+            users: self.shares(&all.users, |n| n),
+            hosts: self.shares(&all.hosts, |n| n),
+            dbs: self.shares(&all.dbs, |n| n),
             tables: self.tables(&outcome.table),
         }
     }
@@ -256,7 +272,7 @@ impl Builder<'_> {
     }
 
     fn series(&self, class: &Class) -> model::Series {
-        series(class, &class.series, self.width)
+        series(&class.series, self.width, |n| class.scaled(n))
     }
 
     /// Steps of its own, if the report's say little.
@@ -264,14 +280,14 @@ impl Builder<'_> {
         const LITTLE: usize = 12;
         let own = class.series.width();
         let little = own < self.width && class.series.at_width(self.width).len() < LITTLE;
-        little.then(|| series(class, &class.series, own))
+        little.then(|| series(&class.series, own, |n| class.scaled(n)))
     }
 
-    fn shares(&self, class: &Class, top: &Top) -> Vec<model::Share> {
+    fn shares(&self, top: &Top, scaled: impl Fn(u64) -> u64) -> Vec<model::Share> {
         let share = |s: top::Share| model::Share {
             name: text(self.names.name(s.id)),
-            count: class.scaled(s.count),
-            time: seconds(class.scaled(s.time)),
+            count: scaled(s.count),
+            time: seconds(scaled(s.time)),
         };
         let (others, named): (Vec<_>, Vec<_>) =
             top.sorted().into_iter().partition(|s| s.id == names::OTHERS);

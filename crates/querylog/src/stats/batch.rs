@@ -136,6 +136,10 @@ pub struct Batch {
     words: Vec<u64>,
     /// (local, begin of the record) by event.
     events: Vec<(u16, u32)>,
+    /// How many statements each event stands for; empty if all stand for one.
+    weights: Vec<u32>,
+    /// Breakdowns count events, not the statements that they stand for.
+    unweighted: bool,
     /// Begins of the records, sorted by local.
     sorted: Vec<u32>,
     /// Of `each`: locals.
@@ -151,6 +155,8 @@ impl Default for Batch {
             samples: 0,
             words: Vec::new(),
             events: Vec::new(),
+            weights: Vec::new(),
+            unweighted: false,
             sorted: Vec::new(),
             chosen: Vec::new(),
         }
@@ -158,6 +164,11 @@ impl Default for Batch {
 }
 
 impl Batch {
+    /// One of which breakdowns count events, as pt-query-digest does, not the statements that they stand for.
+    pub fn of_events(unweighted: bool) -> Batch {
+        Batch { unweighted, ..Batch::default() }
+    }
+
     /// Adds an event, which stands for `weight` statements, to the class of `key`, whose hash is `hash`. `best` tells
     /// of the class's sample so far, if there is one. True if the batch is full.
     #[inline]
@@ -174,6 +185,10 @@ impl Batch {
             Some(number) => number,
             None => self.insert(hash, key, best()),
         };
+        if (weight != 1 || !self.weights.is_empty()) && !self.unweighted {
+            self.weights.resize(self.events.len(), 1);
+            self.weights.push(weight);
+        }
         self.events.push((number, self.words.len() as u32));
         let local = &mut self.locals[usize::from(number)];
         let time = event.query_time();
@@ -282,7 +297,9 @@ impl Batch {
 
     /// Counts names in everything.
     pub(super) fn break_down(&self, breakdowns: &mut Breakdowns) {
-        breakdowns.add(self.events.iter().filter_map(|(_, at)| Record::at(&self.words, *at)));
+        let weights = self.weights.iter().copied().chain(std::iter::repeat(1));
+        let events = self.events.iter().zip(weights);
+        breakdowns.add(events.filter_map(|((_, at), n)| Some((Record::at(&self.words, *at)?, n))));
     }
 
     /// Puts the records of each local side by side.
@@ -330,6 +347,7 @@ impl Batch {
         self.keys.shrink_to(2 * TEXT_BYTES);
         self.samples = 0;
         self.words.clear();
+        self.weights.clear();
         self.events.clear();
     }
 }

@@ -33,21 +33,33 @@ fn add(sums: &mut Sums, id: NameId, count: u64, time: u64) {
 }
 
 impl Breakdowns {
-    /// Adds a batch. Threads' batches are of different times, and a series adds slowly what is older than the last: so
-    /// that of the batch is made apart.
-    pub(super) fn add<'r>(&mut self, records: impl Iterator<Item = Record<'r>>) {
-        let mut series = self.series.beside();
-        for record in records {
-            let time = record.time();
+    /// Adds a batch of records, and how many statements each stands for. Threads' batches are of different times, and a
+    /// series adds slowly what is older than the last: so that of the batch is made apart, one for each weight, of
+    /// which there are few.
+    pub(super) fn add<'r>(&mut self, records: impl Iterator<Item = (Record<'r>, u32)>) {
+        let mut by_weight: Vec<(u32, Series<Clock>)> = Vec::new();
+        for (record, weight) in records {
+            let (time, n) = (record.time(), u64::from(weight));
             let [db, user, host] = record.who();
-            add(&mut self.dbs, db, 1, time);
-            add(&mut self.users, user, 1, time);
-            add(&mut self.hosts, host, 1, time);
-            if record.end != NO_TIME {
-                series.add(record.end as i64, time, TIMELINE_LIMIT);
+            for (sums, id) in
+                [(&mut self.dbs, db), (&mut self.users, user), (&mut self.hosts, host)]
+            {
+                add(sums, id, n, time.saturating_mul(n));
             }
+            if record.end == NO_TIME {
+                continue;
+            }
+            let known = by_weight.iter().position(|w| w.0 == weight);
+            let at = known.unwrap_or_else(|| {
+                by_weight.push((weight, self.series.beside()));
+                by_weight.len() - 1
+            });
+            by_weight[at].1.add(record.end as i64, time, TIMELINE_LIMIT);
         }
-        self.series.merge(&series, TIMELINE_LIMIT);
+        for (weight, mut series) in by_weight {
+            series.multiply(weight);
+            self.series.merge(&series, TIMELINE_LIMIT);
+        }
     }
 
     /// Adds what is known of a class, which is everything only if its counts are exact.

@@ -178,6 +178,19 @@ impl<W: Widths> Series<W> {
         }
     }
 
+    /// Each statement becomes so many.
+    pub fn multiply(&mut self, n: u32) {
+        if n == 1 {
+            return;
+        }
+        let mut intervals = self.intervals();
+        for interval in &mut intervals {
+            interval.count = interval.count.saturating_mul(n);
+            interval.time = interval.time.saturating_mul(n.into());
+        }
+        self.set(intervals, usize::MAX);
+    }
+
     /// Reads its own memory: see `Table::fetch`.
     #[inline]
     pub(super) fn touch(&self) -> u64 {

@@ -66,9 +66,9 @@ impl Builder<'_> {
             times: times(class),
             series: self.series(class),
             narrow: self.narrow(class),
-            users: self.shares(class, &class.users),
-            hosts: self.shares(class, &class.hosts),
-            dbs: self.shares(class, &class.dbs),
+            users: self.shares(&class.users, |n| class.scaled(n)),
+            hosts: self.shares(&class.hosts, |n| class.scaled(n)),
+            dbs: self.shares(&class.dbs, |n| class.scaled(n)),
             sample: (class.count > 0).then(|| self.sample(&class.sample)),
             plans: plans(class),
             sampled: self.sampled.and_then(|s| s.class(fingerprint::class_hash(&class.key))).map(

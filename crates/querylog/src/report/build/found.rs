@@ -244,6 +244,20 @@ pub(super) fn missing_users(table: &Table) -> Vec<String> {
     table.missing_users().map(|p| format!("No statement is of a user '{p}'.")).collect()
 }
 
+/// Says how many outliers found no room.
+pub(super) fn slow_note(more: usize, options: &Options) -> Option<String> {
+    let outliers = options.outliers.filter(|_| more > 0)?;
+    let one = more == 1;
+    Some(format!(
+        "{} that {} not shown {} a 95 % point of {} or more in at least {} calls; a higher --limit shows them.",
+        plural(more as u64, "class"),
+        if one { "is" } else { "are" },
+        if one { "has" } else { "have" },
+        duration(outliers.at_least),
+        outliers.count
+    ))
+}
+
 pub(super) fn notes(overall: &Class) -> Vec<String> {
     let mut notes = Vec::new();
     if overall.weight > overall.count {

@@ -381,3 +381,45 @@ fn classes_that_differ_in_the_digits_of_a_name_show_them() {
         assert!(items(Dialect::Ptqd32, redact).iter().all(|item| item == "SELECT hist_?"));
     }
 }
+
+#[test]
+fn a_log_of_slow_statements_does_not_show_every_class() {
+    let mut log = String::new();
+    for i in 0..130 {
+        log += &event("a", "2", &format!("select * from t_{i}")).repeat(10);
+    }
+    let options = Options {
+        limit: "5".parse().unwrap(),
+        outliers: Some(Outliers::default()),
+        ..Options::default()
+    };
+    let report = report_with(&log, &options, Settings::default());
+    assert_eq!(report.classes.len(), 105);
+    assert_eq!(report.rest.as_ref().map(|rest| rest.classes), Some(25));
+    let told = report.notes.iter().any(|n| n.starts_with("25 classes that are not shown have"));
+    assert!(told, "{:?}", report.notes);
+}
+
+#[test]
+fn each_event_of_a_log_with_several_rates_stands_for_its_own() {
+    let one = |user: &str, rate: u32, second: u32| {
+        let rate = format!("# Log_slow_rate_type: query  Log_slow_rate_limit: {rate}");
+        let stamp = 1_767_225_600 + second;
+        event(user, "0.5", "select 1")
+            .replace("SET timestamp=1767290971;", &format!("{rate}\nSET timestamp={stamp};"))
+    };
+    let mut log = String::new();
+    for i in 0..100 {
+        log += &one("a", 1, i * 10);
+        log += &one("b", 100, 3000 + i * 10);
+    }
+    let report = report(&log, &Options::default());
+    let users: Vec<_> =
+        report.overall.users.iter().map(|u| (u.name.as_str(), u.count, u.time)).collect();
+    assert_eq!(users, [("b", 10_000, 5000.0), ("a", 100, 50.0)]);
+    let points = &report.overall.series.points;
+    let early = points.iter().filter(|p| p.at < 1_767_225_600 + 2000);
+    assert_eq!(early.map(|p| p.count).sum::<u64>(), 100);
+    assert_eq!(points.iter().map(|p| p.count).sum::<u64>(), 10_100);
+    assert!((points.iter().map(|p| p.time).sum::<f64>() - 5050.0).abs() < 1e-6);
+}
