@@ -65,6 +65,8 @@ const COMMANDS: &[(&[u8], Kind)] = &[
     (b"Slave_worker", Kind::Admin),
     (b"Com_multi", Kind::Admin),
     (b"Unimpl get tid", Kind::Admin),
+    (b"clone", Kind::Admin),
+    (b"Group Replication Data Stream subscription", Kind::Admin),
 ];
 
 /// The beginning of an entry.
@@ -284,6 +286,19 @@ mod tests {
         Parser::new(0).parse(log.as_bytes(), Place::default(), &mut sink);
         let skips = sink.skips.len();
         (events, skips)
+    }
+
+    #[test]
+    fn mysql_8_has_two_commands_more() {
+        let at = |s: u32| format!("2026-03-29T03:31:0{s}.000000Z\t    8 ");
+        let log = format!(
+            "{}Query\tselect 1\n{}clone\t\n{}Group Replication Data Stream subscription\t\n{}Query\tselect 2\n",
+            at(0), at(1), at(2), at(3)
+        );
+        let (events, skips) = parse(&log);
+        let sql: Vec<&str> = events.iter().map(|e| e.1.as_str()).collect();
+        assert_eq!((sql.len(), skips), (4, 0), "{sql:?}");
+        assert_eq!((sql[0], sql[1]), ("select 1", "administrator command: clone"));
     }
 
     #[test]
