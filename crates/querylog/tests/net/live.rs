@@ -3,10 +3,10 @@
 //! Needs mariadbd, tcpdump, cc with the client library, and the right to capture; otherwise it says
 //! what is missing and passes.
 
-use super::private::{session, thinned};
+use super::private::{only, session, thinned};
 use super::traffic::*;
 use frond_querylog::event::Kind;
-use frond_querylog::net::Options;
+use frond_querylog::net::{first_time, Options};
 
 fn check(mode: &str) {
     let Some((file, port, _)) = session(&[mode]) else { return };
@@ -78,6 +78,21 @@ fn check(mode: &str) {
         assert!(event.end.is_some() && event.end >= event.start, "{event:?}");
     }
     check_losses(&file, &options, &got);
+    check_begins(&file, &options, &got);
+}
+
+/// Wherever within the connection the capture begins: what follows is measured.
+fn check_begins(file: &[u8], options: &Options, whole: &Read) {
+    for tenth in 1..10 {
+        let later = only(file, |index| index as u64 * 10 >= whole.summary.packets * tenth);
+        let begin = first_time(&later, 0);
+        let got = read_with(&later, options.clone(), 1 << 20);
+        let times = |read: &Read| -> Vec<(Option<i64>, Option<u64>)> {
+            let later = read.events.iter().filter(|e| e.start > begin && e.time.is_some());
+            later.map(|e| (e.start, e.time)).collect()
+        };
+        assert_eq!(times(&got), times(whole), "from {tenth}/10 of it on: {}", got.summary);
+    }
 }
 
 /// Whatever is removed from a real capture: what is still measured has the time it had.

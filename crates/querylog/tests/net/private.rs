@@ -172,14 +172,21 @@ pub fn session(arguments: &[&str]) -> Option<(Vec<u8>, u16, String)> {
 /// A pcap file with some of its packets removed.
 pub fn thinned(file: &[u8], percent: u64, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
+    only(file, |_| random.below(100) >= percent)
+}
+
+/// The packets of a pcap file with these indexes.
+pub fn only(file: &[u8], mut wanted: impl FnMut(usize) -> bool) -> Vec<u8> {
     let mut out = file[..24].to_vec();
     let mut rest = &file[24..];
+    let mut index = 0;
     while rest.len() >= 16 {
         let captured = u32::from_le_bytes([rest[8], rest[9], rest[10], rest[11]]) as usize;
         let (record, others) = rest.split_at((16 + captured).min(rest.len()));
-        if random.below(100) >= percent {
+        if wanted(index) {
             out.extend(record);
         }
+        index += 1;
         rest = others;
     }
     out

@@ -2,7 +2,9 @@
 //!
 //! Capabilities need not be known: a connection may have begun before the capture. Where the
 //! protocol has two forms, the packets tell which: an EOF packet has 5 bytes, the OK packet that
-//! replaced it at least 7. What one answer shows holds for the connection ([`Dialect`]).
+//! replaced it at least 7; a column count with another byte before or behind it is that of a
+//! client that need not be told its columns again. What one answer shows of EOF packets holds for
+//! the connection ([`Dialect`]).
 //!
 //! Invariants
 //!  1. A packet that cannot stand where it stands is [`Verdict::Nonsense`]: the caller has lost its
@@ -23,10 +25,6 @@ pub(super) const LONGEST: u32 = 0xff_ffff;
 pub(super) struct Dialect {
     /// No EOF packets after column definitions.
     pub deprecate_eof: Option<bool>,
-    /// MariaDB: a byte behind the column count says whether definitions follow.
-    pub cached_metadata: bool,
-    /// MySQL: a byte before the column count says it.
-    pub optional_metadata: bool,
 }
 
 /// What a command is answered with.
@@ -171,8 +169,8 @@ impl Answer {
                 self.expect = Expect::Rows;
                 self.row(first, length, head)
             }
-            Expect::Result => self.result(first, length, head, dialect),
-            Expect::Prepared => self.prepare_ok(length, head, dialect),
+            Expect::Result => self.result(first, length, head),
+            Expect::Prepared => self.prepare_ok(length, head),
             Expect::Definitions { parameters, columns, eof_due } => {
                 self.definition(length, head, parameters, columns, eof_due, dialect)
             }
@@ -205,7 +203,7 @@ impl Answer {
         Verdict::More
     }
 
-    fn result(&mut self, first: u8, length: u32, head: &[u8], dialect: &mut Dialect) -> Verdict {
+    fn result(&mut self, first: u8, length: u32, head: &[u8]) -> Verdict {
         if first == 0 && length >= 7 {
             self.results += 1;
             return self.last(length, head);
@@ -213,25 +211,13 @@ impl Answer {
         if first == 0xfb {
             return Verdict::LocalFile;
         }
-        let mut cursor = Cursor::new(head);
-        let mut definitions = true;
-        if dialect.optional_metadata {
-            definitions = cursor.u8() != Some(0);
-        }
-        let Some(columns) = cursor.length().filter(|c| (1..=4096).contains(c)) else {
-            return Verdict::Nonsense;
-        };
-        match cursor.rest() {
-            [] => {}
-            [follow] if dialect.cached_metadata => definitions = *follow != 0,
-            _ => return Verdict::Nonsense,
-        }
+        let Some((columns, definitions)) = column_count(head) else { return Verdict::Nonsense };
         self.has_rows = true;
         self.expect = if definitions { Expect::Columns(columns) } else { Expect::AfterColumns };
         Verdict::More
     }
 
-    fn prepare_ok(&mut self, length: u32, head: &[u8], dialect: &Dialect) -> Verdict {
+    fn prepare_ok(&mut self, length: u32, head: &[u8]) -> Verdict {
         let mut cursor = Cursor::new(head);
         let fields = (cursor.u8(), cursor.u32(), cursor.u16(), cursor.u16());
         let (Some(0), Some(id), Some(columns), Some(parameters)) = fields else {
@@ -244,8 +230,8 @@ impl Answer {
         if columns == 0 && parameters == 0 {
             return Verdict::Done;
         }
-        let skipped = dialect.optional_metadata && head.get(12) == Some(&0);
-        if skipped {
+        // MySQL, where both sides can do without definitions.
+        if head.get(12) == Some(&0) {
             return Verdict::Done;
         }
         self.expect = Expect::Definitions { parameters, columns, eof_due: false };
@@ -352,6 +338,28 @@ impl Answer {
     }
 }
 
+/// The number of columns, and whether their definitions follow. That there are two bytes tells that
+/// both sides can do without definitions, and their order which of two forms it is: no result has
+/// 0 columns.
+fn column_count(head: &[u8]) -> Option<(u64, bool)> {
+    let counted = |bytes| {
+        let mut cursor = Cursor::new(bytes);
+        let columns = cursor.length().filter(|columns| (1..=4096).contains(columns))?;
+        Some((columns, cursor.rest()))
+    };
+    match (counted(head), head) {
+        (Some((columns, [])), _) => Some((columns, true)),
+        // MariaDB
+        (Some((columns, [follow @ 0..=1])), _) => Some((columns, *follow == 1)),
+        // MySQL
+        (_, [follow @ 0..=1, behind @ ..]) => match counted(behind)? {
+            (columns, []) => Some((columns, *follow == 1)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Column definitions begin with the catalog, which is always "def".
 fn is_definition(head: &[u8]) -> bool {
     head.starts_with(b"\x03def")
@@ -443,14 +451,33 @@ mod tests {
 
     #[test]
     fn metadata_that_the_client_has_is_not_sent() {
-        let mut dialect = Dialect { cached_metadata: true, ..Dialect::default() };
-        let mut answer = Answer::to(Command::Execute);
-        let verdicts = run(&mut answer, &mut dialect, &[&[2, 0], EOF, &[0, 0, 1], EOF]);
-        assert_eq!(verdicts[3], Verdict::Done);
-        assert_eq!(answer.rows, 1);
-        let mut answer = Answer::to(Command::Execute);
-        run(&mut answer, &mut dialect, &[&[1, 1], COLUMN, EOF, &[0, 0, 1], EOF]);
-        assert_eq!(answer.rows, 1);
+        let row: &[u8] = &[0, 0, 1];
+        let mariadb = (&[2, 0][..], &[2, 1][..]);
+        let mysql = (&[0, 2][..], &[1, 2][..]);
+        for (without, with) in [mariadb, mysql] {
+            let (answer, _, end) = last(Command::Execute, &[without, EOF, row, EOF]);
+            assert_eq!((answer.rows, end), (1, Verdict::Done), "{without:?}");
+            let (answer, _, end) = last(Command::Execute, &[with, COLUMN, COLUMN, EOF, row, EOF]);
+            assert_eq!((answer.rows, end), (1, Verdict::Done), "{with:?}");
+        }
+        let ok: &[u8] = &[0, 7, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0];
+        assert_eq!(last(Command::Prepare, &[ok]).2, Verdict::Done);
+    }
+
+    #[test]
+    fn a_column_count_tells_its_form() {
+        assert_eq!(column_count(&[7]), Some((7, true)));
+        assert_eq!(column_count(&[0xfc, 0, 3]), Some((768, true)));
+        // Of one column both forms say the same.
+        assert_eq!(column_count(&[1, 1]), Some((1, true)));
+        assert_eq!(column_count(&[1, 0]), Some((1, false)));
+        assert_eq!(column_count(&[0, 1]), Some((1, false)));
+        assert_eq!(column_count(&[0xfc, 0, 3, 0]), Some((768, false)));
+        assert_eq!(column_count(&[0, 0xfc, 0, 3]), Some((768, false)));
+        assert_eq!(column_count(&[1, 0xfc, 0, 3]), Some((768, true)));
+        for nonsense in [&[][..], &[0], &[0, 0], &[2, 2], &[1, 2, 0], &[7, 7, 7], &[0xfc, 0, 17]] {
+            assert_eq!(column_count(nonsense), None, "{nonsense:?}");
+        }
     }
 
     #[test]

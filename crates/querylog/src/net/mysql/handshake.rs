@@ -8,15 +8,12 @@ use super::words::capability as cap;
 pub(super) struct Greeting {
     pub thread_id: u32,
     pub capabilities: u32,
-    /// MariaDB's additional ones.
-    pub extended: u32,
 }
 
 /// Who connects, to what, and how they will talk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Login<'a> {
     pub capabilities: u32,
-    pub extended: u32,
     pub user: &'a [u8],
     pub db: &'a [u8],
     pub attributes: Vec<(&'a [u8], &'a [u8])>,
@@ -44,10 +41,7 @@ pub(super) fn greeting(payload: &[u8]) -> Option<Greeting> {
     let _charset_and_status = cursor.bytes(3).unwrap_or_default();
     let high = u32::from(cursor.u16().unwrap_or(0));
     let capabilities = high << 16 | low;
-    let _scramble_length_and_filler = cursor.bytes(7).unwrap_or_default();
-    let extended = cursor.u32().unwrap_or(0);
-    let extended = if capabilities & cap::MYSQL == 0 { extended } else { 0 };
-    Some(Greeting { thread_id, capabilities, extended })
+    Some(Greeting { thread_id, capabilities })
 }
 
 /// The client's answer to the greeting. `None`: these bytes are not one.
@@ -63,12 +57,11 @@ pub(super) fn login(payload: &[u8]) -> Option<Login<'_>> {
     let capabilities = u32::from(cursor.u16()?) << 16 | capabilities;
     let _largest_and_charset = cursor.bytes(5)?;
     let reserved = cursor.bytes(19)?;
-    let extended = cursor.u32()?;
+    let _mariadbs_own = cursor.u32()?;
     if reserved.iter().any(|b| *b != 0) {
         return None;
     }
-    let extended = if capabilities & cap::MYSQL == 0 { extended } else { 0 };
-    let mut login = Login { capabilities, extended, ..Login::default() };
+    let mut login = Login { capabilities, ..Login::default() };
     if cursor.rest().is_empty() {
         login.tls = capabilities & cap::TLS != 0;
         return login.tls.then_some(login);
@@ -163,11 +156,11 @@ mod tests {
     #[test]
     fn greeting_and_login_of_mariadb_are_understood() {
         let got = greeting(&modern_greeting()).unwrap();
-        assert_eq!((got.thread_id, got.extended), (42, 0x1d));
+        assert_eq!(got.thread_id, 42);
         assert_eq!(got.capabilities, 0x81ff_f7fe);
         let bytes = modern_login();
         let login = login(&bytes).unwrap();
-        assert_eq!((login.user, login.db, login.extended), (&b"app"[..], &b"shop"[..], 7));
+        assert_eq!((login.user, login.db), (&b"app"[..], &b"shop"[..]));
         assert_eq!(login.attributes, [(&b"_pid"[..], &b"123"[..]), (b"os", b"Linux")]);
         assert!(!login.tls);
     }

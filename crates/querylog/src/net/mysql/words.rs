@@ -143,11 +143,8 @@ pub(super) mod capability {
     pub(crate) const CONNECT_ATTRIBUTES: u32 = 1 << 20;
     pub(crate) const PLUGIN_AUTH_LENGTH: u32 = 1 << 21;
     pub(crate) const DEPRECATE_EOF: u32 = 1 << 24;
-    pub(crate) const OPTIONAL_METADATA: u32 = 1 << 25;
     pub(crate) const COMPRESS_ZSTD: u32 = 1 << 26;
     pub(crate) const QUERY_ATTRIBUTES: u32 = 1 << 27;
-    /// MariaDB's own 32 bits: column definitions that the client has already are not sent again.
-    pub(crate) const MARIADB_CACHE_METADATA: u32 = 1 << 4;
 }
 
 /// Bits of a server's status word.

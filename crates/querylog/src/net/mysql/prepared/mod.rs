@@ -149,11 +149,12 @@ impl Statements {
     }
 
     /// Appends the text of an execution to `out`, at most `limit` bytes; `payload` is the packet
-    /// behind its command byte. `false`: the statement is not known.
+    /// behind its command byte, `query_attributes`: whether these are in use, if that is known.
+    /// `false`: the statement is not known.
     pub(super) fn execution(
         &mut self,
         payload: &[u8],
-        query_attributes: bool,
+        query_attributes: Option<bool>,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> bool {

@@ -45,7 +45,7 @@ impl Statement {
     pub(super) fn fill(
         &mut self,
         mut cursor: Cursor<'_>,
-        query_attributes: bool,
+        query_attributes: Option<bool>,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Option<()> {
@@ -53,8 +53,10 @@ impl Statement {
         let _iterations = cursor.u32()?;
         let mut count = self.marks.len();
         // With query attributes the packet says how many values follow, the attributes' last.
-        let named = query_attributes && (count > 0 || flags & 8 != 0);
-        if named && flags & 8 != 0 {
+        // A client that can send them says so in the flags.
+        let counted = flags & 8 != 0;
+        let named = query_attributes.map_or(counted, |agreed| agreed && (count > 0 || counted));
+        if named && counted {
             count = usize::try_from(cursor.length()?).ok().filter(|c| *c >= self.marks.len())?;
         }
         if count == 0 {

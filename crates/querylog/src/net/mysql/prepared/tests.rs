@@ -22,7 +22,7 @@ fn long_data(statements: &mut Statements, payload: &[u8]) {
 
 fn text(statements: &mut Statements, payload: &[u8]) -> String {
     let mut out = Vec::new();
-    assert!(statements.execution(payload, false, 1 << 20, &mut out));
+    assert!(statements.execution(payload, Some(false), 1 << 20, &mut out));
     String::from_utf8(out).unwrap()
 }
 
@@ -107,7 +107,7 @@ fn a_packet_that_does_not_fit_leaves_the_placeholders() {
         let payload = &payload[..payload.len() - 1 - length.min(payload.len() - 5)];
         assert_eq!(text(&mut all, payload), "select ?, ?");
     }
-    assert!(!all.execution(&9u32.to_le_bytes(), false, 9, &mut Vec::new()));
+    assert!(!all.execution(&9u32.to_le_bytes(), None, 9, &mut Vec::new()));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_last_prepared_can_be_meant_without_its_number() {
     all.prepared(8, b"select 1");
     assert_eq!(text(&mut all, &execute(u32::MAX, 0, &[], None, &[])), "select 1");
     all.close(8);
-    assert!(!all.execution(&u32::MAX.to_le_bytes(), false, 9, &mut Vec::new()));
+    assert!(!all.execution(&u32::MAX.to_le_bytes(), None, 9, &mut Vec::new()));
     assert_eq!(all.text_bytes, 0);
 }
 

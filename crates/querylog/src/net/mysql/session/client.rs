@@ -229,7 +229,7 @@ impl Session {
                 request.size += ahead.packets;
                 request.sql_size = ahead.dropped;
                 let known = if request.command == Command::Execute {
-                    self.statements.execution(body, attributes == Some(true), limit, sql)
+                    self.statements.execution(body, attributes, limit, sql)
                 } else {
                     request.bulk_rows = self.statements.bulk_execution(body, limit, sql);
                     request.bulk_rows.is_some()
@@ -329,9 +329,7 @@ fn without_attributes(body: &[u8], agreed: Option<bool>) -> &[u8] {
     // No attributes: their number (0) and the number of sets of them (1).
     match body {
         [0, 1, text @ ..] => text,
-        [count @ 1..=32, 1, ..] if agreed == Some(true) => {
-            after_attributes(body, usize::from(*count)).unwrap_or(body)
-        }
+        [count @ 1..=32, 1, ..] => after_attributes(body, usize::from(*count)).unwrap_or(body),
         _ => body,
     }
 }

@@ -68,7 +68,7 @@ impl Session {
             Some(server) => server & login.capabilities,
             None => login.capabilities,
         };
-        self.agree(both, login.extended, self.offered.is_none(), &login);
+        self.agree(both, &login);
         let mut begun = header.begun;
         if let Some(opened) = self.opened {
             begun.time = opened;
@@ -89,16 +89,12 @@ impl Session {
     }
 
     /// What both sides can do.
-    fn agree(&mut self, both: u32, extended: u32, greeting_lost: bool, login: &Login<'_>) {
+    fn agree(&mut self, both: u32, login: &Login<'_>) {
         self.capabilities = Some(both);
-        let mariadb = both & capability::MYSQL == 0;
         // Without the greeting only what the client asks for is known; servers may not have it.
-        if !greeting_lost {
+        if self.offered.is_some() {
             self.dialect.deprecate_eof = Some(both & capability::DEPRECATE_EOF != 0);
         }
-        self.dialect.cached_metadata =
-            mariadb && extended & capability::MARIADB_CACHE_METADATA != 0;
-        self.dialect.optional_metadata = !mariadb && both & capability::OPTIONAL_METADATA != 0;
         self.attributes = login.attributes.iter().map(|(n, v)| (kept(n), kept(v))).collect();
     }
 
