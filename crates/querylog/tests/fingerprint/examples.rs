@@ -203,6 +203,9 @@ fn lists_tuples_limits_and_repeated_arms_are_collapsed() {
         ("select 1 from t where (a, b) in ((1,2),(3,4))", "select ? from t where (a, b) in((?+))"),
         ("select 1 from t where a in (1, b)", "select ? from t where a in(?, b)"),
         ("select 1 from t where a in (select 2)", "select ? from t where a in(select ?)"),
+        // As MariaDB logs values of prepared statements.
+        ("select 1 from t where a in (DATE'2026-01-01', 'x')", "select ? from t where a in(?+)"),
+        ("insert into t values (1, TIMESTAMP '2026-01-01 00:00:00')", "insert into t values(?+)"),
         ("insert into t values (1,2)", "insert into t values(?+)"),
         ("insert into t values (1,2),(3,4) , (5,6)", "insert into t values(?+)"),
         ("insert into t values (1,now()),(3,now())", "insert into t values(?, now())"),
@@ -223,6 +226,38 @@ fn lists_tuples_limits_and_repeated_arms_are_collapsed() {
     ] {
         assert_eq!(frond(sql), expected, "{sql}");
     }
+}
+
+/// As captures, processlists and `performance_schema` have long statements.
+#[test]
+fn where_a_list_is_cut_off_makes_no_other_class() {
+    for (head, list, expected) in [
+        (
+            "select a from t where b in ",
+            "(12, 'it''s', -3, null, 'x')",
+            "select a from t where b in(?+)",
+        ),
+        (
+            "insert into t values ",
+            "(1, null, 'a\\'b', date'2026-01-01')",
+            "insert into t values(?+)",
+        ),
+        ("insert into t values ", "(1, 'a'), (2, 'b'), (3, null)", "insert into t values(?+)"),
+        (
+            "select a from t where (a, b) in ",
+            "((1, 'a'), (2, true))",
+            "select a from t where (a, b) in((?+))",
+        ),
+    ] {
+        let first = list.rfind('(').unwrap().min(1) + 1;
+        for end in first + 1..list.len() {
+            let cut = format!("{head}{}", &list[..end]);
+            assert_eq!(frond(&cut), expected, "{cut}");
+        }
+    }
+    // Nothing of the list is there yet, or it was none.
+    assert_eq!(frond("select a from t where b in ("), "select a from t where b in(");
+    assert_eq!(frond("select a from t where b in (c, 1"), "select a from t where b in(c, ?");
 }
 
 #[test]

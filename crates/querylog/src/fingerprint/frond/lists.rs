@@ -14,9 +14,7 @@ impl Writer<'_> {
     pub(super) fn list(&mut self) -> bool {
         if let Some(end) = self.plain_list(self.lexer.position()) {
             self.lexer.seek(end);
-            self.out.extend_from_slice(b"(?+)");
-            self.last = Last::Value;
-            self.clause = false;
+            self.collapsed(false);
             return true;
         }
         let mut ahead = self.lexer.clone();
@@ -26,30 +24,45 @@ impl Writer<'_> {
         let mut row = false;
         let mut rows = false;
         let mut literals = false;
-        while let Some(token) = ahead.next() {
+        loop {
+            // A list that the end of the text cuts off goes on with literals, by all that is known.
+            let token = ahead.next();
+            let Some(token) = token.filter(|t| t.kind != Kind::Word || t.end < self.sql.len())
+            else {
+                if literals {
+                    self.lexer = ahead;
+                    self.collapsed(rows);
+                }
+                return literals;
+            };
             match token.kind {
                 Kind::Number | Kind::Text | Kind::Param => literals = true,
                 Kind::Comma => {}
                 Kind::Op if matches!(self.sql[token.start], b'+' | b'-') => {}
                 Kind::Word => match Folded::of(&self.sql[token.start..token.end]).as_bytes() {
                     b"null" | b"true" | b"false" => literals = true,
-                    [b'_', ..] if matches!(self.byte_after(token.end), b'\'' | b'"') => {}
+                    [b'_', ..] | b"date" | b"time" | b"timestamp"
+                        if matches!(self.byte_after(token.end), b'\'' | b'"') => {}
                     _ => return false,
                 },
                 Kind::Open if !row => (row, rows) = (true, true),
                 Kind::Close if row => row = false,
                 Kind::Close if literals => {
                     self.lexer = ahead;
-                    let text: &[u8] = if rows { b"((?+))" } else { b"(?+)" };
-                    self.out.extend_from_slice(text);
-                    self.last = Last::Value;
-                    self.clause = false;
+                    self.collapsed(rows);
                     return true;
                 }
                 _ => return false,
             }
         }
-        false
+    }
+
+    /// Writes the mark of a list of literals, or of rows of them.
+    #[inline]
+    fn collapsed(&mut self, rows: bool) {
+        self.out.extend_from_slice(if rows { b"((?+))" } else { b"(?+)" });
+        self.last = Last::Value;
+        self.clause = false;
     }
 
     /// The end of a list of nothing but plain numbers and strings at `at`; none for any other,
@@ -88,10 +101,17 @@ impl Writer<'_> {
         let start = self.lexer.position();
         loop {
             let mut ahead = self.lexer.clone();
-            if ahead.next().map(|t| t.kind) != Some(Kind::Comma)
-                || ahead.next().map(|t| t.kind) != Some(Kind::Open)
-            {
+            if ahead.next().map(|t| t.kind) != Some(Kind::Comma) {
                 return;
+            }
+            match ahead.next().map(|t| t.kind) {
+                Some(Kind::Open) => {}
+                Some(_) => return,
+                None => {
+                    // Cut between two tuples.
+                    self.lexer = ahead;
+                    return;
+                }
             }
             let mut depth = 1;
             while depth > 0 {
