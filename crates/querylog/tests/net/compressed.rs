@@ -65,6 +65,33 @@ fn compressed_connections_are_found_in_their_middle() {
     assert!(times.iter().all(|(_, t)| *t == Some(MS as u64)), "{times:?}");
 }
 
+/// MariaDB's Connector/J and node's mysql2 send a compressed packet's header by itself.
+#[test]
+fn requests_are_found_whose_header_comes_in_a_segment_of_its_own() {
+    for (header, compressed) in [(4, false), (7, true)] {
+        let pack = |sequence: u8, inner: Vec<u8>| match compressed {
+            true => zlib(sequence, &inner),
+            false => inner,
+        };
+        let texts = ["select 1".to_string(), format!("select '{}'", "abc ".repeat(50))];
+        let mut c = Connection::new(40_021);
+        let mut time = BEGIN;
+        for sql in texts.iter().cycle().take(6) {
+            let request = pack(0, query(sql));
+            let (first, rest) = request.split_at(header);
+            time = c.send(time + MS, CLIENT, first);
+            time = c.ask(time + 10_000, rest, MS, &pack(1, rows(2, 10)));
+        }
+        c.close(time + MS);
+        let got = read(&pcap(&c.packets, 1 << 20));
+        for sql in &texts {
+            let events: Vec<_> = got.events.iter().filter(|e| e.sql == *sql).collect();
+            assert_eq!(events.len(), 3, "{:?}", got.times());
+            assert!(events.iter().all(|e| e.time == Some(MS_U) && e.rows == Some(2)), "{events:?}");
+        }
+    }
+}
+
 /// What the server offers is not yet agreed.
 #[test]
 fn compressed_connections_are_found_without_their_login() {

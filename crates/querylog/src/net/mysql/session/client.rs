@@ -25,7 +25,6 @@ impl Session {
     /// Looks whether a segment begins with a command where the client's place is not known.
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
-        let plain = self.requests.unpacker.is_none();
         if let Some(unseen) = &mut self.unseen {
             unseen.goes_on = true;
         }
@@ -38,24 +37,41 @@ impl Session {
             }
             return false;
         }
+        if let Some(header) = self.header_alone.take().filter(|header| header.end() == piece.at) {
+            let whole = [header.bytes(), bytes].concat();
+            if self.begins_here(&whole, header.piece) {
+                self.unpack(Side::Client, header.bytes(), header.piece, output);
+                return true;
+            }
+        }
+        let found = self.begins_here(bytes, piece);
+        if !found {
+            self.header_alone = HeaderAlone::of(bytes, piece);
+        }
+        found
+    }
+
+    /// Whether a command begins with these bytes, or a login; if so, its packets are read from here
+    /// on.
+    fn begins_here(&mut self, bytes: &[u8], piece: Piece) -> bool {
+        let plain = self.requests.unpacker.is_none();
         if plain && recognise::is_command(bytes) {
-            self.requests.restart();
-            self.requests.synced = true;
+            // As ordinary packets.
         } else if plain && piece.at == ORIGIN && self.is_login(bytes) {
             // The greeting is lost, the login is not.
             self.phase = Phase::Login;
-            self.requests.restart();
-            self.requests.synced = true;
         } else if self.may_be_compressed() || !plain {
             let Some(method) = recognise::compressed_command(bytes) else { return false };
-            self.requests.restart();
-            self.requests.synced = true;
             if plain {
                 self.compress(method);
                 self.answers.synced = false;
             }
+        } else {
+            return false;
         }
-        self.requests.synced
+        self.requests.restart();
+        self.requests.synced = true;
+        true
     }
 
     /// Compression is agreed at the beginning of a connection, which may not be known.
@@ -317,6 +333,37 @@ impl Session {
             self.give_up(Unmeasured::PacketsLost, output);
             self.answers.synced = false;
         }
+    }
+}
+
+/// The header of a packet that came in a segment of its own, as some clients send it. Whether it is
+/// one, what follows must tell.
+pub(super) struct HeaderAlone {
+    bytes: [u8; 7],
+    length: usize,
+    piece: Piece,
+}
+
+impl HeaderAlone {
+    /// An ordinary header has 4 bytes, one of compressed packets 7, and in both the fourth is that
+    /// of a first packet.
+    fn of(segment: &[u8], piece: Piece) -> Option<HeaderAlone> {
+        let length = segment.len();
+        if !matches!(length, 4 | 7) || segment[3] != 0 {
+            return None;
+        }
+        let mut bytes = [0; 7];
+        bytes[..length].copy_from_slice(segment);
+        Some(HeaderAlone { bytes, length, piece })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Position behind it.
+    fn end(&self) -> u64 {
+        self.piece.at + self.length as u64
     }
 }
 

@@ -12,8 +12,9 @@
 //!  2. After a loss, the server's packets are found again only at the position that the next
 //!     request acknowledges: a client sends its next request when it has the answer before, so
 //!     there its own answer begins. The client's packets are found again at a segment that has the
-//!     form of a command (`recognise`). What is missing within one packet of a request leaves both
-//!     sides in their places: that packet's header says where it ends.
+//!     form of a command (`recognise`), its header perhaps in the segment before. What is missing
+//!     within one packet of a request leaves both sides in their places: that packet's header says
+//!     where it ends.
 //!  3. A pipelined request's time begins not before the answer before it has ended, so that it
 //!     does not contain another's time. A request behind a loss that acknowledges none of the
 //!     server's bytes since may have been sent before the answer to a lost one; from there on
@@ -37,6 +38,7 @@ use super::request::{End, Request};
 use crate::event::{Event, Place, Unmeasured};
 use crate::net::stream::{Piece, Receiver, Side};
 use crate::net::Output;
+use client::HeaderAlone;
 use losses::{Pace, Unseen};
 use std::collections::VecDeque;
 
@@ -88,6 +90,8 @@ pub(in crate::net) struct Session {
     answers: Framing,
     pending: VecDeque<Request>,
     pending_bytes: usize,
+    /// The client's last segment, while its place is not known.
+    header_alone: Option<HeaderAlone>,
     /// The command being gathered: its first header, what follows in further packets.
     command: Option<(Header, Vec<u8>, u64)>,
     /// Time of the connection's first packet.
@@ -173,6 +177,7 @@ impl Session {
             answers: Framing::default(),
             pending: VecDeque::new(),
             pending_bytes: 0,
+            header_alone: None,
             command: None,
             opened,
             answered: None,
