@@ -4,7 +4,7 @@
 use super::compressed::zlib;
 use super::traffic::*;
 use frond_querylog::event::Kind;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 struct Mixed {
     packets: Vec<Seen>,
@@ -20,9 +20,13 @@ struct Client<'m> {
 }
 
 impl Client<'_> {
-    /// Some time later, in a microsecond in which nobody else begins, nor in the one before or after.
     fn begin(&mut self, least: i64) -> i64 {
-        self.time += least + self.random.below(3_000_000) as i64;
+        self.begin_within(least, 3_000_000)
+    }
+
+    /// Some time later, in a microsecond in which nobody else begins, nor in the one before or after.
+    fn begin_within(&mut self, least: i64, most: u64) -> i64 {
+        self.time += least + self.random.below(most) as i64;
         while (-1..=1).any(|i| self.truth.contains_key(&(self.time / 1000 + i))) {
             self.time += 1000;
         }
@@ -124,6 +128,59 @@ impl Client<'_> {
         last
     }
 
+    /// Sends on while answers come, as drivers do whose programs do not wait.
+    fn streaming(&mut self) {
+        let mut answers = VecDeque::<(i64, Vec<u8>)>::new();
+        let mut idle = self.time;
+        for _ in 0..3 + self.random.below(20) {
+            let pause = 1000 + self.random.below(300_000) as i64;
+            while answers.front().is_some_and(|(first, _)| *first < self.time + pause) {
+                let (first, answer) = answers.pop_front().expect("there is one");
+                self.time = self.time.max(self.connection.send(first, SERVER, &answer));
+            }
+            let request = query(&self.sql());
+            let begun = self.begin_within(pause, 2000);
+            self.time = self.connection.send(begun, CLIENT, &request);
+            let after = 20_000 + self.random.below(500_000);
+            let answer = self.answer();
+            let first = idle.max(self.time) + after as i64;
+            self.truth.insert(begun / 1000, after);
+            idle = first + 10_000 * ((answer.len() as i64 - 1) / 1448);
+            answers.push_back((first, answer));
+        }
+        for (first, answer) in answers {
+            self.connection.send(first, SERVER, &answer);
+        }
+        self.connection.acknowledge(idle + 500, CLIENT);
+        self.time = idle + 1000;
+    }
+
+    /// Prepares a statement and executes "the one prepared last" without waiting, as clients of
+    /// MariaDB do, then waits for each answer.
+    fn direct(&mut self) {
+        let id = 1 + self.random.below(100) as u8;
+        let prepare = self.begin(10_000);
+        let request = packet(0, b"\x16select a from t where b = ?");
+        self.time = self.connection.send(prepare, CLIENT, &request);
+        let prepare_sent = self.time;
+        let begun = self.begin_within(1000, 20_000);
+        let request = execute(u32::MAX, 0, &["12"], true);
+        self.time = self.connection.send(begun, CLIENT, &request);
+        let first = self.time + 20_000 + self.random.below(300_000) as i64;
+        self.truth.insert(prepare / 1000, (first - prepare_sent) as u64);
+        let end = self.connection.send(first, SERVER, &prepared(id, 1, 1));
+        let after = 20_000 + self.random.below(2_000_000);
+        self.truth.insert(begun / 1000, after);
+        let answer = self.answer();
+        let end = self.connection.send(end + after as i64, SERVER, &answer);
+        self.connection.acknowledge(end + 500, CLIENT);
+        self.time = end + 1000;
+        for _ in 0..self.random.below(5) {
+            let answer = self.answer();
+            self.ask(&execute(u32::from(id), 0, &["13"], false), &answer);
+        }
+    }
+
     fn local_file(&mut self) {
         let begun = self.begin(10_000);
         let request = query("load data local infile 'f' into table t");
@@ -152,23 +209,28 @@ fn is_command(payload: &[u8]) -> bool {
     payload.get(3) == Some(&0) && payload.get(4) == Some(&3)
 }
 
-fn mixed(seed: u64, commands: usize) -> Mixed {
+/// Four clients of each of the first `kinds` kinds; the last two of seven do not wait for answers.
+fn mixed(seed: u64, kinds: u16, commands: usize) -> Mixed {
     let mut truth = HashMap::new();
     let mut connections = Vec::new();
-    for n in 0..20u16 {
+    for n in 0..4 * kinds {
         let mut random = Random(seed << 16 | u64::from(n));
         let mut connection = Connection::new(34_000 + n);
         let begun = BEGIN + random.below(20_000_000) as i64;
-        let time = connection.login(begun, if n % 5 == 2 { 1 << 5 } else { 0 }) + 1000;
+        let time = connection.login(begun, if n % kinds == 2 { 1 << 5 } else { 0 }) + 1000;
         let mut client = Client { connection, random, time, truth: &mut truth };
         for _ in 0..commands {
-            match (n % 5, client.random.below(4)) {
+            // Programs rest, too.
+            client.time += i64::from(client.random.below(8) == 0) * 2_000_000_000;
+            match (n % kinds, client.random.below(4)) {
                 (0, _) => client.statement(),
                 (1, _) => client.prepared(),
                 (2, _) => client.compressed(),
                 (3, 0..=2) => client.pipelined(),
                 (4, 0) => client.local_file(),
                 (4, 1) => client.change_user(),
+                (5, 0..=1) => client.streaming(),
+                (6, _) => client.direct(),
                 _ => client.statement(),
             }
         }
@@ -205,27 +267,34 @@ fn check(truth: &HashMap<i64, u64>, packets: &[Seen], off: u64, what: &str) -> u
 #[test]
 fn no_time_is_false_whatever_clients_do_and_captures_lose() {
     for seed in 0..3 {
-        let load = mixed(seed, 40);
-        let all = load.truth.len();
-        assert_eq!(check(&load.truth, &load.packets, 0, "whole"), all);
-        for (percent, least) in [(1, 85), (5, 65), (20, 25), (60, 2)] {
-            let packets = thin(&load.packets, percent, seed);
-            let measured = check(&load.truth, &packets, 0, &format!("{percent} % of {seed}"));
-            assert!(measured * 100 >= all * least, "{percent} % removed: {measured} of {all}");
-            // Out of order, and some of them twice, 300 nanoseconds later.
-            let mut random = Random(seed);
-            let mut mess = Vec::new();
-            for packet in packets {
-                let again = random.below(10) == 0;
-                let later = Seen { time: packet.time + 300, ip: packet.ip.clone() };
-                mess.push(packet);
-                mess.extend(again.then_some(later));
-                let length = mess.len();
-                if length > 1 && random.below(5) == 0 {
-                    mess.swap(length - 2, length - 1);
-                }
+        for (kinds, least) in [(5, [85, 65, 25, 2]), (7, [65, 48, 28, 2])] {
+            let load = mixed(seed, kinds, 40);
+            let all = load.truth.len();
+            assert_eq!(check(&load.truth, &load.packets, 0, "whole"), all);
+            for (percent, least) in [1, 5, 20, 60].into_iter().zip(least) {
+                let what = format!("{percent} % of {seed}, {kinds} kinds");
+                let packets = thin(&load.packets, percent, seed);
+                let measured = check(&load.truth, &packets, 0, &what);
+                assert!(measured * 100 >= all * least, "{what}: {measured} of {all} measured");
+                check(&load.truth, &disorder(packets, seed), 300, &what);
             }
-            check(&load.truth, &mess, 300, &format!("{percent} % of {seed}, in disorder"));
         }
     }
+}
+
+/// Out of order, and some of them twice, 300 nanoseconds later.
+fn disorder(packets: Vec<Seen>, seed: u64) -> Vec<Seen> {
+    let mut random = Random(seed);
+    let mut mess = Vec::new();
+    for packet in packets {
+        let again = random.below(10) == 0;
+        let later = Seen { time: packet.time + 300, ip: packet.ip.clone() };
+        mess.push(packet);
+        mess.extend(again.then_some(later));
+        let length = mess.len();
+        if length > 1 && random.below(5) == 0 {
+            mess.swap(length - 2, length - 1);
+        }
+    }
+    mess
 }

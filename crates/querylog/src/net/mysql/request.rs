@@ -55,6 +55,8 @@ pub(super) struct Request {
     pub bulk_rows: Option<u64>,
     /// The client sends a file.
     pub local_file: bool,
+    /// An execution of "the statement prepared last", not of one by its number.
+    pub of_last_prepared: bool,
     /// Its answer cannot be told from another's.
     pub ambiguous: bool,
     pub answer: Answer,
@@ -82,10 +84,16 @@ impl Request {
             floor: i64::MIN,
             bulk_rows: None,
             local_file: false,
+            of_last_prepared: false,
             ambiguous: false,
             answer: Answer::to(command),
             answer_bytes: 0,
         }
+    }
+
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.sql.len() + std::mem::size_of::<Request>()
     }
 
     /// Time from the request's last byte to the answer's first.

@@ -178,9 +178,7 @@ impl Session {
         self.describe(&mut request, payload, header.torn, output.options);
         // Behind others it keeps its turn.
         if !command.is_answered() && self.pending.is_empty() {
-            self.emit(&request, End::Unanswered, output);
-            output.reuse(request.sql);
-            return;
+            return self.give_out(request, End::Unanswered, output);
         }
         self.queue(request, output);
     }
@@ -240,7 +238,10 @@ impl Session {
                 sql.extend_from_slice(body);
             }
             Command::Execute | Command::BulkExecute => {
-                self.promise_last(body);
+                request.of_last_prepared = le32(body, 0) == Some(u32::MAX);
+                if request.of_last_prepared {
+                    self.promise_last();
+                }
                 let ahead = self.statements.take_ahead(le32(body, 0).unwrap_or(0));
                 request.size += ahead.packets;
                 request.sql_size = ahead.dropped;
@@ -295,10 +296,7 @@ impl Session {
     }
 
     /// An execution of "the statement prepared last" may come before the answer that numbers it.
-    fn promise_last(&mut self, body: &[u8]) {
-        if le32(body, 0) != Some(u32::MAX) {
-            return;
-        }
+    fn promise_last(&mut self) {
         let last = self.pending.iter().rev().find(|r| r.command == Command::Prepare);
         if let Some(prepare) = last {
             self.statements.promise(&prepare.sql);
@@ -306,28 +304,8 @@ impl Session {
     }
 
     fn queue(&mut self, mut request: Request, output: &mut Output<'_>) {
-        let alone = self.pending.iter().all(|r| !r.command.is_answered());
-        let acknowledged = request.begun.acknowledged;
-        self.pace.step(request.begun.time);
-        match self.before {
-            Some(before) if acknowledged > before && alone => {
-                self.steps = self.steps.saturating_add(1);
-            }
-            None if alone => {}
-            _ => self.pipelines = true,
-        }
-        if request.command.is_answered() {
-            self.before = Some(acknowledged);
-        }
-        // The answer to a lost request, had the client waited for it, would be between.
-        let behind_loss = self.lost_after.is_some_and(|at| acknowledged <= at);
-        self.doubtful |= behind_loss;
-        let in_step = alone && self.answered.is_some_and(|(_, at)| at == acknowledged);
-        if self.doubtful && in_step && !behind_loss {
-            self.doubtful = false;
-        }
-        request.ambiguous |= self.doubtful;
-        self.pending_bytes += request.sql.len() + std::mem::size_of::<Request>();
+        self.step(&mut request, output);
+        self.pending_bytes += request.bytes();
         self.pending.push_back(request);
         if self.pending.len() > MOST_PENDING || self.pending_bytes > MOST_PENDING_BYTES {
             self.give_up(Unmeasured::PacketsLost, output);

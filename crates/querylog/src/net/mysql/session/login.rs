@@ -118,6 +118,7 @@ impl Session {
 
     pub(super) fn fall_silent(&mut self, output: &mut Output<'_>) {
         self.give_up(Unmeasured::PacketsLost, output);
+        self.release(output);
         self.phase = Phase::Silent;
         self.command = None;
         self.requests = Framing::default();

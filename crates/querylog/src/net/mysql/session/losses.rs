@@ -1,6 +1,6 @@
 //! What missing bytes do to a connection (invariants 1 and 2 of `session`).
 
-use super::{Phase, Session, STEPS};
+use super::{Phase, Session};
 use crate::event::Unmeasured;
 use crate::net::mysql::answer::LONGEST;
 use crate::net::mysql::request::{End, Request};
@@ -31,14 +31,15 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Another request, of this time; returns that of the one before.
     #[inline]
-    pub(super) fn step(&mut self, time: i64) {
+    pub(super) fn step(&mut self, time: i64) -> i64 {
         if self.goes_on {
             self.sum = self.sum.saturating_add(time.saturating_sub(self.last).max(0));
             self.count += 1;
         }
-        self.last = time;
         self.goes_on = true;
+        std::mem::replace(&mut self.last, time)
     }
 
     /// So many requests at most may have come since the last, by and large.
@@ -197,7 +198,7 @@ impl Session {
             None => return output.partial(),
         };
         self.describe(&mut request, &payload, true, output.options);
-        self.emit(&request, End::Lost(why), output);
+        self.give_out(request, End::Lost(why), output);
     }
 
     /// Bytes of the server are missing or cannot be read.
@@ -213,6 +214,7 @@ impl Session {
         self.server_end = at + length;
         let end = if length == 0 { u64::MAX } else { at + length };
         let untouched = |r: &Request| r.first.is_none() && r.begun.acknowledged >= end;
+        self.doubt_answers();
         while self.pending.front().is_some_and(|r| !untouched(r)) {
             self.lose_front(output);
         }
@@ -220,11 +222,6 @@ impl Session {
         self.answers.restart();
         self.eof_may_follow = None;
         self.leave_login();
-    }
-
-    /// The client was seen to wait for answers (invariant 3).
-    fn waits(&self) -> bool {
-        self.steps >= STEPS && !self.pipelines
     }
 
     /// The client's bytes from here on cannot be read until a command is found again.
@@ -241,12 +238,14 @@ impl Session {
             self.phase = Phase::Commands;
             self.answers.synced = false;
         }
+        self.certain = false;
         if self.pipelines || self.pending.len() > 1 {
             self.doubtful = true;
         }
         self.before = None;
         self.pace.goes_on = false;
         self.lost_after = Some(if self.waits() { self.server_seen } else { self.server_end });
+        self.lost_at = self.server_seen;
         self.statements.doubt();
         self.requests.synced = false;
         self.requests.restart();
@@ -255,6 +254,7 @@ impl Session {
     /// The server's bytes cannot be read until the next request tells where its answer begins.
     #[cold]
     pub(super) fn lose_answers(&mut self, output: &mut Output<'_>) {
+        self.doubt_answers();
         self.give_up(Unmeasured::PacketsLost, output);
         self.answers.synced = false;
         self.answers.restart();

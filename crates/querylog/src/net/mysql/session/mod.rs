@@ -20,8 +20,14 @@
 //!     server's bytes since may have been sent before the answer to a lost one; from there on
 //!     requests are unmeasured until one exchange shows that requests and answers are in step. Where
 //!     bytes of both sides are missing that cannot be told, and a client is believed to wait for its
-//!     answers if it was seen to do so [`STEPS`] times, and never otherwise.
-//!  4. Memory is bounded: [`MOST_PENDING`] requests of [`MOST_PENDING_BYTES`] wait for answers.
+//!     answers if it was seen to do so [`steps::STEPS`] times, and never otherwise. Until then, behind a
+//!     loss or where the begin of the connection is not known, requests are held back: those of a
+//!     client that then does not wait have no time. Of a client that does not wait, whatever is lost leaves a doubt, and one exchange shows nothing: only when both
+//!     sides were silent for [`steps::QUIET`], and longer than any answer took, are they in step. It is
+//!     believed to wait again when it did so [`steps::STEPS_AGAIN`] times, without a doubt. A PREPARE and
+//!     the execution of "the statement prepared last" that follows it are one step.
+//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held back,
+//!     of [`MOST_PENDING_BYTES`].
 //!
 //! Tested here only in small; `tests/net` simulates clients and servers and removes packets.
 
@@ -30,11 +36,13 @@ mod cut;
 mod login;
 mod losses;
 mod server;
+mod steps;
 
 use super::answer::Dialect;
 use super::framing::{Framing, Header};
 use super::prepared::Statements;
 use super::request::{End, Request};
+use super::words::Command;
 use crate::event::{Event, Place, Unmeasured};
 use crate::net::stream::{Piece, Receiver, Side};
 use crate::net::Output;
@@ -44,9 +52,6 @@ use std::collections::VecDeque;
 
 const MOST_PENDING: usize = 256;
 const MOST_PENDING_BYTES: usize = 8 << 20;
-
-/// See invariant 3.
-const STEPS: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -89,6 +94,9 @@ pub(in crate::net) struct Session {
     requests: Framing,
     answers: Framing,
     pending: VecDeque<Request>,
+    /// Answered, and held back until it is known whether the client waits for answers (invariant 3).
+    held: VecDeque<(Request, End)>,
+    /// Of both.
     pending_bytes: usize,
     /// The client's last segment, while its place is not known.
     header_alone: Option<HeaderAlone>,
@@ -100,20 +108,27 @@ pub(in crate::net) struct Session {
     answered: Option<(i64, u64)>,
     /// An EOF with this sequence number may follow the last answer.
     eof_may_follow: Option<u8>,
-    /// A request was once sent before the answer to the one before.
+    /// Invariant 3: requests are sent before the answers to those before.
     pipelines: bool,
     /// Invariant 3: requests and answers may be out of step.
     doubtful: bool,
-    /// What the request before acknowledged, if none was lost since.
-    before: Option<u64>,
-    /// Requests for which the client had waited for an answer to the one before.
+    /// They are in step, even if the client does not wait.
+    certain: bool,
+    /// The request before, and what it acknowledged, if none was lost since.
+    before: Option<(Command, u64)>,
+    /// Requests for which the client had waited for an answer to the one before, since it last did
+    /// not wait.
     steps: u8,
+    /// The longest that an answer took, to its last byte: nanoseconds.
+    slowest: i64,
     /// Position behind the last of the server's bytes, and behind the last that were captured.
     server_end: u64,
     server_seen: u64,
     /// Set when the client's bytes were lost: if the client waits for answers, then its next request
     /// acknowledges more than this.
     lost_after: Option<u64>,
+    /// Where the server was then, as far as it was seen.
+    lost_at: u64,
     /// What is missing of the client's since it was last told how many requests that is.
     unseen: Option<Unseen>,
     pace: Pace,
@@ -176,6 +191,7 @@ impl Session {
             requests: Framing::default(),
             answers: Framing::default(),
             pending: VecDeque::new(),
+            held: VecDeque::new(),
             pending_bytes: 0,
             header_alone: None,
             command: None,
@@ -184,11 +200,14 @@ impl Session {
             eof_may_follow: None,
             pipelines: false,
             doubtful: false,
+            certain: opened.is_some(),
             before: None,
             steps: 0,
+            slowest: 0,
             server_end: 0,
             server_seen: 0,
             lost_after: None,
+            lost_at: 0,
             unseen: None,
             pace: Pace::default(),
             owed: 0,
@@ -245,6 +264,7 @@ impl Session {
         }
         self.count_unseen(output);
         self.give_up(why, output);
+        self.release(output);
         self.phase = Phase::Silent;
         output.counts.not_understood += u64::from(self.spoke && !self.understood);
         self.spoke = false;
@@ -265,14 +285,11 @@ impl Session {
     /// Takes the first pending request off and gives it out.
     fn finish(&mut self, end: End, output: &mut Output<'_>) {
         let Some(request) = self.pending.pop_front() else { return };
-        self.pending_bytes =
-            self.pending_bytes.saturating_sub(request.sql.len() + std::mem::size_of::<Request>());
-        self.emit(&request, end, output);
-        output.reuse(request.sql);
+        self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());
+        self.give_out(request, end, output);
         while self.pending.front().is_some_and(|r| !r.command.is_answered()) {
             let Some(next) = self.pending.pop_front() else { return };
-            self.emit(&next, End::Unanswered, output);
-            output.reuse(next.sql);
+            self.give_out(next, End::Unanswered, output);
         }
     }
 

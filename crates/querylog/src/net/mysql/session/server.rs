@@ -76,6 +76,10 @@ impl Session {
             // An answer to a request that was lost, or the server's last words.
             output.counts.orphans += 1;
             self.answers.synced = false;
+            if self.before.is_some() && header.sequence == 1 && !self.compressed {
+                // No request was lost since the last: so the answer that it had was another's.
+                self.see_out_of_step();
+            }
             return;
         };
         if front.expect.is_some_and(|e| e != header.sequence) {
@@ -87,7 +91,15 @@ impl Session {
                 return self.lose_answers(output);
             }
             front.first = Some(header.begun.time);
+            let alone = !front.local_file
+                && !matches!(front.command, Command::Prepare | Command::ChangeUser);
+            let more = header.begun.acknowledged > front.end;
+            if more && alone && self.pending.len() == 1 {
+                // The client has sent more, which was lost, and did not wait for this answer.
+                self.see_out_of_step();
+            }
         }
+        let Some(front) = self.pending.front_mut() else { return };
         front.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
         front.answer_bytes += u64::from(header.length) + 4;
     }
@@ -116,7 +128,8 @@ impl Session {
                     self.eof_may_follow = Some(header.sequence.wrapping_add(1));
                 }
                 self.answered = Some((piece.time, piece.at));
-                self.settle();
+                self.slowest = self.slowest.max(piece.time.saturating_sub(front.begun.time));
+                self.settle(output);
                 self.finish(End::Complete(piece.time), output);
                 if let Some(next) = self.pending.front_mut() {
                     next.floor = next.floor.max(piece.time);
@@ -143,7 +156,7 @@ impl Session {
     }
 
     /// The first pending request has its answer: what it changes for those after it.
-    fn settle(&mut self) {
+    fn settle(&mut self, output: &mut Output<'_>) {
         let Some(front) = self.pending.front_mut() else { return };
         let succeeded = front.answer.error.is_none();
         match front.command {
@@ -155,11 +168,15 @@ impl Session {
                 }
             }
             Command::ChangeUser if succeeded => {
-                self.user = std::mem::take(&mut front.user);
-                self.db = std::mem::take(&mut front.db);
+                let (user, db) = (std::mem::take(&mut front.user), std::mem::take(&mut front.db));
+                self.enter(db, output);
+                self.user = user;
                 self.statements.clear();
             }
-            Command::InitDb if succeeded => self.db = std::mem::take(&mut front.db),
+            Command::InitDb if succeeded => {
+                let db = std::mem::take(&mut front.db);
+                self.enter(db, output);
+            }
             Command::ResetConnection if succeeded => self.statements.clear(),
             Command::Prepare if !front.cut => {
                 if let Some(prepared) = front.answer.prepared {
@@ -168,11 +185,17 @@ impl Session {
             }
             Command::Query if succeeded && !front.cut => {
                 if let Some(db) = used_database(&front.sql) {
-                    self.db = db;
+                    self.enter(db, output);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Another database is the default from here on, not for what came before.
+    fn enter(&mut self, db: Vec<u8>, output: &mut Output<'_>) {
+        self.release(output);
+        self.db = db;
     }
 }
 
