@@ -77,6 +77,31 @@ fn a_statement_executed_before_its_number_is_known_has_its_text() {
     assert_eq!(got.find("select a from t where b = 'y'").time, Some(MS as u64));
 }
 
+/// It is not of the one prepared before that, and the first answer is not its own.
+#[test]
+fn an_execution_whose_prepare_was_lost_is_of_no_other_statement() {
+    let (mut c, time) = logged_in(40_030);
+    let mut time = c.ask(time, &packet(0, b"\x16select a from t where b = ?"), MS, &prepared(7, 1, 1));
+    for _ in 0..6 {
+        time = c.ask(time + MS, &execute(7, 0, &["x"], true), MS, &rows(1, 1));
+    }
+    let lost = c.packets.len();
+    let sent = c.send(time + MS, CLIENT, &packet(0, b"\x16select c from u where d = ?"));
+    c.send(sent + 10_000, CLIENT, &execute(u32::MAX, 0, &["y"], true));
+    c.send(sent + 2 * MS, SERVER, &prepared(8, 1, 1));
+    let time = c.send(sent + 5 * MS, SERVER, &rows(1, 1));
+    c.acknowledge(time + 500, CLIENT);
+    let time = c.ask(time + MS, &execute(8, 0, &["z"], false), MS, &rows(1, 1));
+    c.ask(time + MS, &query("select 1"), MS, &rows(1, 1));
+    c.packets.remove(lost);
+    let got = one(c);
+    let execution = got.find("EXECUTE 4294967295");
+    assert_eq!((execution.time, execution.unmeasured.is_some()), (None, true));
+    let of_old = |e: &&Got| e.sql == "select a from t where b = 'x'";
+    assert_eq!(got.events.iter().filter(of_old).count(), 6);
+    assert_eq!(got.find("select 1").time, Some(MS as u64));
+}
+
 #[test]
 fn an_execution_of_an_unknown_statement_names_its_number() {
     let mut c = Connection::new(40_005);

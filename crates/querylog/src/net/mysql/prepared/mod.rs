@@ -100,8 +100,11 @@ impl Statements {
     }
 
     /// Some of the client's packets were lost: perhaps types, perhaps parts of long data. No
-    /// values are shown until they must be whole again.
+    /// values are shown until they must be whole again. Nor is it known which statement was prepared
+    /// last.
     pub(super) fn doubt(&mut self) {
+        self.close(LAST_PREPARED);
+        self.last = None;
         for statement in self.by_id.values_mut() {
             statement.types.clear();
             statement.long.clear();

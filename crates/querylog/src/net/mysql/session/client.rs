@@ -239,7 +239,7 @@ impl Session {
             }
             Command::Execute | Command::BulkExecute => {
                 request.of_last_prepared = le32(body, 0) == Some(u32::MAX);
-                if request.of_last_prepared {
+                if request.of_last_prepared && self.before.is_some() {
                     self.promise_last();
                 }
                 let ahead = self.statements.take_ahead(le32(body, 0).unwrap_or(0));

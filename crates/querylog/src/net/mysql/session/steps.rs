@@ -44,8 +44,9 @@ impl Session {
         if request.command.is_answered() {
             self.before = Some((request.command, acknowledged));
         }
+        let out_of_step = behind_loss || without_prepare || !alone;
         self.doubtful |= behind_loss || without_prepare;
-        if self.doubtful && alone && !behind_loss && self.in_step(request, before) {
+        if self.doubtful && !out_of_step && self.in_step(request, before) {
             self.doubtful = false;
             self.certain |= self.pipelines;
         }
