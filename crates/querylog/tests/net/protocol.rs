@@ -81,7 +81,8 @@ fn a_statement_executed_before_its_number_is_known_has_its_text() {
 #[test]
 fn an_execution_whose_prepare_was_lost_is_of_no_other_statement() {
     let (mut c, time) = logged_in(40_030);
-    let mut time = c.ask(time, &packet(0, b"\x16select a from t where b = ?"), MS, &prepared(7, 1, 1));
+    let mut time =
+        c.ask(time, &packet(0, b"\x16select a from t where b = ?"), MS, &prepared(7, 1, 1));
     for _ in 0..6 {
         time = c.ask(time + MS, &execute(7, 0, &["x"], true), MS, &rows(1, 1));
     }

@@ -1,8 +1,8 @@
 //! What a server's packets mean, from the first that answers a request to the last.
 //!
 //! Capabilities need not be known: a connection may have begun before the capture. Where the
-//! protocol has two forms, the packets tell which: an EOF packet has 5 bytes, the OK packet that
-//! replaced it at least 7; a column count with another byte before or behind it is that of a
+//! protocol has two forms, the packets tell which: an EOF packet has 5 bytes at most, the OK packet
+//! that replaced it at least 7; a column count with another byte before or behind it is that of a
 //! client that need not be told its columns again. What one answer shows of EOF packets holds for
 //! the connection ([`Dialect`]).
 //!
@@ -19,6 +19,9 @@ pub(super) const HEAD: usize = 600;
 
 /// A payload of this length goes on in the next packet.
 pub(super) const LONGEST: u32 = 0xff_ffff;
+
+/// The longest EOF packet; of old protocols it is one byte.
+const LONGEST_EOF: u32 = 5;
 
 /// What of the connection's form is known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,7 +159,7 @@ impl Answer {
                 Verdict::More
             }
             Expect::AfterColumns => {
-                if first == 0xfe && length == 5 {
+                if first == 0xfe && length <= LONGEST_EOF {
                     dialect.deprecate_eof = Some(false);
                     self.end_of_file(head);
                     if self.status & status::CURSOR_EXISTS != 0 {
@@ -247,7 +250,7 @@ impl Answer {
         eof_due: bool,
         dialect: &mut Dialect,
     ) -> Verdict {
-        if head.first() == Some(&0xfe) && length == 5 {
+        if head.first() == Some(&0xfe) && length <= LONGEST_EOF {
             dialect.deprecate_eof = Some(false);
             if !eof_due {
                 return Verdict::Nonsense;
@@ -283,7 +286,7 @@ impl Answer {
 
     /// An OK or EOF packet that ends a result.
     fn last(&mut self, length: u32, head: &[u8]) -> Verdict {
-        if head.first() == Some(&0xfe) && length == 5 {
+        if head.first() == Some(&0xfe) && length <= LONGEST_EOF {
             self.end_of_file(head);
         } else {
             self.ok(head);
@@ -401,6 +404,9 @@ mod tests {
         assert_eq!((answer.rows, answer.warnings, end), (1, Some(4), Verdict::Done));
         assert_eq!(dialect.deprecate_eof, Some(true));
         assert_eq!(answer.affected, None);
+        let old: &[u8] = &[0xfe];
+        let (answer, _, end) = last(Command::Query, &[&[1], COLUMN, old, ROW, ROW, EOF]);
+        assert_eq!((answer.rows, end), (2, Verdict::Done));
         let (answer, _, end) = last(Command::Query, &[&[1], COLUMN, EOF_AS_OK]);
         assert_eq!((answer.rows, end), (0, Verdict::Done));
     }
