@@ -207,16 +207,23 @@ fn processlist(socket: &Path) {
             n
         }
     });
-    // Until it is asked to stop, by a signal.
-    let args = ["--processlist", "--every", "0.02", "--json", "--user", "root", "--socket"];
-    let child = frond(&[&args[..], &[socket.to_str().unwrap()]].concat())
+    // Until it is asked to stop, by a signal, and without `timeout`, which sends others.
+    let args = ["digest", "--processlist", "--every", "0.02", "--json", "--run-time", "100"];
+    let child = Command::new(env!("CARGO_BIN_EXE_frond"))
+        .args(args)
+        .args(["--no-defaults", "--user", "root", "--socket", socket.to_str().unwrap()])
+        .env_remove("MYSQL_PWD")
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_secs(4));
     let began = Instant::now();
-    let stopped = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(stopped.success());
+    // As `timeout` does it: to the program and to its process group. That is no second wish.
+    for _ in 0..2 {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    }
     let (status, out, _) = ended(&child.wait_with_output().unwrap());
     assert!(began.elapsed() < Duration::from_secs(20));
     GO_ON.store(false, Ordering::Relaxed);

@@ -1,11 +1,16 @@
 //! Ctrl-C while a server is watched: the first ends the watching, and the report is written; the second ends the
-//! program.
+//! program, if it comes later than [`AGAIN`]: `timeout` and some shells send one to the program and
+//! once more to its process group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Two signals within this are one.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// See the module's text.
 pub struct Stop {
@@ -15,13 +20,21 @@ pub struct Stop {
 
 impl Stop {
     /// From now on, and for at most `time`.
+    #[allow(clippy::disallowed_methods)] // The thread that takes signals is none of the engine's.
     pub fn after(time: Option<Duration>) -> Stop {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: what the second one does is to see what the first one set. Without them signals end the
-            // program as ever.
-            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone());
-            let _ = signal_hook::flag::register(signal, asked.clone());
+        // Where they cannot be caught, signals end the program as ever.
+        if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
+            let asked = asked.clone();
+            std::thread::spawn(move || {
+                let mut first = None;
+                for _ in signals.forever() {
+                    let first = *first.get_or_insert_with(now);
+                    if asked.swap(true, Ordering::Relaxed) && now() - first > AGAIN {
+                        std::process::exit(130);
+                    }
+                }
+            });
         }
         Stop { asked, until: time.map(|time| now() + time) }
     }
