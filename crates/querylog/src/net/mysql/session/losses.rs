@@ -239,6 +239,7 @@ impl Session {
             self.answers.synced = false;
         }
         self.certain = false;
+        self.proven = 0;
         if self.pipelines || self.pending.len() > 1 {
             self.doubtful = true;
         }

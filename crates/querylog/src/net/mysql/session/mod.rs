@@ -20,9 +20,9 @@
 //!     server's bytes since may have been sent before the answer to a lost one; from there on
 //!     requests are unmeasured until one exchange shows that requests and answers are in step. Where
 //!     bytes of both sides are missing that cannot be told, and a client is believed to wait for its
-//!     answers if it was seen to do so [`steps::STEPS`] times, and never otherwise. Until then, behind a
-//!     loss or where the begin of the connection is not known, requests are held back: those of a
-//!     client that then does not wait have no time. Of a client that does not wait, whatever is lost leaves a doubt, and one exchange shows nothing: only when both
+//!     answers if it was seen to do so [`steps::STEPS`] times, and never otherwise. Behind a loss, or
+//!     where the begin of the connection is not known, requests are held back until it did so as
+//!     often since: those of a client that then does not wait have no time. Of a client that does not wait, whatever is lost leaves a doubt, and one exchange shows nothing: only when both
 //!     sides were silent for [`steps::QUIET`], and longer than any answer took, are they in step. It is
 //!     believed to wait again when it did so [`steps::STEPS_AGAIN`] times, without a doubt. A PREPARE and
 //!     the execution of "the statement prepared last" that follows it are one step.
@@ -119,6 +119,8 @@ pub(in crate::net) struct Session {
     /// Requests for which the client had waited for an answer to the one before, since it last did
     /// not wait.
     steps: u8,
+    /// ... and since requests were lost.
+    proven: u8,
     /// The longest that an answer took, to its last byte: nanoseconds.
     slowest: i64,
     /// Position behind the last of the server's bytes, and behind the last that were captured.
@@ -203,6 +205,7 @@ impl Session {
             certain: opened.is_some(),
             before: None,
             steps: 0,
+            proven: 0,
             slowest: 0,
             server_end: 0,
             server_seen: 0,

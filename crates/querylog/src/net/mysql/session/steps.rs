@@ -26,6 +26,13 @@ impl Session {
     /// A request is there: what it shows of the client, and whether it can be told which answer is
     /// its own.
     pub(super) fn step(&mut self, request: &mut Request, output: &mut Output<'_>) {
+        // A torn request may be known only when the loss of its answer is, too.
+        let passed = |r: &Request, end: u64| r.first.is_none() && r.begun.acknowledged < end;
+        while !self.answers.synced
+            && self.pending.front().is_some_and(|front| passed(front, self.server_end))
+        {
+            self.lose_front(output);
+        }
         let alone = self.pending.iter().all(|r| !r.command.is_answered());
         let acknowledged = request.begun.acknowledged;
         let before = self.pace.step(request.begun.time);
@@ -72,6 +79,7 @@ impl Session {
             Some((_, before)) if acknowledged > before && alone => {
                 if !(self.pipelines && self.doubtful) {
                     self.steps = self.steps.saturating_add(1);
+                    self.proven = self.proven.saturating_add(1);
                     self.pipelines &= self.steps < STEPS_AGAIN;
                 }
             }
@@ -94,7 +102,7 @@ impl Session {
             self.doubt();
         }
         self.pipelines = true;
-        self.steps = 0;
+        (self.steps, self.proven) = (0, 0);
     }
 
     /// An answer shows that there are more requests than were seen.
@@ -123,22 +131,29 @@ impl Session {
         }
         self.pending_bytes += request.bytes();
         self.held.push_back((request, end));
-        if self.held.len() > MOST_HELD || self.pending_bytes > MOST_PENDING_BYTES {
-            self.release(output);
+        while self.held.len() > MOST_HELD || self.pending_bytes > MOST_PENDING_BYTES {
+            if !self.release_first(output) {
+                break;
+            }
         }
     }
 
     /// Gives out what was held back.
     pub(super) fn release(&mut self, output: &mut Output<'_>) {
-        while let Some((request, end)) = self.held.pop_front() {
-            self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());
-            self.emit(&request, end, output);
-            output.reuse(request.sql);
-        }
+        while self.release_first(output) {}
+    }
+
+    /// Gives out the first that was held back, if any was.
+    fn release_first(&mut self, output: &mut Output<'_>) -> bool {
+        let Some((request, end)) = self.held.pop_front() else { return false };
+        self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());
+        self.emit(&request, end, output);
+        output.reuse(request.sql);
+        true
     }
 
     /// Invariant 3: requests and answers are in step, or the client is known to wait or not to.
     fn is_known(&self) -> bool {
-        self.certain || self.pipelines || self.waits()
+        self.certain || self.pipelines || self.proven >= STEPS
     }
 }
