@@ -110,6 +110,20 @@ fn a_packet_that_does_not_fit_leaves_the_placeholders() {
     assert!(!all.execution(&9u32.to_le_bytes(), None, 9, &mut Vec::new()));
 }
 
+/// MySQL 8: the flags (8) say that a count follows and types have names, whether or not the login,
+/// which agreed on it, was seen.
+#[test]
+fn named_values_are_known_by_the_flags() {
+    let named = [&[7, 0, 0, 0, 8, 1, 0, 0, 0, 1, 0, 1][..], b"\xfd\0\x02id\x01x"].concat();
+    for agreed in [Some(true), None] {
+        let mut all = Statements::default();
+        all.prepared(7, b"select ?");
+        let mut out = Vec::new();
+        assert!(all.execution(&named, agreed, 100, &mut out));
+        assert_eq!(out, b"select 'x'", "{agreed:?}");
+    }
+}
+
 #[test]
 fn the_last_prepared_can_be_meant_without_its_number() {
     let mut all = Statements::default();

@@ -16,18 +16,10 @@
 //!     within one packet of a request leaves both sides in their places: that packet's header says
 //!     where it ends.
 //!  3. A pipelined request's time begins not before the answer before it has ended, so that it
-//!     does not contain another's time. A request behind a loss that acknowledges none of the
-//!     server's bytes since may have been sent before the answer to a lost one; from there on
-//!     requests are unmeasured until one exchange shows that requests and answers are in step. Where
-//!     bytes of both sides are missing that cannot be told, and a client is believed to wait for its
-//!     answers if it was seen to do so [`steps::STEPS`] times, and never otherwise. Behind a loss, or
-//!     where the begin of the connection is not known, requests are held back until it did so as
-//!     often since: those of a client that then does not wait have no time. Of a client that does not wait, whatever is lost leaves a doubt, and one exchange shows nothing: only when both
-//!     sides were silent for [`steps::QUIET`], and longer than any answer took, are they in step. It is
-//!     believed to wait again when it did so [`steps::STEPS_AGAIN`] times, without a doubt. A PREPARE and
-//!     the execution of "the statement prepared last" that follows it are one step.
-//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held back,
-//!     of [`MOST_PENDING_BYTES`].
+//!     does not contain another's time. Behind a loss a request has a time only if its answer can be
+//!     told from those to requests that were lost or are still due (`steps` says how).
+//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
+//!     back, of [`MOST_PENDING_BYTES`] in all.
 //!
 //! Tested here only in small; `tests/net` simulates clients and servers and removes packets.
 
@@ -98,7 +90,7 @@ pub(in crate::net) struct Session {
     held: VecDeque<(Request, End)>,
     /// Of both.
     pending_bytes: usize,
-    /// The client's last segment, while its place is not known.
+    /// The client's last segment, if its place is not known and it may be a packet's header.
     header_alone: Option<HeaderAlone>,
     /// The command being gathered: its first header, what follows in further packets.
     command: Option<(Header, Vec<u8>, u64)>,
@@ -117,9 +109,8 @@ pub(in crate::net) struct Session {
     /// The request before, and what it acknowledged, if none was lost since.
     before: Option<(Command, u64)>,
     /// Requests for which the client had waited for an answer to the one before, since it last did
-    /// not wait.
+    /// not wait, and since requests were lost, too.
     steps: u8,
-    /// ... and since requests were lost.
     proven: u8,
     /// The longest that an answer took, to its last byte: nanoseconds.
     slowest: i64,

@@ -1,9 +1,20 @@
 //! Are requests and answers in step? (Invariant 3 of `session`.)
 //!
-//! What is known of a client is of three kinds. That it waits for its answers: then one answer
-//! stands between two requests, and what was lost is known by the places of what was not. That it
-//! does not wait: then a loss leaves open whose answers follow. And neither yet: then what would be
-//! false if it did not wait is held back until that is known.
+//! What is known of a client is of three kinds.
+//!  - It waits for its answers: one answer stands between two requests, and what was lost is known
+//!    by the places of what was not. It is believed to if it was seen to [`STEPS`] times;
+//!    [`STEPS_AGAIN`] times, without a doubt, if it was seen not to before. A PREPARE and the
+//!    execution of "the statement prepared last" that follows it are one step.
+//!  - It does not wait: whatever is lost leaves a doubt whose answers follow, until both sides were
+//!    silent for [`QUIET`], and longer than any answer took.
+//!  - Neither yet, behind a loss or where the begin of the connection is not known: requests are
+//!    held back, [`MOST_HELD`] at most, until the client was seen to wait since. If it is seen not
+//!    to, they have no time.
+//!
+//! Of any client, a request behind a loss that acknowledges none of the server's bytes since may
+//! have been sent before the answer to a lost one. Requests are in doubt from there on until one
+//! exchange shows that requests and answers are in step. Where bytes of both sides are missing that
+//! cannot be told, and only a client that is believed to wait is trusted.
 
 use super::{Session, MOST_PENDING_BYTES};
 use crate::net::mysql::request::{End, Request};
