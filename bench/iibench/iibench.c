@@ -22,7 +22,7 @@
  *   "client_cpu_seconds":C,"client_text_cpu_seconds":T,"text_bytes":B,"query_rounds":Q,
  *   "query_rounds_missed":M,"query_errors":E,"sums":{...}}
  *
- * Tests: rows_test.c for the rows; crates/demo for the reading of the lines.
+ * Tests: rows_test.c for the rows; bench/harness for the reading of the lines.
  */
 #include "latency.h"
 #include "rows.h"

@@ -4,9 +4,9 @@
 //! cargo +nightly fuzz run slow_log -- -max_len=65536
 //! ```
 //!
-//! What they check is what the tests check, `crates/querylog/tests/hostile/checks.rs`; a finding
+//! What they check is what the tests check, `toolkit/querylog/tests/hostile/checks.rs`; a finding
 //! becomes a case there. CI runs those tests, and only compiles this package.
 #![forbid(unsafe_code)]
 
-#[path = "../../crates/querylog/tests/hostile/checks.rs"]
+#[path = "../../toolkit/querylog/tests/hostile/checks.rs"]
 pub mod checks;

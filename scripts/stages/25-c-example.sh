@@ -34,7 +34,7 @@ memcheck() {
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
 check "build the library" cargo build --quiet --release -p frond-capi
 # Silent about itself under make, whose variables would be taken for ours.
-check "compile the example" env -u MAKEFLAGS make --no-print-directory -C examples/c OUT="$OUT"
+check "compile the example" env -u MAKEFLAGS make --no-print-directory -C bindings/c/example OUT="$OUT"
 check "run it, linked statically" timeout 60 "$OUT/bank"
 check "run it with the shared library" timeout 60 "$OUT/bank-shared"
 if command -v valgrind >/dev/null 2>&1; then

@@ -11,7 +11,7 @@
 //!   number and primary keys only.
 //!
 //! It reads everything that is committed and writes nothing. Pages are verified by `check.rs`. `frond check`
-//! compares offline, without the server's collations (`crates/cli/src/check/rows.rs`).
+//! compares offline, without the server's collations (`cli/src/check/rows.rs`).
 //!
 //! Tested by `tests/it/entries.rs`.
 

@@ -5,7 +5,7 @@
 //!   and each `// SAFETY:` line names which part of it.
 //! - A3. `struct_size` fields are checked before any other field is read.
 //!
-//! Tested by the C program in `examples/c` and by the MariaDB plugin.
+//! Tested by the C program in `bindings/c/example` and by the MariaDB plugin.
 #![allow(non_camel_case_types)]
 // The safety contract of every function is its documentation in the header.
 #![allow(clippy::missing_safety_doc)]

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::inputs::{event, Event, Pcap, SERVER};
 use crate::programs::{bounded, has};
 
-const PAGE: &str = include_str!("../../../../docs/digest.md");
+const PAGE: &str = include_str!("../../../docs/digest.md");
 
 /// Commands of the page, in its order.
 fn commands() -> Vec<&'static str> {
