@@ -108,7 +108,7 @@ pub struct DigestArgs {
     ///
     /// kind is the statement's verb, distill the verb with its tables. Also ip, thread_id, error,
     /// routine, what is yes or no (full_scan), any other attribute of the log, or one the client named
-    /// at connect (_client_name, program_name).
+    /// at connect (_client_name, program_name). Several make one class together: db,tables
     #[arg(long, default_value = "fingerprint", value_name = "WHAT", help_heading = "Classes")]
     pub group_by: String,
 

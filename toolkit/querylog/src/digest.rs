@@ -90,9 +90,9 @@ pub struct Outcome {
 impl Outcome {
     /// What is wrong with the attribute by which statements were grouped: none of them has it.
     pub fn unknown_group(&self, group_by: &GroupBy) -> Option<String> {
-        let GroupBy::Attribute(name) = group_by else { return None };
         let counted = self.events > self.left_out;
-        counted.then(|| self.attributes.complaint(name)).flatten()
+        let names = group_by.attributes();
+        names.into_iter().filter(|_| counted).find_map(|name| self.attributes.complaint(name))
     }
 }
 

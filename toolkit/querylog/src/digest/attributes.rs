@@ -14,15 +14,16 @@ const LONGEST: usize = 64;
 /// What events had.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    found: bool,
+    /// Those to group by that some event had; few.
+    found: Vec<Box<str>>,
     others: BTreeSet<Box<[u8]>>,
 }
 
 impl Attributes {
-    /// The attribute was in an event, or it was not.
-    pub fn see(&mut self, found: bool, event: &Event<'_>) {
+    /// The attribute `name` was in an event, or it was not.
+    pub fn see(&mut self, name: &str, found: bool, event: &Event<'_>) {
         if found {
-            self.found = true;
+            self.find(name);
             return;
         }
         for (name, _) in &event.extra {
@@ -32,8 +33,14 @@ impl Attributes {
         }
     }
 
+    fn find(&mut self, name: &str) {
+        if !self.found.iter().any(|found| **found == *name) {
+            self.found.push(name.into());
+        }
+    }
+
     pub fn merge(&mut self, other: Attributes) {
-        self.found |= other.found;
+        other.found.iter().for_each(|name| self.find(name));
         for name in other.others {
             if self.others.len() < MOST {
                 self.others.insert(name);
@@ -44,6 +51,7 @@ impl Attributes {
     /// What is wrong with grouping by `name`, if no event had it.
     pub fn complaint(&self, name: &str) -> Option<String> {
         let names = self.others.iter().filter_map(|name| std::str::from_utf8(name).ok());
-        (!self.found).then(|| no_such_attribute(name, names))
+        let found = self.found.iter().any(|found| **found == *name);
+        (!found).then(|| no_such_attribute(name, names))
     }
 }

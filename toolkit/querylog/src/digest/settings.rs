@@ -17,7 +17,7 @@ pub enum GroupBy {
     Db,
     User,
     Host,
-    /// The tables of the statement, together.
+    /// The tables of the statement, together, with their databases.
     Tables,
     /// The statement's verb.
     Kind,
@@ -32,6 +32,11 @@ pub enum GroupBy {
     Flag(Flag),
     /// An attribute that is not well known, by its name.
     Attribute(String),
+    /// Several of the above but `Fingerprint` and `Distill`, together.
+    Several {
+        name: String,
+        parts: Vec<GroupBy>,
+    },
 }
 
 /// What can be grouped by without being an attribute of the log.
@@ -53,6 +58,9 @@ impl std::str::FromStr for GroupBy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<GroupBy, String> {
+        if text.contains(',') {
+            return several(text);
+        }
         Ok(match text.to_ascii_lowercase().as_str() {
             "fingerprint" | "class" => GroupBy::Fingerprint,
             "db" | "database" | "schema" => GroupBy::Db,
@@ -98,9 +106,35 @@ impl GroupBy {
             GroupBy::Error => "error",
             GroupBy::Routine => "routine",
             GroupBy::Flag(flag) => flag.name(),
-            GroupBy::Attribute(name) => name,
+            GroupBy::Attribute(name) | GroupBy::Several { name, .. } => name,
         }
     }
+
+    /// The attribute of a name that is not well known, which may be a wrong one.
+    pub(super) fn attributes(&self) -> Vec<&str> {
+        match self {
+            GroupBy::Attribute(name) => vec![name],
+            GroupBy::Several { parts, .. } => parts.iter().flat_map(GroupBy::attributes).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// `db,tables`
+fn several(text: &str) -> Result<GroupBy, String> {
+    let mut parts: Vec<GroupBy> = Vec::new();
+    for part in text.split(',') {
+        let part: GroupBy = part.trim().parse()?;
+        if matches!(part, GroupBy::Fingerprint | GroupBy::Distill) {
+            return Err(format!("cannot group by {} and something else together", part.name()));
+        }
+        if parts.contains(&part) {
+            return Err(format!("cannot group by {} twice", part.name()));
+        }
+        parts.push(part);
+    }
+    let names: Vec<&str> = parts.iter().map(GroupBy::name).collect();
+    Ok(GroupBy::Several { name: names.join(","), parts })
 }
 
 fn known() -> String {

@@ -224,59 +224,69 @@ impl Worker {
                 }
             }
             GroupBy::Distill => fingerprint::distill(event.sql, key),
-            other => {
+            GroupBy::Several { parts, .. } => {
                 key.clear();
-                match other {
-                    GroupBy::Db => key.extend_from_slice(event.db),
-                    GroupBy::User => key.extend_from_slice(event.user),
-                    GroupBy::Host => key.extend_from_slice(event.host),
-                    GroupBy::Ip => key.extend_from_slice(event.ip),
-                    GroupBy::ThreadId => number(key, event.thread_id),
-                    GroupBy::Error => number(key, event.error.map(u64::from)),
-                    GroupBy::Routine => key.extend_from_slice(event.routine),
-                    GroupBy::Flag(flag) => key.extend_from_slice(match event.flags.get(*flag) {
-                        Some(true) => b"Yes",
-                        Some(false) => b"No",
-                        None => b"",
-                    }),
-                    GroupBy::Attribute(name) => {
-                        let value = event.attribute(name.as_bytes());
-                        self.counts.attributes.see(value.is_some(), event);
-                        key.extend_from_slice(value.unwrap_or_default());
+                for (i, part) in parts.iter().enumerate() {
+                    if i > 0 {
+                        key.extend_from_slice(b", ");
                     }
-                    GroupBy::Tables => {
-                        let mut tables = Vec::new();
-                        fingerprint::tables(
-                            event.sql,
-                            fingerprint::SqlMode::default(),
-                            &mut tables,
-                        );
-                        for table in tables {
-                            if !key.is_empty() {
-                                key.push(b' ');
-                            }
-                            if !table.db.is_empty() {
-                                key.extend_from_slice(table.db);
-                                key.push(b'.');
-                            }
-                            key.extend_from_slice(table.table);
-                        }
-                    }
-                    GroupBy::Kind => {
-                        let word = event.sql.trim_ascii_start();
-                        let end = word
-                            .iter()
-                            .position(|b| !b.is_ascii_alphabetic())
-                            .unwrap_or(word.len());
-                        key.extend(word[..end].iter().map(u8::to_ascii_uppercase));
-                    }
-                    GroupBy::Fingerprint | GroupBy::Distill => {}
-                }
-                if key.is_empty() {
-                    key.extend_from_slice(b"(unknown)");
+                    append_key(key, part, event, &mut self.counts.attributes);
                 }
             }
+            one => {
+                key.clear();
+                append_key(key, one, event, &mut self.counts.attributes);
+            }
         }
+    }
+}
+
+/// Appends what `group_by`, which is one attribute, says of the event.
+fn append_key(key: &mut Vec<u8>, group_by: &GroupBy, event: &Event<'_>, seen: &mut Attributes) {
+    let before = key.len();
+    match group_by {
+        GroupBy::Db => key.extend_from_slice(event.db),
+        GroupBy::User => key.extend_from_slice(event.user),
+        GroupBy::Host => key.extend_from_slice(event.host),
+        GroupBy::Ip => key.extend_from_slice(event.ip),
+        GroupBy::ThreadId => number(key, event.thread_id),
+        GroupBy::Error => number(key, event.error.map(u64::from)),
+        GroupBy::Routine => key.extend_from_slice(event.routine),
+        GroupBy::Flag(flag) => key.extend_from_slice(match event.flags.get(*flag) {
+            Some(true) => b"Yes",
+            Some(false) => b"No",
+            None => b"",
+        }),
+        GroupBy::Attribute(name) => {
+            let value = event.attribute(name.as_bytes());
+            seen.see(name, value.is_some(), event);
+            key.extend_from_slice(value.unwrap_or_default());
+        }
+        GroupBy::Tables => {
+            let mut tables = Vec::new();
+            fingerprint::tables(event.sql, fingerprint::SqlMode::default(), &mut tables);
+            for table in tables {
+                if key.len() > before {
+                    key.push(b' ');
+                }
+                let db = if table.db.is_empty() { event.db } else { table.db };
+                if !db.is_empty() {
+                    key.extend_from_slice(db);
+                    key.push(b'.');
+                }
+                key.extend_from_slice(table.table);
+            }
+        }
+        GroupBy::Kind => {
+            let word = event.sql.trim_ascii_start();
+            let end = word.iter().position(|b| !b.is_ascii_alphabetic()).unwrap_or(word.len());
+            key.extend(word[..end].iter().map(u8::to_ascii_uppercase));
+        }
+        // Not one attribute.
+        GroupBy::Fingerprint | GroupBy::Distill | GroupBy::Several { .. } => {}
+    }
+    if key.len() == before {
+        key.extend_from_slice(b"(unknown)");
     }
 }
 

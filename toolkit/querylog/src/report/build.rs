@@ -219,12 +219,18 @@ impl Builder<'_> {
         }
     }
 
-    /// What each table has of everything, by the tables of each class's sample.
+    /// What each table has of everything: the tables of each class's sample, in the databases that the class ran in.
     fn tables(&self, table: &Table) -> Vec<model::Share> {
         if self.options.group_by != GroupBy::Fingerprint {
             return Vec::new();
         }
         let mut sums: HashMap<String, (u64, u64)> = HashMap::new();
+        let mut add = |db: &str, table: &str, count: u64, time: u64| {
+            let dot = if db.is_empty() { "" } else { "." };
+            let sum = sums.entry(format!("{db}{dot}{table}")).or_default();
+            sum.0 = sum.0.saturating_add(count);
+            sum.1 = sum.1.saturating_add(time);
+        };
         for (i, class) in table.classes.iter().enumerate() {
             let mut sql = table.whole_sql(i);
             if self.options.redact {
@@ -232,12 +238,23 @@ impl Builder<'_> {
                 fingerprint::mask(&sql, &mut masked);
                 sql = masked.into();
             }
-            for table in class::tables(&sql) {
-                let db = if table.db.is_empty() { text(class.sample.db()) } else { table.db };
-                let dot = if db.is_empty() { "" } else { "." };
-                let sum = sums.entry(format!("{db}{dot}{}", table.table)).or_default();
-                sum.0 = sum.0.saturating_add(class.scaled(class.count));
-                sum.1 = sum.1.saturating_add(class.scaled_sum(Metric::QueryTime));
+            let tables = class::tables(&sql);
+            let (named, unnamed): (Vec<_>, Vec<_>) = tables.iter().partition(|t| !t.db.is_empty());
+            for table in named {
+                let time = class.scaled_sum(Metric::QueryTime);
+                add(&table.db, &table.table, class.scaled(class.count), time);
+            }
+            if unnamed.is_empty() {
+                continue;
+            }
+            // The sample's database is that of one statement; each counts in its own.
+            for share in class.dbs.sorted() {
+                // Databases that the class has no room for have no names.
+                let db =
+                    if share.id == names::OTHERS { "" } else { &*text(self.names.name(share.id)) };
+                for table in &unnamed {
+                    add(db, &table.table, class.scaled(share.count), class.scaled(share.time));
+                }
             }
         }
         let mut shares: Vec<model::Share> = sums

@@ -9,7 +9,9 @@
 //!    if what follows cannot be the rest of a literal (`unclosed`): a statement without a closing quote, which servers
 //!    write as they got it, or one that a crash cut, must not swallow the rest of the log. With `;` it is whole.
 //! 3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
-//! 4. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
+//! 4. A head whose first lines are damaged begins an event all the same (`damaged_head`): each event has a line
+//!    `# Query_time:`, behind which no other event can hide.
+//! 5. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
 //!    (see `cut`), so that it does not matter how much of it is in the buffer.
 
 use memchr::memmem;
@@ -49,6 +51,26 @@ pub(super) fn is_strong_head(line: &[u8]) -> bool {
                 .iter()
                 .position(|b| *b == b'\n')
                 .is_some_and(|end| memmem::find(&line[..end], b"] @ ").is_some())
+        || line.strip_prefix(b"# Query_time: ").is_some_and(|rest| {
+            rest.first().is_some_and(u8::is_ascii_digit)
+                && memmem::find(first_line(rest), b" Lock_time: ").is_some()
+        })
+}
+
+/// Lines of a head that may be damaged; servers write fewer before `# Query_time:`.
+const DAMAGED_LINES: usize = 4;
+
+/// Where the head begins whose strong line is at `line`, if the lines before that are comments behind a whole
+/// statement: they are lines of the head in which bytes were damaged.
+fn damaged_head(sql: &[u8], line: usize) -> Option<usize> {
+    let mut at = line;
+    for _ in 0..DAMAGED_LINES {
+        at = line_before(sql, at).filter(|at| sql[*at] == b'#')?;
+        if is_whole(&sql[..at]) {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// The length of the lines a starting server writes (`PATH, Version: ...`, `Tcp port: ...`, `Time   Id Command`), if
@@ -99,7 +121,7 @@ pub enum End {
 pub struct Ending {
     pub at: usize,
     pub how: End,
-    /// Invariant 4.
+    /// Invariant 5.
     pub certain: bool,
     /// A literal or a comment of the statement holds what looks like the begin of an event.
     pub holds: bool,
@@ -118,7 +140,7 @@ pub fn end_of_event(finder: &memmem::Finder<'_>, sql: &[u8]) -> Ending {
         } else if let Some(start) = heading_before(before) {
             (start, if is_whole(&sql[..start]) { End::Whole } else { End::Torn })
         } else if is_strong_head(&sql[line..]) {
-            (line, End::Torn)
+            damaged_head(sql, line).map_or((line, End::Torn), |head| (head, End::Whole))
         } else {
             continue;
         };

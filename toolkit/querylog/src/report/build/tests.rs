@@ -136,6 +136,31 @@ fn tables_are_summed_over_all_classes() {
     assert_eq!((of("shop.a"), of("shop.b")), (Some((2, 3.0)), Some((1, 1.0))));
 }
 
+#[test]
+fn a_table_belongs_to_the_database_of_each_statement() {
+    let ordinary = event("u", "0.5", "select * from users where id = 1");
+    let mut log = ordinary.repeat(9);
+    // The slowest one, which is the class's sample, ran elsewhere.
+    log += &event("u", "8.0", "select * from users where id = 1").replace("shop", "test");
+    let tables = report(&log, &Options::default()).overall.tables;
+    let of = |name: &str| tables.iter().find(|t| t.name == name).map(|t| (t.count, t.time));
+    assert_eq!((of("shop.users"), of("test.users")), (Some((9, 4.5)), Some((1, 8.0))));
+    for (group_by, keys) in [
+        ("tables", ["shop.users", "test.users"]),
+        ("db, tables", ["shop, shop.users", "test, test.users"]),
+    ] {
+        let group_by: GroupBy = group_by.parse().unwrap();
+        let options = Options { group_by: group_by.clone(), ..Options::default() };
+        let report = report_with(&log, &options, Settings { group_by, ..Settings::default() });
+        let mut found: Vec<&str> = report.classes.iter().map(|c| c.key.as_str()).collect();
+        found.sort();
+        assert_eq!(found, keys);
+    }
+    for wrong in ["db,fingerprint", "db,db", "db,", "db,query_time"] {
+        assert!(wrong.parse::<GroupBy>().is_err(), "{wrong}");
+    }
+}
+
 /// More than fits into memory, so that most samples are on disk when the report is made.
 #[test]
 fn long_statements_have_their_tables_and_masks_whether_on_disk_or_not() {

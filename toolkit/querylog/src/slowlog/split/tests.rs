@@ -100,3 +100,26 @@ fn pieces_are_cut_where_the_parser_would() {
     assert_eq!(boundary, HEAD.len() + 10);
     assert_eq!(last_boundary(format!("{HEAD}select 1;\n").as_bytes()), None);
 }
+
+#[test]
+fn a_damaged_line_of_a_head_swallows_no_event() {
+    let sql = "select 1;\n";
+    let rest = "# Thread_id: 5  Schema: s  QC_hit: No\n# Query_time: 0.5  Lock_time: 0.1\n";
+    let user = "# User@Host: a[a] @ localhost []\n";
+    for head in [
+        format!("# Tame: 261123 11:02:00\n{user}{rest}"),
+        format!("# Time: x61123 11:02:00\n{user}{rest}"),
+        format!("# T\n{user}{rest}"),
+        format!("# Time: 2611'3 11:02:00\n{user}{rest}"),
+        format!("# Tame: 261123 11:02:00\n# Uxer@Host: a[a] @ localhost []\n{rest}"),
+        format!("# Uxer\"Host: a[a] @ localhost []\n{rest}"),
+    ] {
+        assert_eq!(end(&format!("{sql}{head}select 2;\n")), (sql.len(), End::Whole), "{head}");
+    }
+    // Not all of the lines are comments: what is between is of neither event.
+    let torn = format!("{sql}garbage\n{rest}select 2;\n");
+    assert_eq!(end(&torn).1, End::Torn);
+    // In a literal it is text.
+    let literal = format!("insert into t set a='{sql}# x\n{rest}';\n");
+    assert_eq!(end(&format!("{literal}{user}{rest}")), (literal.len(), End::Whole));
+}
