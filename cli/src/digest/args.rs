@@ -278,8 +278,6 @@ pub enum Dialect {
     /// As pt-query-digest 3.5
     #[value(name = "ptqd-3.5")]
     Ptqd35,
-    /// As PMM's query analytics
-    GoMysql,
     /// As DIGEST_TEXT of MariaDB's performance_schema
     MariadbDigest,
 }
@@ -290,7 +288,6 @@ impl From<Dialect> for LibraryDialect {
             Dialect::Frond => LibraryDialect::Frond,
             Dialect::Ptqd32 => LibraryDialect::Ptqd32,
             Dialect::Ptqd35 => LibraryDialect::Ptqd35,
-            Dialect::GoMysql => LibraryDialect::GoMysql,
             Dialect::MariadbDigest => LibraryDialect::MariadbDigest,
         }
     }

@@ -91,7 +91,7 @@ fn no_literal_is_in_any_form_of_the_report() {
     assert!(plain.contains("hunter2secret") && plain.contains("pushed condition"), "{plain}");
     let mut forms: Vec<Vec<&str>> = Vec::new();
     for form in ["--json", "--ndjson", "--csv", "--html", "--quiet"] {
-        for dialect in ["frond", "ptqd-3.2", "ptqd-3.5", "go-mysql", "mariadb-digest"] {
+        for dialect in ["frond", "ptqd-3.2", "ptqd-3.5", "mariadb-digest"] {
             forms.push(vec![form, "--dialect", dialect]);
         }
         for group in ["tables", "kind", "distill", "user"] {

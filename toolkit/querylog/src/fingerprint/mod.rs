@@ -24,7 +24,6 @@ mod class;
 mod distill;
 mod folded;
 mod frond;
-mod gomysql;
 mod keywords;
 mod kind;
 mod lexer;
@@ -52,21 +51,14 @@ pub enum Dialect {
     Ptqd32,
     /// The same for pt-query-digest 3.5.
     Ptqd35,
-    /// What percona/go-mysql (the parser behind PMM's query analytics) gives.
-    GoMysql,
     /// `DIGEST_TEXT` of MariaDB 10.11's `performance_schema`.
     MariadbDigest,
 }
 
 impl Dialect {
     /// Every dialect, in the order in which help texts list them.
-    pub const ALL: [Dialect; 5] = [
-        Dialect::Frond,
-        Dialect::Ptqd32,
-        Dialect::Ptqd35,
-        Dialect::GoMysql,
-        Dialect::MariadbDigest,
-    ];
+    pub const ALL: [Dialect; 4] =
+        [Dialect::Frond, Dialect::Ptqd32, Dialect::Ptqd35, Dialect::MariadbDigest];
 
     /// The name an operator types.
     pub fn name(self) -> &'static str {
@@ -74,7 +66,6 @@ impl Dialect {
             Dialect::Frond => "frond",
             Dialect::Ptqd32 => "ptqd-3.2",
             Dialect::Ptqd35 => "ptqd-3.5",
-            Dialect::GoMysql => "go-mysql",
             Dialect::MariadbDigest => "mariadb-digest",
         }
     }
@@ -118,7 +109,6 @@ pub fn fingerprint_with(sql: &[u8], dialect: Dialect, mode: SqlMode, out: &mut V
     match dialect {
         Dialect::Frond => frond::fingerprint(sql, mode, out),
         Dialect::MariadbDigest => mariadb::fingerprint(sql, mode, out),
-        Dialect::GoMysql => gomysql::fingerprint(sql, out),
         Dialect::Ptqd32 => ptqd::fingerprint(sql, ptqd::Release::V3_2, out),
         Dialect::Ptqd35 => ptqd::fingerprint(sql, ptqd::Release::V3_5, out),
     }

@@ -114,6 +114,8 @@ pub struct Summary {
     pub connections: u64,
     pub connections_with_gaps: u64,
     pub encrypted: u64,
+    /// Connections that the server closed before the client was let in.
+    pub hung_up: u64,
     /// Connections whose client said something, of which no command and no login was ever read.
     pub not_understood: u64,
     pub not_sampled: u64,
@@ -225,6 +227,7 @@ impl fmt::Display for Summary {
         }
         let notes = [
             (self.encrypted, "connections are encrypted and cannot be read"),
+            (self.hung_up, "connections were closed by the server during the login"),
             (
                 self.not_understood,
                 "connections were not understood: another protocol, or too little was seen",

@@ -47,6 +47,36 @@ fn a_refused_connection_has_an_error() {
     assert_eq!(got.events.len(), 1);
 }
 
+/// Before its greeting, before the login, and before it answers that.
+#[test]
+fn a_server_that_hangs_up_during_the_login_is_counted_with_its_time() {
+    for steps in 0..3 {
+        let mut c = Connection::new(40_100 + steps);
+        c.open(BEGIN);
+        let said = [(SERVER, packet(0, &greeting(0))), (CLIENT, packet(1, &login(0)))];
+        for (i, (side, bytes)) in said.iter().enumerate().take(usize::from(steps)) {
+            c.send(BEGIN + (i as i64 + 1) * MS, *side, bytes);
+        }
+        c.leave(BEGIN + 9 * MS, SERVER);
+        c.leave(BEGIN + 10 * MS, CLIENT);
+        let got = one(c);
+        assert_eq!(got.events.len(), 1, "{steps}");
+        let failed = &got.events[0];
+        assert_eq!((failed.kind, failed.error), (Kind::Connect, None));
+        assert_eq!(failed.error_text, "the server closed the connection during the login");
+        assert_eq!((failed.time, failed.start), (Some(9 * MS as u64), Some(BEGIN / 1000)));
+        assert_eq!(failed.user, if steps == 2 { "app" } else { "" });
+        assert_eq!((got.summary.hung_up, got.summary.connections), (1, 1), "{steps}");
+    }
+    // The client leaves first: a health check.
+    let mut c = Connection::new(40_110);
+    c.open(BEGIN);
+    c.send(BEGIN + MS, SERVER, &packet(0, &greeting(0)));
+    c.close(BEGIN + 2 * MS);
+    let got = one(c);
+    assert_eq!((got.events.len(), got.summary.hung_up), (0, 0));
+}
+
 #[test]
 fn pipelined_requests_do_not_contain_each_others_time() {
     let (mut c, time) = logged_in(40_003);

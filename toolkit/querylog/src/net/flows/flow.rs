@@ -102,8 +102,10 @@ impl Flow {
             return;
         }
         self.streams.segment(side, segment, &mut Attached { session, output });
-        if !self.counted && session.had_gap() {
-            // All that it sent was lost.
+        let hung_up = self.streams.server_left_first()
+            && session.hung_up(segment.time, segment.offset, output);
+        if !self.counted && (session.had_gap() || hung_up) {
+            // All that it sent was lost, or nothing was sent before the server left.
             self.count(output);
         }
         if self.streams.ended() {

@@ -102,6 +102,11 @@ impl Streams {
         self.ways.iter().all(Way::ended)
     }
 
+    /// The server said that nothing more comes, all before that was given out, and the client had not said so.
+    pub(super) fn server_left_first(&self) -> bool {
+        self.ways[Side::Server as usize].ended() && self.ways[Side::Client as usize].end.is_none()
+    }
+
     /// True if a SYN with this number begins another connection between the same ports than the
     /// one that is known.
     pub(super) fn is_reuse(&self, side: Side, sequence: u32) -> bool {

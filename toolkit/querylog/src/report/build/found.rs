@@ -115,6 +115,7 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
     let of = |what: fn(&Summary) -> u64| summary.map_or(0, what);
     let notes = [
         (losses.encrypted, "encrypted connection", "could not be read"),
+        (of(|s| s.hung_up), "connection", "closed by the server during the login: see `Connect`"),
         (
             of(|s| s.not_understood),
             "connection",

@@ -141,6 +141,11 @@ impl Connection {
         time
     }
 
+    /// One side says that nothing more comes from it.
+    pub fn leave(&mut self, time: i64, side: usize) {
+        self.segment(time, side, FIN | ACK, b"");
+    }
+
     pub fn close(&mut self, time: i64) {
         self.segment(time, CLIENT, FIN | ACK, b"");
         self.segment(time + 1_000, SERVER, FIN | ACK, b"");

@@ -27,23 +27,53 @@ impl Session {
         let verdict = answer.packet(header.length, payload, &mut self.dialect);
         if verdict == Verdict::Done && answer.error.is_some() {
             self.understood = true;
-            let mut event = Event { kind: Kind::Connect, ..Event::default() };
-            event.sql = b"administrator command: Connect";
-            event.error = answer.error.map(u32::from);
-            event.error_text = &answer.error_text;
-            let begun = self.opened.unwrap_or(header.begun.time);
-            event.start = Some(micros(begun));
-            event.end = Some(micros(header.begun.time));
-            event.stamp = event.end;
-            match u64::try_from(header.begun.time.saturating_sub(begun)) {
-                Ok(time) => event.metrics.set(Metric::QueryTime, time),
-                Err(_) => event.unmeasured = Some(Unmeasured::ClockJumped),
-            }
-            event.place = Place { file: output.file, offset: header.begun.offset };
-            self.identify(&mut event);
-            output.event(&mut event);
+            self.failed(header.begun.time, header.begun.offset, Some(&answer), output);
         }
         self.fall_silent(output);
+    }
+
+    /// The server has closed the connection at `time`. True if the client was still waiting to be let in: then the
+    /// login is an event with the time that it took to fail.
+    pub(in crate::net) fn hung_up(
+        &mut self,
+        time: i64,
+        offset: u64,
+        output: &mut Output<'_>,
+    ) -> bool {
+        let waits = matches!(self.phase, Phase::Greeting | Phase::Login | Phase::Authentication);
+        if !waits || self.had_gap || self.opened.is_none() {
+            return false;
+        }
+        self.understood = true;
+        output.counts.hung_up += 1;
+        // What is pending in these phases is the login.
+        self.pending.clear();
+        self.pending_bytes = 0;
+        self.failed(time, offset, None, output);
+        self.fall_silent(output);
+        true
+    }
+
+    /// Gives out a connection that was not let in: `answer` says why, `None`: the server hung up.
+    fn failed(&self, time: i64, offset: u64, answer: Option<&Answer>, output: &mut Output<'_>) {
+        let mut event = Event { kind: Kind::Connect, ..Event::default() };
+        event.sql = b"administrator command: Connect";
+        event.error = answer.and_then(|answer| answer.error).map(u32::from);
+        event.error_text = match answer {
+            Some(answer) => &answer.error_text,
+            None => b"the server closed the connection during the login",
+        };
+        let begun = self.opened.unwrap_or(time);
+        event.start = Some(micros(begun));
+        event.end = Some(micros(time));
+        event.stamp = event.end;
+        match u64::try_from(time.saturating_sub(begun)) {
+            Ok(taken) => event.metrics.set(Metric::QueryTime, taken),
+            Err(_) => event.unmeasured = Some(Unmeasured::ClockJumped),
+        }
+        event.place = Place { file: output.file, offset };
+        self.identify(&mut event);
+        output.event(&mut event);
     }
 
     pub(super) fn login(
