@@ -12,12 +12,12 @@
 //!
 //! Invariants:
 //!
-//! - T1. `check`, `stat`, `dump` and `log` change nothing in the directory (but for the lock file
+//! - CLI1. `check`, `stat`, `dump` and `log` change nothing in the directory (but for the lock file
 //!   that keeps a server out while they read): recovery runs in memory.
-//! - T2. Results go to standard output, progress and errors to standard error.
-//! - T3. Exit status: 0 done, nothing wrong; 1 done, and problems were found (or a gate was
+//! - CLI2. Results go to standard output, progress and errors to standard error.
+//! - CLI3. Exit status: 0 done, nothing wrong; 1 done, and problems were found (or a gate was
 //!   missed); 2 could not be done.
-//! - T4. No bytes in a directory make the tool panic, or run for longer than their size explains.
+//! - CLI4. No bytes in a directory make the tool panic, or run for longer than their size explains.
 //!
 //! A library only so that tests can run the commands in memory, without processes.
 //!

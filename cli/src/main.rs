@@ -1,4 +1,4 @@
-//! The program: reads the command line, runs one command, chooses the exit status (T2, T3).
+//! The program: reads the command line, runs one command, chooses the exit status (CLI2, CLI3).
 #![forbid(unsafe_code)]
 
 use std::io::{BufWriter, IsTerminal, Write};

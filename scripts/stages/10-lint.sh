@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Formatting, clippy with warnings as errors, the fuzz targets, and shellcheck: each is one test.
+# Formatting, clippy with warnings as errors, the fuzz targets, shellcheck, and tidy: each is one test.
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -32,6 +32,8 @@ check "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnin
 # They need a nightly compiler to fuzz, but not to be right.
 check "fuzz targets" cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --bins
 check "shellcheck" check_shell
+check "tidy breaks on what it looks for" /usr/bin/python3 -B scripts/tidy.py --self-test
+check "tidy" /usr/bin/python3 -B scripts/tidy.py
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [[ $failed -eq 0 ]]

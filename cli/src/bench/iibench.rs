@@ -6,9 +6,9 @@
 //!
 //! Invariants:
 //!
-//! - I1. A transaction's latency is from its begin to its acknowledged commit; making the rows
+//! - IB1. A transaction's latency is from its begin to its acknowledged commit; making the rows
 //!   (some 20 ns each) is inside.
-//! - I2. The data directory is removed at the end, also after an error, unless it is to be kept.
+//! - IB2. The data directory is removed at the end, also after an error, unless it is to be kept.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ struct Report {
     status: std::collections::BTreeMap<&'static str, u64>,
 }
 
-/// A directory that is removed when the run ends, however it ends (I2).
+/// A directory that is removed when the run ends, however it ends (IB2).
 struct Work {
     path: PathBuf,
     keep: bool,

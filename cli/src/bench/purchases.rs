@@ -1,7 +1,7 @@
 //! The table and the rows of the insert benchmark: the same as those that `bench/iibench` sends to
 //! a server as SQL, so that figures of the two can be compared.
 //!
-//! - B1. Rows depend on seed, number and shape only. The generator is the one of
+//! - PU1. Rows depend on seed, number and shape only. The generator is the one of
 //!   bench/iibench/rows.c: splitmix64, two draws for the numbers of a row, then its text.
 
 use frond_base::Result;

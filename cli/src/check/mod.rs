@@ -7,10 +7,10 @@
 //!
 //! Invariants:
 //!
-//! - K1. Nothing is written (T1); the directory's lock is held while anything is read.
-//! - K2. Damage is a finding and never ends the check; only what makes checking impossible is an
+//! - CK1. Nothing is written (CLI1); the directory's lock is held while anything is read.
+//! - CK2. Damage is a finding and never ends the check; only what makes checking impossible is an
 //!   error.
-//! - K3. Findings are bounded, and so is the time: each byte is read a fixed number of times.
+//! - CK3. Findings are bounded, and so is the time: each byte is read a fixed number of times.
 
 mod files;
 mod report;

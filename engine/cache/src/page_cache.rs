@@ -1,9 +1,9 @@
 //! The page cache: shards of [`crate::shard::Shard`], each with its own short mutex and its share of
 //! the limit.
 //!
-//! - C1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
+//! - PC1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
 //!   too large for it. Pages that readers still hold after eviction are the readers' memory.
-//! - C2. Merges make nothing go: what they read is not admitted, what they write fills free room only.
+//! - PC2. Merges make nothing go: what they read is not admitted, what they write fills free room only.
 //!   Scans can displace only what nobody came back to.
 //!
 //! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.

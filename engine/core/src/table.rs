@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //!
-//! - T1. Counters only grow (but for `set_auto_increment`, which logs a record of its own kind), so replay
+//! - TB1. Counters only grow (but for `set_auto_increment`, which logs a record of its own kind), so replay
 //!   takes the largest that any record carries, whatever order commits reached the log in.
-//! - T2. A value is logged, by the record of its user or by one of its own when the transaction rolls back,
+//! - TB2. A value is logged, by the record of its user or by one of its own when the transaction rolls back,
 //!   before the next transaction's record can be durable without it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

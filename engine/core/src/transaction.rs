@@ -400,7 +400,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_back_later();
-        // Values handed out stay used (T2); a lost record only makes them available again after a crash.
+        // Values handed out stay used (TB2); a lost record only makes them available again after a crash.
         self.core.log_unlogged_counters(&self.tables);
     }
 }

@@ -4,10 +4,10 @@
 //! simulated machine's files. Another thread looks at the counts, and at what the system says of the thread,
 //! several times a second. A run is stuck by its own doing or not at all:
 //!
-//! - H1. Asleep: at every look for a minute the thread waited for something other than a processor or the
+//! - WH1. Asleep: at every look for a minute the thread waited for something other than a processor or the
 //!   disk, and no file was called meanwhile. Calls are made on one thread, so nobody is going to wake it.
-//! - H2. Busy: one operation took a minute of processor time, whatever it called.
-//! - H3. A look that comes late counts as one in time: the watched did not get on either when the whole
+//! - WH2. Busy: one operation took a minute of processor time, whatever it called.
+//! - WH3. A look that comes late counts as one in time: the watched did not get on either when the whole
 //!   process was stopped.
 //!
 //! Rejected: a limit on the time of a run by the clock on the wall. On a machine that does other things too
@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 /// How far a run may go without getting anywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// By the clock of the looks (H3).
+    /// By the clock of the looks (WH3).
     pub asleep: Duration,
     /// Processor time.
     pub busy: Duration,
@@ -44,9 +44,9 @@ impl Limits {
 /// Why a run does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// H1, for so long.
+    /// WH1, for so long.
     Asleep(Duration),
-    /// H2, for so long.
+    /// WH2, for so long.
     Busy(Duration),
 }
 
@@ -150,7 +150,7 @@ struct Judge {
     asleep: Duration,
 }
 
-/// A look counts for this much at most (H3).
+/// A look counts for this much at most (WH3).
 const LOOK_MOST: Duration = Duration::from_secs(1);
 
 impl Judge {

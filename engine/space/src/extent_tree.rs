@@ -9,17 +9,17 @@
 //! from the front of a hole a change of two numbers, without a new node or a rotation.
 //!
 //! Invariants:
-//! - T1. Stretches are disjoint and not adjacent: the hole in front of every node but the first is > 0.
-//! - T2. The first stretch starts at 0 and never goes away: it holds the file's fixed front
+//! - ET1. Stretches are disjoint and not adjacent: the hole in front of every node but the first is > 0.
+//! - ET2. The first stretch starts at 0 and never goes away: it holds the file's fixed front
 //!   (`reserved` bytes), so that every hole has a stretch in front of it.
-//! - T3. `largest` of a node is the maximum of its own hole and its children's `largest`.
-//! - T4. Heights of siblings differ by at most one.
-//! - T5. `prev`/`next` thread the nodes in offset order.
+//! - ET3. `largest` of a node is the maximum of its own hole and its children's `largest`.
+//! - ET4. Heights of siblings differ by at most one.
+//! - ET5. `prev`/`next` thread the nodes in offset order.
 //!
 //! Space behind the last stretch is unlimited; the file's length is not known here.
 //! Not thread-safe; [`crate::TableFile`] holds it behind a short mutex.
 //!
-//! Tested by the unit tests below (random operations against a bitmap, with T1-T5 checked).
+//! Tested by the unit tests below (random operations against a bitmap, with ET1-ET5 checked).
 
 use crate::extent::Extent;
 
@@ -55,7 +55,7 @@ pub struct ExtentTree {
 impl ExtentTree {
     /// An empty file whose first `reserved` (> 0) bytes are never handed out.
     pub fn new(reserved: u64) -> ExtentTree {
-        assert!(reserved > 0, "the first stretch must not be empty (T2)");
+        assert!(reserved > 0, "the first stretch must not be empty (ET2)");
         let first = Node {
             start: 0,
             end: reserved,
@@ -222,12 +222,12 @@ impl ExtentTree {
             } else if n.hole >= len {
                 return at;
             } else {
-                at = n.right; // T3: `largest` promised a hole, and it is nowhere else
+                at = n.right; // ET3: `largest` promised a hole, and it is nowhere else
             }
         }
     }
 
-    /// The last stretch that starts at or before `offset`; exists because of T2.
+    /// The last stretch that starts at or before `offset`; exists because of ET2.
     fn at_or_before(&self, offset: u64) -> u32 {
         let (mut at, mut best) = (self.root, NIL);
         while at != NIL {
@@ -311,10 +311,10 @@ impl ExtentTree {
         self.rebalance_up(parent);
     }
 
-    /// Takes node `at` (never the first, T2) out of the tree and the thread.
+    /// Takes node `at` (never the first, ET2) out of the tree and the thread.
     fn remove(&mut self, at: u32) {
         let n = self.nodes[at as usize];
-        assert!(n.prev != NIL, "the first stretch stays (T2)");
+        assert!(n.prev != NIL, "the first stretch stays (ET2)");
         self.nodes[n.prev as usize].next = n.next;
         match n.next {
             NIL => self.last = n.prev,
@@ -390,14 +390,14 @@ impl ExtentTree {
         changed
     }
 
-    /// Restores T3 from `at` upwards after its hole changed; stops where nothing changes.
+    /// Restores ET3 from `at` upwards after its hole changed; stops where nothing changes.
     fn refresh_up(&mut self, mut at: u32) {
         while at != NIL && self.refresh(at) {
             at = self.nodes[at as usize].parent;
         }
     }
 
-    /// Restores T3 and T4 from `at` to the root after a node came or went below it.
+    /// Restores ET3 and ET4 from `at` to the root after a node came or went below it.
     fn rebalance_up(&mut self, mut at: u32) {
         while at != NIL {
             self.refresh(at);

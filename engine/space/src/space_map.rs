@@ -5,7 +5,7 @@
 //! only to fill it costs the file system two rounds of metadata. They are remembered, and what is
 //! still free when a checkpoint is done is punched then.
 //!
-//! - M1. Bytes that are being punched count as used until the call returned, so that nobody writes
+//! - SM1. Bytes that are being punched count as used until the call returned, so that nobody writes
 //!   into a hole that is just being made.
 //!
 //! Tested by `tests/space`.
@@ -72,7 +72,7 @@ impl SpaceMap {
         self.file_len = len;
     }
 
-    /// Takes up to `max` free stretches to punch; they count as used until [`SpaceMap::punched`] (M1).
+    /// Takes up to `max` free stretches to punch; they count as used until [`SpaceMap::punched`] (SM1).
     pub fn take_punchable(&mut self, max: usize) -> Vec<Extent> {
         self.unpunched.sort_unstable();
         let mut taken = Vec::new();

@@ -4,8 +4,8 @@
 //! then for a core. All at once it waits once: with two busy cores three reads took 0.28 instead of
 //! 0.43 ms at the median and 4.3 instead of 5.9 ms at the 99th percentile.
 //!
-//! - A1. [`read`] returns only when the kernel is done with every buffer it was given.
-//! - A2. Where the kernel refuses (no contexts left, not permitted, not a direct file) the caller reads one
+//! - AIO1. [`read`] returns only when the kernel is done with every buffer it was given.
+//! - AIO2. Where the kernel refuses (no contexts left, not permitted, not a direct file) the caller reads one
 //!   after another: [`read`] says which reads it did.
 //!
 //! Rejected: io_uring, which many hosts and containers forbid; a pool of reading threads, each of which
@@ -110,7 +110,7 @@ impl Context {
                 if e.kind() == io::ErrorKind::Interrupted {
                     continue;
                 }
-                // It cannot fail otherwise with these arguments. A1: the kernel still writes to buffers
+                // It cannot fail otherwise with these arguments. AIO1: the kernel still writes to buffers
                 // that even a panic would free.
                 eprintln!("frond: cannot wait for reads that are under way: {e}");
                 std::process::abort();

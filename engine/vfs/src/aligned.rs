@@ -1,6 +1,6 @@
 //! A growable byte buffer whose start is aligned for direct transfers.
 //!
-//! Invariant A1: `ptr` comes from the global allocator with `layout(capacity)` when `capacity > 0`,
+//! Invariant AL1: `ptr` comes from the global allocator with `layout(capacity)` when `capacity > 0`,
 //! is dangling (but aligned) otherwise, and all `capacity` bytes behind it are initialised
 //! (allocations are zeroed), so that any length up to the capacity may be exposed.
 //!
@@ -20,7 +20,7 @@ pub struct AlignedBuf {
     capacity: usize,
 }
 
-// SAFETY: A1: the buffer owns its memory exclusively, as a `Vec<u8>` does.
+// SAFETY: AL1: the buffer owns its memory exclusively, as a `Vec<u8>` does.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for AlignedBuf {}
@@ -80,7 +80,7 @@ impl AlignedBuf {
         let Some(ptr) = NonNull::new(unsafe { alloc_zeroed(layout(capacity)) }) else {
             handle_alloc_error(layout(capacity))
         };
-        // SAFETY: both regions are valid for `len` bytes (A1, and `capacity > len`) and distinct.
+        // SAFETY: both regions are valid for `len` bytes (AL1, and `capacity > len`) and distinct.
         unsafe { std::ptr::copy_nonoverlapping(self.ptr.as_ptr(), ptr.as_ptr(), self.len) };
         self.release();
         self.ptr = ptr;
@@ -113,7 +113,7 @@ impl AlignedBuf {
 
     fn release(&mut self) {
         if self.capacity > 0 {
-            // SAFETY: A1: this pointer and layout came from the allocator and are given back once.
+            // SAFETY: AL1: this pointer and layout came from the allocator and are given back once.
             unsafe { dealloc(self.ptr.as_ptr(), layout(self.capacity)) };
         }
     }
@@ -134,14 +134,14 @@ impl Default for AlignedBuf {
 impl Deref for AlignedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: A1: `len <= capacity` initialised bytes.
+        // SAFETY: AL1: `len <= capacity` initialised bytes.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: A1, and `&mut self` is exclusive.
+        // SAFETY: AL1, and `&mut self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 }

@@ -1,10 +1,10 @@
 //! The real machine: one directory of a Linux file system.
 //!
-//! - O1. The directory is opened once; every name is resolved relative to that handle, never
+//! - OS1. The directory is opened once; every name is resolved relative to that handle, never
 //!   follows a symbolic link and must be plain (no separator, not `.` or `..`), so that nothing
 //!   outside the directory can be reached, whatever a log or a manifest says.
-//! - O2. Only regular files are opened: no device, no pipe.
-//! - O3. `sync` is one `fdatasync`. It is never repeated, not even after `EINTR` (V3 in `lib.rs`).
+//! - OS2. Only regular files are opened: no device, no pipe.
+//! - OS3. `sync` is one `fdatasync`. It is never repeated, not even after `EINTR` (V3 in `lib.rs`).
 //!
 //! Does not retry or hide failures, and closes without syncing.
 //!
@@ -277,7 +277,7 @@ pub(crate) fn random_u64() -> u64 {
 
 impl Vfs for OsVfs {
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
-        // O_NONBLOCK changes nothing for regular files and keeps a pipe from blocking us before O2.
+        // O_NONBLOCK changes nothing for regular files and keeps a pipe from blocking us before OS2.
         let mut flags = libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_NONBLOCK;
         flags |= if how.write || how.create_new { libc::O_RDWR } else { libc::O_RDONLY };
         if how.create_new {

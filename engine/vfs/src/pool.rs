@@ -25,7 +25,7 @@
 //!
 //! Locks: `ring`, then a file's `slot`, then `syncing`; whoever holds a later one alone does not ask for an earlier one.
 //!
-//! Tested by the unit tests below, by `engine/tests/it/descriptors.rs`, and by every simulator run.
+//! Tested by the unit tests below, by `engine/core/tests/it/descriptors.rs`, and by every simulator run.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

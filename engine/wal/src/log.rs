@@ -91,7 +91,7 @@ pub(crate) struct Part {
 
 impl Wal {
     /// The log continues at the start of the last of `segments`, whose open file is `file`; `bare`: it
-    /// has no disk space yet (N3).
+    /// has no disk space yet (RM3).
     pub(crate) fn start(
         vfs: Arc<dyn Vfs>,
         opts: WalOptions,

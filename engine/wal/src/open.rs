@@ -27,7 +27,7 @@
 //! - Else the leftovers are cut off first. The end was found in front of them and nothing promises
 //!   them; a crash in between does not change that.
 //!
-//! If that did not make room for a segment, the new one is begun bare (N3), which takes one block.
+//! If that did not make room for a segment, the new one is begun bare (RM3), which takes one block.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ fn write_again(file: &dyn VfsFile, header: &SegmentHeader, from: Lsn, to: Lsn) -
 /// The segment that opening has begun.
 struct Begun {
     file: Arc<dyn VfsFile>,
-    /// It has no disk space yet (N3).
+    /// It has no disk space yet (RM3).
     bare: bool,
     /// It was made of the last segment's file.
     recycled: bool,

@@ -4,12 +4,12 @@
 //! full disk has to refuse a record before it is appended. Whoever appends takes a [`Reservation`] first
 //! and holds it until the record is in the buffer; from then on the frames themselves are counted.
 //!
-//! - N1. What is buffered and what is reserved fit in the current segment and the spares, and as many
+//! - RM1. What is buffered and what is reserved fit in the current segment and the spares, and as many
 //!   spares as that takes are open: without a descriptor a segment cannot be begun either.
-//! - N2. [`Claim::Ordinary`] leaves one spare alone. What gives space back on a full disk
+//! - RM2. [`Claim::Ordinary`] leaves one spare alone. What gives space back on a full disk
 //!   ([`Claim::Freeing`]: dropping a table, flushing, trimming), a few small records without a
 //!   reservation, and the next opening of the log have it.
-//! - N3. A log that was opened on a full disk may have a *bare* current segment: disk space for its header
+//! - RM3. A log that was opened on a full disk may have a *bare* current segment: disk space for its header
 //!   alone. Nothing is reserved in it before it has the space.
 //!
 //! The numbers below are read one after the other, without a lock. They are written and read in an order
@@ -30,7 +30,7 @@ use crate::segment::{log_name, Segment};
 
 /// Bytes of every claim for records that are appended without a reservation.
 const SLACK: u64 = 4096;
-/// Spares that ordinary claims leave alone (N2).
+/// Spares that ordinary claims leave alone (RM2).
 const RESERVE: usize = 1;
 /// A bare segment is given space in multiples of this when it cannot have all of it.
 const BARE_STEP: u64 = 16 << 10;
@@ -143,7 +143,7 @@ impl Room {
         begun as usize + usize::try_from(more).unwrap_or(usize::MAX / 2)
     }
 
-    /// N3: makes sure that a bare segment has space for `total` bytes behind `end`.
+    /// RM3: makes sure that a bare segment has space for `total` bytes behind `end`.
     fn complete(&self, end: Lsn, total: u64, claim: Claim) -> Result<()> {
         if !self.is_bare.load(Ordering::Acquire) {
             return Ok(());

@@ -12,6 +12,7 @@ mod isolation;
 mod memory;
 mod panics;
 mod spill;
+mod spill_beside_others;
 mod stale;
 mod support;
 mod tables;

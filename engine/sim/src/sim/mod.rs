@@ -3,14 +3,16 @@
 //!
 //! The oracles (docs/fault-model.md gives the promise behind each):
 //!
-//! - O1 what was acknowledged as durable is there; O2 transactions are atomic; O3 what survived is a
+//! - O1. What was acknowledged as durable is there.
+//! - O2. Transactions are atomic.
+//! - O3. What survived is a
 //!   prefix of the commit order: one comparison, see `model`.
-//! - O4 the engine's own check is clean and its row counts are right.
-//! - O5 recovering again gives the same, also after crashes inside recovery.
-//! - O6 the recovered database goes on working and matches the model.
-//! - O7 every call ends (`watch` looks whether the run gets on).
-//! - O8 the same seed gives the same calls in the same order.
-//! - O9 after damage at rest: the right answer or `Corruption`.
+//! - O4. The engine's own check is clean and its row counts are right.
+//! - O5. Recovering again gives the same, also after crashes inside recovery.
+//! - O6. The recovered database goes on working and matches the model.
+//! - O7. Every call ends (`watch` looks whether the run gets on).
+//! - O8. The same seed gives the same calls in the same order.
+//! - O9. After damage at rest: the right answer or `Corruption`.
 //!
 //! Every read is checked too: point reads, locked reads, scans and cursors held open see exactly the
 //! state of their snapshot with the transaction's own writes; conflicts and lock refusals happen

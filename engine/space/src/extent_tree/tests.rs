@@ -5,21 +5,21 @@ use crate::testing::Rng;
 use crate::LinearFirstFit;
 
 impl ExtentTree {
-    /// Checks T1-T5; returns the stretches.
+    /// Checks ET1-ET5; returns the stretches.
     fn verify(&self) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         self.verify_node(self.root, NIL, &mut all);
         assert_eq!(all.len(), self.nodes.len() - self.vacant.len());
         let mut at = all[0].2;
-        assert_eq!(all[0].0, 0, "T2");
+        assert_eq!(all[0].0, 0, "ET2");
         for (i, &(start, end, id)) in all.iter().enumerate() {
             let n = &self.nodes[id as usize];
-            assert_eq!(id, at, "T5");
+            assert_eq!(id, at, "ET5");
             at = n.next;
             if i > 0 {
-                assert_eq!(n.prev, all[i - 1].2, "T5");
-                assert!(start > all[i - 1].1, "T1");
-                assert_eq!(n.hole, start - all[i - 1].1, "T1");
+                assert_eq!(n.prev, all[i - 1].2, "ET5");
+                assert!(start > all[i - 1].1, "ET1");
+                assert_eq!(n.hole, start - all[i - 1].1, "ET1");
             }
             assert!(end > start);
         }
@@ -39,9 +39,9 @@ impl ExtentTree {
         let (lh, ll) = self.verify_node(n.left, at, all);
         all.push((n.start, n.end, at));
         let (rh, rl) = self.verify_node(n.right, at, all);
-        assert!(lh.abs_diff(rh) <= 1, "T4");
-        assert_eq!(n.height, 1 + lh.max(rh), "T4");
-        assert_eq!(n.largest, n.hole.max(ll).max(rl), "T3");
+        assert!(lh.abs_diff(rh) <= 1, "ET4");
+        assert_eq!(n.height, 1 + lh.max(rh), "ET4");
+        assert_eq!(n.largest, n.hole.max(ll).max(rl), "ET3");
         (n.height, n.largest)
     }
 }

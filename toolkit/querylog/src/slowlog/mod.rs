@@ -14,7 +14,7 @@
 //! `QC_Hit:`; `Options::stamped` overrules that. `SET timestamp` is UTC and `# Time` (before MySQL 5.7) is the server's
 //! local time: the first event with both gives the zone (`Carry::zone`).
 //!
-//! Tested here, in `tests/slowlog.rs` on logs with known answers, and against pt-query-digest in `tests/ptqd.rs`.
+//! Tested here, in `tests/report/truth.rs` on a log with known answers, and against pt-query-digest in `tests/ptqd/main.rs`.
 
 mod carry;
 mod head;

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What a compiler does not see and a reader stumbles over. Prints each finding as PATH:LINE: what; status 1 if any.
+
+Rules
+ 1. No file of code is longer than 600 lines.
+ 2. No note says that something is still to do.
+ 3. A path in backquotes, in comments and documents, exists: from the root, from the file's folder or one above
+    it, or from the `src` of one above it. What tests run with other tools' trees (`FOREIGN`) is no path of ours.
+ 4. The id of an invariant (`//! - W1. ...`) is defined once, and its prefix belongs to one file.
+ 5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
+
+It reads what git knows, a second for all of it. Tested by `--self-test`, which breaks each rule once.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+MOST_LINES = 600
+CODE = {".rs", ".cc", ".h", ".c", ".py", ".sh", ".js", ".css", ".pl"}
+TEXT = CODE | {".md", ".toml"}
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+QUOTED_PATH = re.compile(r"`([A-Za-z_.][\w.-]*(?:/[\w.-]+)+)`")
+FOREIGN = ("engines/", "frond/t/NAME", "include/", "target/", "usr/", "suite/", "percona/", "mysql-test/")
+ENDINGS = CODE | {".md", ".svg", ".test", ".result", ".toml", ".sql"}
+DEFINED = re.compile(r"^\s*//! +(?:- )?([A-Z]{1,4})(\d+)\. ")
+NAMED = re.compile(r"\"(?:([A-Z]{1,4}\d): |[^\"]*\(([A-Z]{1,4}\d)\)\")")
+
+Finding = tuple[str, int, str]
+
+
+def tracked(root: Path) -> list[Path]:
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True).stdout
+    paths = [root / name.decode() for name in names.split(b"\0") if name]
+    return [path for path in paths if path.suffix in TEXT and path.is_file()]
+
+
+def exists(root: Path, source: Path, text: str) -> bool:
+    folder = source.parent
+    while True:
+        if (folder / text).exists() or (folder / "src" / text).exists():
+            return True
+        if folder == root:
+            return False
+        folder = folder.parent
+
+
+def is_ours(root: Path, text: str) -> bool:
+    if text.startswith(FOREIGN):
+        return False
+    return Path(text).suffix in ENDINGS or (root / text.split("/")[0]).is_dir() and text.count("/") > 1
+
+
+def findings(root: Path) -> list[Finding]:
+    found: list[Finding] = []
+    homes: dict[str, set[str]] = defaultdict(set)
+    ids: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    named: list[tuple[str, str, int]] = []
+    for path in tracked(root):
+        name = str(path.relative_to(root))
+        lines = path.read_text(errors="replace").splitlines()
+        if path.suffix in CODE and len(lines) > MOST_LINES:
+            found.append((name, len(lines), f"longer than {MOST_LINES} lines"))
+        for number, line in enumerate(lines, 1):
+            if UNFINISHED.search(line) and "mktemp" not in line:
+                found.append((name, number, "a note of what is still to do"))
+            for text in QUOTED_PATH.findall(line):
+                if is_ours(root, text) and not exists(root, path, text):
+                    found.append((name, number, f"`{text}` does not exist"))
+            if path.suffix != ".rs":
+                continue
+            if definition := DEFINED.match(line):
+                prefix, id_ = definition[1], definition[1] + definition[2]
+                homes[prefix].add(name)
+                ids[id_].append((name, number))
+            if use := NAMED.search(line):
+                named.append((use[1] or use[2], name, number))
+    for id_, places in ids.items():
+        found += [(*place, f"invariant {id_} is defined twice") for place in places[1:]]
+    for prefix, files in homes.items():
+        if len(files) > 1:
+            first, *rest = sorted(files)
+            found += [(file, 1, f"invariants {prefix} belong to {first}") for file in rest]
+    found += [(name, number, f"no header defines {id_}") for id_, name, number in named if id_ not in ids]
+    return sorted(set(found))
+
+
+def self_test() -> None:
+    broken = {
+        "long.py": "pass\n" * 601,
+        "later.rs": "// TO" + "DO: more\n",
+        "path.md": "See `docs/" + "nowhere.md`.\n",
+        "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n",
+        "b.rs": '//! - W2. Elsewhere.\nfn f() {\n    assert!(true, "Q7: no such");\n}\n',
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+        (root / "docs").mkdir()
+        for name, text in broken.items():
+            (root / name).write_text(text)
+        subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+        said = [what for _, _, what in findings(root)]
+    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "Q7"]
+    missed = [word for word in wanted if not any(word in what for what in said)]
+    assert not missed and len(said) == len(wanted), (missed, said)
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--self-test"]:
+        self_test()
+        return 0
+    root = Path(__file__).resolve().parent.parent
+    found = findings(root)
+    for name, number, what in found:
+        print(f"{name}:{number}: {what}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
