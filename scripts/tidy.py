@@ -8,6 +8,7 @@ Rules
     it, or from the `src` of one above it. What tests run with other tools' trees (`FOREIGN`) is no path of ours.
  4. The id of an invariant (`//! - W1. ...`) is defined once, and its prefix belongs to one file.
  5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
+ 6. A folder of modules has its own file inside, `mod.rs`; no `x.rs` beside `x/`.
 
 It reads what git knows, a second for all of it. Tested by `--self-test`, which breaks each rule once.
 """
@@ -74,6 +75,8 @@ def findings(root: Path) -> list[Finding]:
                     found.append((name, number, f"`{text}` does not exist"))
             if path.suffix != ".rs":
                 continue
+            if number == 1 and path.with_suffix("").is_dir() and path.parent.name != "tests":
+                found.append((name, 1, f"belongs into {path.stem}/ as mod.rs"))
             if definition := DEFINED.match(line):
                 prefix, id_ = definition[1], definition[1] + definition[2]
                 homes[prefix].add(name)
@@ -101,12 +104,12 @@ def self_test() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-        (root / "docs").mkdir()
+        (root / "a").mkdir()
         for name, text in broken.items():
             (root / name).write_text(text)
         subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         said = [what for _, _, what in findings(root)]
-    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "Q7"]
+    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "Q7", "as mod.rs"]
     missed = [word for word in wanted if not any(word in what for what in said)]
     assert not missed and len(said) == len(wanted), (missed, said)
 

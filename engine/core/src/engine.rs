@@ -8,18 +8,18 @@ use frond_vfs::{DirLock, FilePool, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
 use parking_lot::Mutex;
 
+use crate::catalog::ddl::TableSpec;
+use crate::catalog::names::Names;
 use crate::catalog::{TableDef, SYSTEM_TABLE};
-use crate::core::Core;
-use crate::cursor::Cursor;
-use crate::ddl::TableSpec;
+use crate::commit::core::Core;
+use crate::commit::cursor::Cursor;
+use crate::commit::transaction::{Transaction, TxnOptions};
 use crate::identity::{self, Identity};
-use crate::names::Names;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::shared::Shared;
-use crate::store::is_table_file;
+use crate::table::store::is_table_file;
 use crate::table::Table;
-use crate::transaction::{Transaction, TxnOptions};
 
 /// Takes messages for the operator: level 0 error, 1 warning, 2 note. Called from any thread.
 pub type Log = Arc<dyn Fn(u8, &str) + Send + Sync>;

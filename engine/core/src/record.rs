@@ -51,7 +51,7 @@ use frond_base::{Error, TableId, TreeId};
 use frond_run::RunMeta;
 use frond_tree::Extent;
 
-use crate::counters::NEXT_MAX;
+use crate::table::counters::NEXT_MAX;
 
 pub const KIND_TRANSACTION: u8 = 1;
 pub const KIND_EDIT: u8 = 2;

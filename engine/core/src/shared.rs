@@ -12,7 +12,7 @@ use frond_wal::Wal;
 use parking_lot::Mutex;
 
 use crate::options::Options;
-use crate::readahead::Readahead;
+use crate::table::readahead::Readahead;
 
 /// Handles that live as long as the database is open.
 pub struct Shared {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result};
 
 use crate::catalog::TableDef;
-use crate::core::Core;
-use crate::store::file_name;
+use crate::commit::core::Core;
+use crate::table::store::file_name;
 
 /// A table that is defined and was lost.
 pub(crate) struct Damaged {

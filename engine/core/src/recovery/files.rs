@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use frond_base::{Error, Result, TableId};
 
 use crate::catalog::SYSTEM_TABLE;
-use crate::core::Core;
-use crate::images::Found;
-use crate::store::file_name;
+use crate::checkpoint::images::Found;
+use crate::commit::core::Core;
+use crate::table::store::file_name;
 
 /// Removes files that belong to no table: left by a crash after a drop or during a creation.
 pub(crate) fn remove_orphans(core: &Core) -> Result<()> {

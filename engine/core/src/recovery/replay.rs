@@ -10,10 +10,10 @@ use frond_wal::Record;
 
 use super::Found;
 use crate::canary;
+use crate::catalog::names::Names;
 use crate::catalog::{self, SYSTEM_TABLE};
-use crate::core::Core;
-use crate::images::Found as FoundImage;
-use crate::names::Names;
+use crate::checkpoint::images::Found as FoundImage;
+use crate::commit::core::Core;
 use crate::options::KEY_BYTES_MAX;
 use crate::record::{AttachedRuns, CounterRecord, RecordReader, KIND_TRANSACTION_OF_RUNS};
 use crate::table::Table;

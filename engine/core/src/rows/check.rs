@@ -23,8 +23,8 @@ use frond_tree::{Bounds, Tree, TreeCursor};
 
 use super::Rows;
 use crate::check::CheckOutcome;
+use crate::commit::transaction::TxnOptions;
 use crate::engine::Engine;
-use crate::transaction::TxnOptions;
 
 /// Entries between two questions whether to go on.
 const POLL_EVERY: u64 = 1024;

@@ -8,7 +8,7 @@ use frond_tree::Bounds;
 use frond_txn::{Granted, RowMode};
 
 use super::{Rows, Written};
-use crate::transaction::{OnLocked, Transaction};
+use crate::commit::transaction::{OnLocked, Transaction};
 
 /// What a writer vouches for.
 #[derive(Clone, Copy, Default, Debug)]

@@ -5,7 +5,7 @@ use frond_querylog::report::{csv, diff, json, text, Report};
 use super::data::{large, log, report_of};
 
 const MODEL: &str = include_str!("../../src/report/model.rs");
-const DIFF: &str = include_str!("../../src/report/diff.rs");
+const DIFF: &str = include_str!("../../src/report/diff/mod.rs");
 const SCHEMA_PAGE: &str = include_str!("../../../../docs/digest-json.md");
 
 /// Names of the public fields in a source.

@@ -8,7 +8,7 @@ use frond_tree::Seek;
 use frond_txn::{Granted, RowMode};
 
 use super::{Scan, Way};
-use crate::transaction::{Isolation, OnLocked, Transaction};
+use crate::commit::transaction::{Isolation, OnLocked, Transaction};
 
 /// How rows are locked as they are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

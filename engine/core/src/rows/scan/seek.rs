@@ -5,7 +5,7 @@ use frond_row::prefix_end;
 use frond_tree::Seek;
 
 use super::{Fetched, Scan, ScanHooks, Way};
-use crate::transaction::Transaction;
+use crate::commit::transaction::Transaction;
 
 /// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

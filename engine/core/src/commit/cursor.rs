@@ -11,8 +11,8 @@ use frond_base::{EntryKind, IndexNo, Result, Seq, SEQ_MAX};
 use frond_buffer::SortedBuffer;
 use frond_tree::{Bounds, Seek, TreeCursor};
 
+use crate::commit::transaction::Transaction;
 use crate::table::Table;
-use crate::transaction::Transaction;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {

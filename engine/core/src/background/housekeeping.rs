@@ -7,7 +7,7 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind};
 use frond_tree::Tree;
 
-use crate::core::Core;
+use crate::commit::core::Core;
 use crate::options::Durability;
 use crate::table::Table;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Readers};
 use frond_tree::{JobKind, Plan, Step, Tree};
 
-use crate::core::Core;
+use crate::background::work::Failure;
+use crate::commit::core::Core;
 use crate::table::Table;
-use crate::work::Failure;
 
 /// A worker that finds nothing to do looks again after this long.
 const IDLE_WAIT: Duration = Duration::from_millis(100);

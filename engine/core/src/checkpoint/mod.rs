@@ -16,6 +16,8 @@
 //! - K5. A close leaves an image of the catalog at the log's end: a log that ends before it has lost its
 //!   newest segments.
 
+pub(crate) mod images;
+
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use frond_tree::Tree;
 use frond_wal::Claim;
 
 use crate::canary;
-use crate::core::Core;
+use crate::commit::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
 
@@ -178,12 +180,12 @@ mod tests {
     use frond_vfs::MemVfs;
     use frond_wal::Claim;
 
+    use crate::catalog::ddl::TableSpec;
     use crate::catalog::IndexDef;
-    use crate::ddl::TableSpec;
+    use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
     use crate::record::{put_counters, put_entry, put_tree_section, KIND_TRANSACTION};
-    use crate::transaction::TxnOptions;
 
     /// A commit is between its record and the buffers while an image of its table is taken and the log is
     /// trimmed: seconds for a large one, and any time for a thread that is not scheduled.

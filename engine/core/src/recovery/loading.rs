@@ -14,12 +14,12 @@ use frond_space::TableFile;
 use frond_tree::{Extent, Tree, TreeLoader};
 
 use crate::catalog::TableDef;
-use crate::core::Core;
-use crate::counters::NEXT_MAX;
-use crate::image::TableImage;
-use crate::images::Found;
+use crate::checkpoint::images::Found;
+use crate::commit::core::Core;
 use crate::record::CounterRecord;
-use crate::store::{file_name, TableStore};
+use crate::table::counters::NEXT_MAX;
+use crate::table::image::TableImage;
+use crate::table::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
 
 /// One table while its image and edits are being put together.
@@ -190,12 +190,12 @@ mod tests {
 
     use frond_vfs::MemVfs;
 
-    use crate::ddl::TableSpec;
+    use crate::catalog::ddl::TableSpec;
+    use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
-    use crate::store::file_name;
+    use crate::table::store::file_name;
     use crate::table::Table;
-    use crate::transaction::TxnOptions;
 
     use super::*;
 

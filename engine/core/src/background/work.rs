@@ -1,5 +1,5 @@
 //! Background work: its state, the limits it works towards, and how writers are held back by it. Jobs are
-//! in `jobs.rs`, the log thread's rounds in `tend.rs`.
+//! in `jobs.rs`, the log thread's rounds in `housekeeping.rs`.
 //!
 //! Worker threads take the most urgent job of all trees, run it step by step, and look again. One more
 //! thread tends the log: the sync each second, the next segment, trimming, and images for tables that hold
@@ -17,10 +17,10 @@ use frond_tree::Tree;
 use frond_txn::OwnerHandle;
 use parking_lot::{Condvar, Mutex};
 
-use crate::core::Core;
-use crate::large::{LargeCommits, Returned};
+use crate::background::pacing::Pacer;
+use crate::commit::core::Core;
+use crate::commit::memory::{LargeCommits, Returned};
 use crate::options::Options;
-use crate::pacing::Pacer;
 use crate::table::Table;
 
 /// Share of the budget for write buffers, active and frozen, in percent.

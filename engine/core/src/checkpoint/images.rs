@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use frond_base::{Error, Lsn, Result, TableId};
 use parking_lot::Mutex;
 
+use crate::catalog::names::Names;
 use crate::catalog::SYSTEM_TABLE;
-use crate::names::Names;
 
 /// The newest durable image of each table, by its LSN. Tables without one are not here.
 #[derive(Default)]

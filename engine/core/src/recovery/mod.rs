@@ -23,6 +23,8 @@
 //! `recovery/replay.rs` is the second reading, `damaged.rs` what becomes of lost tables, `files.rs` what is
 //! told of files at the end. Tested by the simulator, which crashes at every step here too.
 
+pub(crate) mod loading;
+
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,17 +33,17 @@ use frond_base::{Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
 use frond_tree::{Bounds, TrunkEdit};
 use frond_wal::{Record, Recovered};
 
+use crate::catalog::names::Names;
 use crate::catalog::{self, TableDef, SYSTEM_TABLE};
-use crate::core::Core;
-use crate::counters;
-use crate::images::Found as FoundImage;
-use crate::loading::{add_block, Attached, Loading};
-use crate::names::Names;
+use crate::checkpoint::images::Found as FoundImage;
+use crate::commit::core::Core;
 use crate::record::{
     decode_trim, AttachedRuns, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS,
     KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
-use crate::store::{file_name, TableStore};
+use crate::recovery::loading::{add_block, Attached, Loading};
+use crate::table::counters;
+use crate::table::store::{file_name, TableStore};
 use crate::table::Table;
 
 mod damaged;

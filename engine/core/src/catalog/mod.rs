@@ -10,6 +10,9 @@
 //!
 //! A definition starts with its own format version; unknown versions are refused, not guessed.
 
+pub(crate) mod ddl;
+pub(crate) mod names;
+
 use frond_base::{
     put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId,
 };

@@ -10,9 +10,9 @@ use frond_tree::Seek;
 use frond_txn::LooseLock;
 
 use super::Rows;
-use crate::cursor::Cursor;
+use crate::commit::cursor::Cursor;
+use crate::commit::transaction::Transaction;
 use crate::table::Table;
-use crate::transaction::Transaction;
 
 mod locking;
 mod seek;

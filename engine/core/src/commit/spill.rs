@@ -34,12 +34,12 @@ use frond_txn::{OwnerHandle, WriteSet};
 use frond_wal::{Appended, Claim};
 
 use crate::canary;
-use crate::core::{encode_entries, record_bytes, Core, Whole};
-use crate::large::LARGE;
+use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
+use crate::commit::memory::LARGE;
+use crate::commit::transaction::Transaction;
 use crate::options::TRANSACTION_MEMORY_MAX;
 use crate::record::{self, AttachedRuns, KIND_TRANSACTION_OF_RUNS};
 use crate::table::Table;
-use crate::transaction::Transaction;
 
 /// A share of the cache, unless the options say how much.
 const SHARE: usize = 8;

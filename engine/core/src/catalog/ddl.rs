@@ -15,9 +15,9 @@ use frond_txn::WriteSet;
 use frond_wal::Claim;
 
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
-use crate::core::Core;
+use crate::commit::core::Core;
 use crate::record::CounterRecord;
-use crate::store::TableStore;
+use crate::table::store::TableStore;
 use crate::table::{tree_id, tree_options, Table};
 
 /// What a new table looks like; its number is chosen at creation.
@@ -183,7 +183,7 @@ impl Core {
         self.images.forget(id);
         self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);
-        self.work.doomed.lock().push(crate::store::file_name(id));
+        self.work.doomed.lock().push(crate::table::store::file_name(id));
         if self.work.is_full.load(Ordering::Relaxed) {
             // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
             // not enough, the next write finds out.

@@ -31,9 +31,9 @@ use frond_wal::Claim;
 use parking_lot::Mutex;
 
 use crate::canary;
-use crate::readahead::Plan;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
+use crate::table::readahead::Plan;
 
 /// `dirty_from` of a table that no record touched since its newest image.
 pub const CLEAN: Lsn = u64::MAX;

@@ -28,16 +28,16 @@ use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry,
 use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
 
+use crate::background::work::Work;
+use crate::catalog::names::Names;
+use crate::checkpoint::images::Images;
+use crate::commit::memory::{LargeCommit, LARGE};
+use crate::commit::readers::Readers;
 use crate::engine::Log;
-use crate::images::Images;
-use crate::large::{LargeCommit, LARGE};
-use crate::names::Names;
 use crate::options::{Durability, Options};
-use crate::readers::Readers;
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
 use crate::shared::Shared;
 use crate::table::Table;
-use crate::work::Work;
 
 /// The largest log record, and so the largest transaction, in bytes.
 pub const TRANSACTION_BYTES_MAX: usize = 1 << 30;

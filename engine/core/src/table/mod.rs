@@ -7,6 +7,11 @@
 //! - TB2. A value is logged, by the record of its user or by one of its own when the transaction rolls back,
 //!   before the next transaction's record can be durable without it.
 
+pub(crate) mod counters;
+pub(crate) mod image;
+pub(crate) mod readahead;
+pub(crate) mod store;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -16,9 +21,9 @@ use frond_run::{KeyShape, RunFormat};
 use frond_tree::{Tree, TreeOptions};
 
 use crate::catalog::{IndexDef, TableDef};
-use crate::image::TableImage;
 use crate::record::CounterRecord;
-use crate::store::{TableStore, CLEAN};
+use crate::table::image::TableImage;
+use crate::table::store::{TableStore, CLEAN};
 
 /// An open table. Shared by every transaction that uses it.
 pub struct Table {

@@ -23,9 +23,9 @@ use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Lsn, Result, Seq, SEQ_MAX
 use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
-use crate::core::Core;
+use crate::commit::core::Core;
+use crate::commit::spill::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::spill::Spilled;
 use crate::table::Table;
 
 mod locks;
