@@ -1,8 +1,8 @@
 //! Scans that lock: what they read before a wait is not used after it, and what they look up is the newest.
 
-use frond_engine::rows::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
-use frond_engine::{Engine, ErrorKind, OnLocked, RowMode, Transaction};
-use frond_row::{BlobSink, NoBlobs};
+use frond_engine::rows::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek, WriteFlags};
+use frond_engine::{CheckOutcome, Engine, ErrorKind, OnLocked, RowMode, Transaction};
+use frond_row::{BlobSink, NoBlobs, RowInput};
 
 use crate::support::*;
 use crate::typed::{Typed, A};
@@ -164,4 +164,30 @@ fn a_locking_look_up_finds_what_went_to_a_newer_buffer() {
     other.commit().unwrap();
     assert_eq!(reader.find(&mut txn, 11), Some(11));
     assert_eq!(reader.find(&mut txn, 12), None);
+}
+
+#[test]
+fn an_update_of_a_row_that_changed_while_its_lock_was_waited_for_is_refused() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    let (mut first, mut second) = (Typed::bind(t.table().clone()), Typed::bind(t.table().clone()));
+    let mut other = read_committed(&engine);
+    first.update(&mut other, (1, 10, ""), (1, 11, ""));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while lock_waits(&engine) == 0 {
+                std::thread::yield_now();
+            }
+            other.commit().unwrap();
+        });
+        let mut txn = read_committed(&engine);
+        let (old, new) = (t.record(1, 10, ""), t.record(1, 12, ""));
+        let row = |record| RowInput { record, blobs: &NoBlobs, row_id: 0 };
+        let flags = WriteFlags::default();
+        let changed = second.rows.update(&mut txn, &row(&old), &row(&new), flags);
+        assert_eq!(changed.unwrap_err().kind(), ErrorKind::Conflict);
+    });
+    let mut outcome = CheckOutcome::default();
+    t.rows.check(&engine, &mut outcome, &mut || false).unwrap();
+    assert_eq!(outcome.problems, Vec::<String>::new());
 }
