@@ -16,7 +16,10 @@
 //! What the server has collected by itself before a wait (row ids of a sort or of a multi-range read) is out of
 //! reach; it fetches each of those rows by its key, which locks it and reads its newest version.
 //!
-//! There are no range locks: an entry that comes in behind the scan is not seen, as nothing waits for it.
+//! There are no range locks: an entry that comes in behind the scan is not seen, as nothing waits for it. So of a
+//! transaction that commits during a scan without a wait, the scan may see what it inserted further on and not
+//! what it inserted behind. Rejected: to read candidates at a registered sequence, taken anew after each
+//! wait. It costs the registry's latch for every look-up, and each renewal lets the same happen again.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::Seek;
