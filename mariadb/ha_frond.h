@@ -44,6 +44,7 @@ struct Frond_slot {
     int lock = 0;
     int wait = 0;
     bool condition = false;
+    bool semi_consistent = false;
     bool index_only = false;
     bool all_columns = false;
     bool has_columns = false;
@@ -121,6 +122,8 @@ public:
     void position(const uchar *record) override;
     int cmp_ref(const uchar *a, const uchar *b) override;
     void unlock_row() override;
+    void try_semi_consistent_read(bool on) override;
+    bool was_semi_consistent_read() override;
     Item *idx_cond_push(uint index, Item *condition) override;
     int multi_range_read_init(RANGE_SEQ_IF *seq, void *param, uint n_ranges, uint mode,
                               HANDLER_BUFFER *buf) override;
@@ -201,6 +204,8 @@ private:
     int lock_ = FROND_LOCK_NONE;
     int wait_ = FROND_WAIT;
     bool reads_all_columns_ = false;
+    /* The server asked for reads of rows that others hold, to see whether they match. */
+    bool semi_consistent_ = false;
     /* Changes with each demand for other columns or another condition; slots remember the one they have. */
     uint64_t demand_ = 1;
     bool scan_started_ = false;

@@ -4,8 +4,9 @@
 //
 // Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
 //   written tables, SELECT ... FOR UPDATE          exclusive
-//   LOCK IN SHARE MODE; any read at SERIALIZABLE   shared
-//     inside a transaction
+//   LOCK IN SHARE MODE                             shared
+//   any other read at SERIALIZABLE, inside a       shared; read at the snapshot, where a row that changed
+//     transaction                                    since is an error: never less than REPEATABLE READ
 //   all other reads, those of INSERT ... SELECT    none: they read the snapshot
 //     and of subqueries included
 
@@ -26,7 +27,7 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_ty
 void ha_frond::set_lock(THD *thd, int lock, int wait) {
     if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
         thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
-        lock = FROND_LOCK_SHARED;
+        lock = FROND_LOCK_SNAPSHOT;
     lock_ = lock;
     wait_ = wait;
     if (lock != FROND_LOCK_NONE)
@@ -107,6 +108,7 @@ int ha_frond::reset() {
         }
     }
     current_ = nullptr;
+    semi_consistent_ = false;
     demand_++;
     return 0;
 }

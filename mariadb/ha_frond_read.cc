@@ -29,6 +29,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
         slot.serial = session_->serial();
         slot.lock = lock_;
         slot.wait = wait_;
+        slot.semi_consistent = false;
     }
     slot.demand = demand_;
     const uint server_index = index - hidden_;
@@ -38,6 +39,12 @@ int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
     if (slot.condition != condition) {
         frond_scan_condition(slot.scan, condition);
         slot.condition = condition;
+    }
+    // Not for look-ups by reference: they are for rows that the server has found to match.
+    const bool semi_consistent = semi_consistent_ && &slot != &fetch_slot();
+    if (slot.semi_consistent != semi_consistent) {
+        frond_scan_semi_consistent(slot.scan, semi_consistent);
+        slot.semi_consistent = semi_consistent;
     }
     return 0;
 }
@@ -346,6 +353,20 @@ int ha_frond::cmp_ref(const uchar *a, const uchar *b) { return frond_ref_compare
 void ha_frond::unlock_row() {
     if (current_ && current_->scan)
         frond_scan_unlock(current_->scan);
+}
+
+// An UPDATE looks at the version committed last of rows that others hold, and waits only for those that match:
+// asked was_semi_consistent_read(), it reads on and gets the same row again, locked. The core does this at READ
+// COMMITTED and for walks over the primary key only, as InnoDB.
+void ha_frond::try_semi_consistent_read(bool on) {
+    if (semi_consistent_ == on)
+        return;
+    semi_consistent_ = on;
+    demand_++;
+}
+
+bool ha_frond::was_semi_consistent_read() {
+    return semi_consistent_ && current_ && current_->scan && frond_scan_was_semi_consistent(current_->scan);
 }
 
 // ---------------------------------------------------------------- conditions and multi-range reads

@@ -58,7 +58,9 @@ int Frond_session::begin() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     const bool snapshot = thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
     options.isolation = snapshot ? FROND_SNAPSHOT : FROND_READ_COMMITTED;
-    options.latest_writes = !frond_uses_snapshot_isolation(thd_);
+    // SERIALIZABLE is never less than snapshot isolation.
+    const bool serializable = thd_tx_isolation(thd_) == ISO_SERIALIZABLE;
+    options.latest_writes = !frond_uses_snapshot_isolation(thd_) && !serializable;
     options.lock_timeout_ms = timeout_ms_ = frond_lock_timeout_ms(thd_);
     frond_txn *begun = nullptr;
     if (const int rc = frond_txn_begin(frond_database, &options, &begun))

@@ -186,7 +186,13 @@ uint64_t frond_txn_id(const frond_txn *txn);
 /* ---- keys and values ------------------------------------------------------------------------ */
 
 enum frond_put_flags { FROND_PUT_REPLACE = 0, FROND_PUT_NEW = 1 /* FROND_DUPLICATE_KEY if present */ };
-enum frond_lock { FROND_LOCK_NONE = 0, FROND_LOCK_SHARED = 1, FROND_LOCK_EXCLUSIVE = 2 };
+enum frond_lock {
+    FROND_LOCK_NONE = 0,
+    FROND_LOCK_SHARED = 1,
+    FROND_LOCK_EXCLUSIVE = 2,
+    /* For scans: shared, and the row is read as the snapshot has it. One that changed since: FROND_CONFLICT. */
+    FROND_LOCK_SNAPSHOT = 3
+};
 
 int frond_put(frond_txn *txn, frond_table *table, const uint8_t *key, size_t key_len,
               const uint8_t *value, size_t value_len, int flags);

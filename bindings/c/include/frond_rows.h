@@ -201,7 +201,7 @@ enum frond_wait { FROND_WAIT = 0, FROND_NOWAIT = 1, FROND_SKIP_LOCKED = 2 };
 typedef struct frond_scan frond_scan;
 
 /* A scan over one index. With a lock, each row returned is locked and is its newest committed (or own)
- * version; without, it is the version of the transaction's snapshot. */
+ * version; without, or with FROND_LOCK_SNAPSHOT, it is the version of the transaction's snapshot. */
 int frond_scan_open(frond_txn *txn, frond_rows *rows, uint32_t index, int lock, int wait,
                     frond_scan **scan);
 void frond_scan_close(frond_scan *scan);
@@ -244,6 +244,13 @@ int frond_scan_next_same(frond_scan *scan, const uint8_t *tuple, size_t tuple_le
 /* The row under the scan does not match WHERE: drop the lock taken for it, if it was new and the
  * isolation level allows. */
 void frond_scan_unlock(frond_scan *scan);
+
+/* At READ COMMITTED, a locking scan over index 0 does not wait for a row that another transaction holds, but returns
+ * the version committed last, without a lock; renewing the scan ends that. Asked about such a row,
+ * frond_scan_was_semi_consistent() says 1, and it must not be changed: the next call returns it again, locked and
+ * as it is then, or the one behind it. After frond_scan_unlock() the next call goes on. */
+void frond_scan_semi_consistent(frond_scan *scan, int on);
+int frond_scan_was_semi_consistent(frond_scan *scan);
 
 /* Reference of the row under the scan, or of a record image: a 2-byte little-endian length and the
  * primary key; compares with memcmp after the length. Writes frond_rows_ref_bytes() at most. */

@@ -71,6 +71,7 @@ pub struct Locker {
     /// Row locks for which nobody has asked again.
     loose: Vec<LooseLock>,
     serial: u32,
+    waits: u64,
 }
 
 /// The first look at a lock.
@@ -81,11 +82,26 @@ enum Look {
 
 impl Locker {
     pub(crate) fn new(table: Arc<LockTable>, owner: Arc<Owner>) -> Locker {
-        Locker { table, owner, held: Vec::new(), trees: Vec::new(), loose: Vec::new(), serial: 0 }
+        Locker {
+            table,
+            owner,
+            held: Vec::new(),
+            trees: Vec::new(),
+            loose: Vec::new(),
+            serial: 0,
+            waits: 0,
+        }
     }
 
     pub fn id(&self) -> TxnId {
         self.owner.id
+    }
+
+    /// Another number after each request that met another owner's lock and was to wait for it, however
+    /// that ended and for a lock of whatever kind. What this owner read before, others may have changed since.
+    #[inline]
+    pub fn waits(&self) -> u64 {
+        self.waits
     }
 
     /// For other threads: interrupts.
@@ -331,6 +347,8 @@ impl Locker {
         timeout: Duration,
         at: usize,
     ) -> Result<Granted> {
+        // Also when it turns out to be free by now: whoever held it has made its changes.
+        self.waits += 1;
         if self.owner.is_interrupted() {
             return Err(self.interrupted());
         }

@@ -596,3 +596,26 @@ fn ordered_locking_never_reports_a_deadlock() {
     assert_eq!(deadlocks, 0);
     assert!(commits > ENOUGH);
 }
+
+#[test]
+fn waits_are_counted_for_row_and_tree_locks_and_only_when_another_owner_is_in_the_way() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    assert_eq!(lock(&mut a, "k", X, LONG), Ok(Granted::New));
+    assert_eq!(lock(&mut b, "free", X, LONG), Ok(Granted::New));
+    assert_eq!(lock(&mut b, "k", X, Wait::NoWait), Err(ErrorKind::LockNoWait));
+    assert_eq!((a.waits(), b.waits()), (0, 0));
+    let short = Wait::Block(Duration::from_millis(5));
+    assert_eq!(lock(&mut b, "k", X, short), Err(ErrorKind::LockTimeout));
+    assert_eq!((a.waits(), b.waits()), (0, 1));
+    assert_eq!(b.lock_tree(TREE, TreeMode::X, short).unwrap_err().kind(), ErrorKind::LockTimeout);
+    assert_eq!(b.waits(), 2);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            until_waiting(&t, 1);
+            a.release_all();
+        });
+        assert_eq!(lock(&mut b, "k", X, LONG), Ok(Granted::New));
+    });
+    assert_eq!(b.waits(), 3);
+}

@@ -19,11 +19,12 @@ pub struct frond_scan {
 }
 
 fn lock_of(lock: c_int, wait: c_int) -> Result<Option<ScanLock>> {
-    let mode = match lock {
+    let (mode, at_snapshot) = match lock {
         0 => return Ok(None),
-        1 => RowMode::S,
-        2 => RowMode::X,
-        _ => return Err(invalid("lock is not 0, 1 or 2")),
+        1 => (RowMode::S, false),
+        2 => (RowMode::X, false),
+        3 => (RowMode::S, true),
+        _ => return Err(invalid("lock is not 0, 1, 2 or 3")),
     };
     let (wait, skip_locked) = match wait {
         0 => (OnLocked::Wait, false),
@@ -31,7 +32,7 @@ fn lock_of(lock: c_int, wait: c_int) -> Result<Option<ScanLock>> {
         2 => (OnLocked::Fail, true),
         _ => return Err(invalid("wait is not 0, 1 or 2")),
     };
-    Ok(Some(ScanLock { mode, wait, skip_locked }))
+    Ok(Some(ScanLock { mode, wait, skip_locked, at_snapshot }))
 }
 
 #[no_mangle]
@@ -272,6 +273,26 @@ pub unsafe extern "C" fn frond_scan_unlock(scan: *mut frond_scan) {
             scan.scan.unlock_current(&mut inner.txn);
         }
     });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_semi_consistent(scan: *mut frond_scan, on: c_int) {
+    guard_or((), || {
+        // SAFETY: A2.
+        let Ok(scan) = (unsafe { handle_mut(scan, "scan") }) else { return };
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(scan.txn) } {
+            scan.scan.set_semi_consistent(&inner.txn, on != 0);
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_scan_was_semi_consistent(scan: *mut frond_scan) -> c_int {
+    guard_or(0, || {
+        // SAFETY: A2.
+        unsafe { handle_mut(scan, "scan") }.map_or(0, |s| s.scan.was_semi_consistent() as c_int)
+    })
 }
 
 #[no_mangle]

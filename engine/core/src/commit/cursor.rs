@@ -32,6 +32,8 @@ pub struct Cursor {
     /// The current key; after [`Cursor::park`] and [`Cursor::set_at`], the one to go on from.
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Memory for the next key.
+    spare: Vec<u8>,
     /// Whether the value is in the tree cursor, or in `value`.
     from_tree: bool,
     /// Which of the transaction's private runs the tree cursor reads.
@@ -50,6 +52,7 @@ impl Cursor {
             valid: false,
             key: Vec::new(),
             value: Vec::new(),
+            spare: Vec::new(),
             from_tree: false,
             private: 0,
         }
@@ -77,12 +80,21 @@ impl Cursor {
         }
     }
 
+    /// Gives up the position and what was read ahead: the next positioning reads what is committed by then.
+    pub(crate) fn look_anew(&mut self) {
+        self.valid = false;
+        if let Some(tree) = &mut self.tree {
+            tree.look_anew();
+        }
+    }
+
     /// Lets go of everything but the current key: an idle cursor must not hold on to runs and pages.
     pub(crate) fn park(&mut self) {
         self.tree = None;
         self.private = 0;
         self.valid = false;
         self.value = Vec::new();
+        self.spare = Vec::new();
     }
 
     /// The key to go on from after [`Cursor::park`] or [`Cursor::set_at`]; empty: none.
@@ -173,28 +185,34 @@ impl Cursor {
 
     fn step(&mut self, txn: &Transaction, direction: Direction) -> Result<bool> {
         assert!(self.valid, "the cursor has no position");
-        let key = std::mem::take(&mut self.key);
+        let key = std::mem::replace(&mut self.key, std::mem::take(&mut self.spare));
+        let moved = self.move_from(txn, &key, direction);
+        self.spare = key;
+        if !matches!(moved, Ok(true)) {
+            // The key to go on from.
+            std::mem::swap(&mut self.key, &mut self.spare);
+            self.valid = false;
+        }
+        moved
+    }
+
+    fn move_from(&mut self, txn: &Transaction, key: &[u8], direction: Direction) -> Result<bool> {
         let lost = self.refresh(txn);
         let turned = lost || self.direction != direction;
         self.direction = direction;
         let forward = direction == Direction::Forward;
         let tree = self.tree(txn);
         if turned {
-            tree.seek(&key, if forward { Seek::Gt } else { Seek::Lt })?;
+            tree.seek(key, if forward { Seek::Gt } else { Seek::Lt })?;
         } else if tree.valid() {
             // The tree's own entry is behind already when the current one is an own write.
-            if forward && tree.key() <= key.as_slice() {
+            if forward && tree.key() <= key {
                 tree.next()?;
-            } else if !forward && tree.key() >= key.as_slice() {
+            } else if !forward && tree.key() >= key {
                 tree.prev()?;
             }
         }
-        let valid = self.settle(txn, Bound::Excluded(&key));
-        if self.key.capacity() == 0 {
-            // Nothing was found, or the key's memory can be used again.
-            self.key = key;
-        }
-        valid
+        self.settle(txn, Bound::Excluded(key))
     }
 
     fn take_tree(&mut self) -> bool {

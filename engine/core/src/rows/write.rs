@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use frond_base::{EntryKind, Result, SEQ_MAX};
+use frond_base::{EntryKind, Error, ErrorKind, Result, SEQ_MAX};
 use frond_row::{Entries, RowInput};
 use frond_tree::Bounds;
 use frond_txn::{Granted, RowMode};
@@ -86,7 +86,7 @@ impl Rows {
     ) -> Result<Written> {
         self.codec.encode_row(old, was)?;
         self.codec.encode_row(new, is)?;
-        self.lock_primary(txn, was.key(0), flags)?;
+        self.lock_primary(txn, was, flags)?;
         if was.key(0) != is.key(0) && !self.claim_primary(txn, is.key(0), flags)? {
             return Ok(Written::Duplicate(0));
         }
@@ -152,7 +152,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<()> {
         self.codec.encode_row(old, was)?;
-        self.lock_primary(txn, was.key(0), flags)?;
+        self.lock_primary(txn, was, flags)?;
         for index in 1..was.len() {
             if let Some(prefix) = self.unique_part(was, index) {
                 self.lock_unique(txn, index, prefix, flags)?;
@@ -175,14 +175,30 @@ impl Rows {
         }
     }
 
-    /// Locks the key of a row that was read; it usually is locked already.
-    fn lock_primary(&self, txn: &mut Transaction, key: &[u8], flags: WriteFlags) -> Result<()> {
+    /// Locks the key of a row that was read; it usually is locked already. If not, and another transaction has
+    /// changed the row while the lock was waited for, `was` is no row any more whose entries could be replaced.
+    fn lock_primary(&self, txn: &mut Transaction, was: &Entries, flags: WriteFlags) -> Result<()> {
         if flags.no_locks {
             return Ok(());
         }
+        let (key, waits) = (was.key(0), txn.lock_waits());
         let granted = txn.lock(&self.table, 0, key, RowMode::X, OnLocked::Wait)?;
-        if granted != Granted::AlreadyHeld {
-            txn.check_conflict(&self.table, 0, key)?;
+        if granted == Granted::AlreadyHeld {
+            return Ok(());
+        }
+        txn.check_conflict(&self.table, 0, key)?;
+        if waits != txn.lock_waits() {
+            let mut now = Vec::new();
+            if !txn.read(&self.table, 0, key, SEQ_MAX, &mut now)? || now != was.value(0) {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!(
+                        "a row of table '{}' was changed by another transaction after it had been \
+                         read without a lock; roll back and run it again",
+                        self.table.def().name
+                    ),
+                ));
+            }
         }
         Ok(())
     }

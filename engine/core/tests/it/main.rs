@@ -9,6 +9,7 @@ mod durability;
 mod entries;
 mod full_disk;
 mod isolation;
+mod locking_scans;
 mod memory;
 mod panics;
 mod spill;

@@ -98,6 +98,11 @@ impl Typed {
         self.rows.table()
     }
 
+    /// Where column `n` is in a record.
+    pub fn offset(&self, n: usize) -> usize {
+        self.layout.columns[n].offset as usize
+    }
+
     pub fn record(&self, id: u64, a: i32, s: &str) -> Vec<u8> {
         let mut record = vec![0; self.layout.record_bytes as usize];
         let at = |n: usize| self.layout.columns[n].offset as usize;

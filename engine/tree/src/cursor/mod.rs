@@ -118,6 +118,18 @@ impl TreeCursor {
         self.walk.at = at;
     }
 
+    /// Gives up the position, and the view unless it still is the tree's: whoever reads the newest does so
+    /// before each positioning, or misses what was committed to a buffer that the view does not have.
+    pub fn look_anew(&mut self) {
+        self.leave_window();
+        self.current = None;
+        self.tied.clear();
+        let is_newest = |view: &Arc<View>| Arc::ptr_eq(view, &self.tree.view.load());
+        if !self.view.as_ref().is_some_and(is_newest) {
+            self.release();
+        }
+    }
+
     pub fn valid(&self) -> bool {
         self.current.is_some()
     }

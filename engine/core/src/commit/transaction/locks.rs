@@ -44,6 +44,12 @@ impl Transaction {
         }
     }
 
+    /// Another number after each wait for a lock: what was read before it is out of date.
+    #[inline]
+    pub(crate) fn lock_waits(&self) -> u64 {
+        self.locker.waits()
+    }
+
     /// Locks a whole table (its primary tree), as LOCK TABLES inside a transaction does.
     pub fn lock_table(&mut self, table: &Table, mode: TreeMode) -> Result<Granted> {
         let wait = self.wait(OnLocked::Wait);
@@ -70,10 +76,15 @@ impl Transaction {
     /// X3: fails when the newest committed version of `key` is younger than the snapshot. The caller holds
     /// the lock.
     pub fn check_conflict(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
-        let Some(snapshot) = &self.snapshot else { return Ok(()) };
         if self.may_overtake_snapshot() {
             return Ok(());
         }
+        self.check_unchanged(table, index, key)
+    }
+
+    /// As [`Transaction::check_conflict`], whether or not this transaction may change newer versions.
+    pub(crate) fn check_unchanged(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
         if canary::active(canary::SKIP_CONFLICTS) {
             return Ok(());
         }

@@ -2,6 +2,24 @@
 //!
 //! Candidates are found without locks. The candidate's primary key is locked, then row and index entry are
 //! read again at their newest: what another transaction changed in between counts.
+//!
+//! Invariants:
+//!
+//! - SL1. Nothing that was read before a lock wait is used after it. The transaction counts its waits, whatever
+//!   they were for; a scan remembers the number at which its cursor was positioned. When the numbers differ,
+//!   the step under way begins again from the key that was delivered last (or from the bound that was sought),
+//!   not from the candidate: entries may have come in before it. Conditions on index entries are evaluated
+//!   again. Rows locked by then are found locked.
+//! - SL2. A step begins again for each real wait, and a few times for rows that changed without one; so it ends.
+//! - SL3. A scan `at_snapshot` needs none of this: a row that changed after the snapshot is an error.
+//!
+//! What the server has collected by itself before a wait (row ids of a sort or of a multi-range read) is out of
+//! reach; it fetches each of those rows by its key, which locks it and reads its newest version.
+//!
+//! There are no range locks: an entry that comes in behind the scan is not seen, as nothing waits for it. So of a
+//! transaction that commits during a scan without a wait, the scan may see what it inserted further on and not
+//! what it inserted behind. Rejected: to read candidates at a registered sequence, taken anew after each
+//! wait. It costs the registry's latch for every look-up, and each renewal lets the same happen again.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::Seek;
@@ -17,42 +35,199 @@ pub struct ScanLock {
     pub wait: OnLocked,
     /// Pass over rows that others hold.
     pub skip_locked: bool,
+    /// Read what the snapshot shows, not the newest: a row that changed since is a conflict.
+    pub at_snapshot: bool,
+}
+
+/// Where a step of a scan begins.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    First,
+    Last,
+    Key(Seek),
+}
+
+/// What a request for a candidate's lock came to.
+pub(super) enum Claim {
+    /// The newest version is in `row_value`.
+    Newest,
+    /// Locked, and as the snapshot has it.
+    Unchanged,
+    /// Not to be delivered.
+    Skip,
+    Waited,
+    Stale,
+}
+
+/// Reads of the last committed version of rows that others hold, without their locks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Semi {
+    Off,
+    Try,
+    /// The last row was read so.
+    Did,
 }
 
 impl Scan {
-    /// Locks `row_key`; false when it is held by another and the scan passes over such rows.
-    pub(super) fn lock_row(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<bool> {
-        let wait = if lock.skip_locked { OnLocked::Fail } else { lock.wait };
+    fn reads_newest(&self) -> bool {
+        self.lock.is_some_and(|lock| !lock.at_snapshot)
+    }
+
+    /// Positions the cursor where a step begins.
+    pub(super) fn start(&mut self, txn: &Transaction, origin: Origin, key: &[u8]) -> Result<bool> {
+        self.waited = false;
+        if self.semi == Semi::Did {
+            self.semi = Semi::Try;
+        }
+        if !self.reads_newest() {
+            return match origin {
+                Origin::First => self.cursor.first(txn),
+                Origin::Last => self.cursor.last(txn),
+                Origin::Key(how) => self.cursor.seek(txn, key, how),
+            };
+        }
+        self.origin = origin;
+        self.origin_key.clear();
+        self.origin_key.extend_from_slice(key);
+        self.restart(txn)
+    }
+
+    /// Begins the step under way again, with what is committed by now.
+    pub(super) fn restart(&mut self, txn: &Transaction) -> Result<bool> {
+        self.waits = txn.lock_waits();
+        self.cursor.look_anew();
+        match self.origin {
+            Origin::First => self.cursor.first(txn),
+            Origin::Last => self.cursor.last(txn),
+            Origin::Key(how) => self.cursor.seek(txn, &self.origin_key, how),
+        }
+    }
+
+    /// Goes on behind the candidate, with what is committed by now.
+    pub(super) fn pass(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
+        self.origin = Origin::Key(way.behind());
+        self.origin_key.clear();
+        self.origin_key.extend_from_slice(self.cursor.key());
+        self.restart(txn)
+    }
+
+    /// Moves the cursor one entry on, from wherever the last row came.
+    pub(super) fn step(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
+        if self.semi == Semi::Did {
+            return self.step_again(txn, way);
+        }
+        self.waited = false;
+        if self.cursor.valid() && !self.by_key {
+            if self.reads_newest() {
+                self.origin = Origin::Key(way.behind());
+                self.origin_key.clear();
+                self.origin_key.extend_from_slice(self.cursor.key());
+                if self.waits != txn.lock_waits() {
+                    return self.restart(txn);
+                }
+            }
+            return match way {
+                Way::Forward => self.cursor.next(txn),
+                Way::Backward => self.cursor.prev(txn),
+            };
+        }
+        // Read by its key, parked or renewed: go on from the last key.
+        if !self.by_key && (self.ended || self.cursor.last_key().is_empty()) {
+            return Ok(false);
+        }
+        let key = match self.by_key {
+            true => self.row_key.clone(),
+            false => self.cursor.last_key().to_vec(),
+        };
+        self.start(txn, Origin::Key(way.behind()), &key)
+    }
+
+    /// The same row once more, now with its lock; or the next one, if it is gone.
+    fn step_again(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
+        self.semi = Semi::Try;
+        self.wanted_again.clone_from(&self.row_key);
+        let key = self.row_key.clone();
+        self.start(txn, Origin::Key(if way == Way::Forward { Seek::Ge } else { Seek::Le }), &key)
+    }
+
+    /// Locks the row of the entry under the cursor, and looks whether it still is what led to it.
+    pub(super) fn claim(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<Claim> {
+        let key = self.codec.primary_key(self.index, self.cursor.key())?;
+        // The lock that was waited for: it still may be given back.
+        let has_it = std::mem::take(&mut self.waited) && self.row_key == key;
+        if !has_it {
+            self.keep_lock(txn);
+            self.take_row_key()?;
+            let semi = self.semi == Semi::Try && self.index == 0 && !lock.at_snapshot;
+            let semi = semi && self.row_key != self.wanted_again;
+            if !self.lock_row(txn, lock, semi)? {
+                return match self.semi == Semi::Did {
+                    true => Ok(Claim::Newest),
+                    false => Ok(Claim::Skip),
+                };
+            }
+            if lock.at_snapshot {
+                return Ok(Claim::Unchanged);
+            }
+            if self.waits != txn.lock_waits() {
+                self.waited = true;
+                return Ok(Claim::Waited);
+            }
+        }
+        if !self.still_there(txn)? {
+            self.unlock(txn);
+            return Ok(Claim::Stale);
+        }
+        Ok(Claim::Newest)
+    }
+
+    /// Locks `row_key`; false when it is held by another and the scan passes over such rows. With `semi`, such
+    /// a row is read as it was committed last, and `self.semi` says so.
+    pub(super) fn lock_row(
+        &mut self,
+        txn: &mut Transaction,
+        lock: ScanLock,
+        semi: bool,
+    ) -> Result<bool> {
+        let wait = if lock.skip_locked || semi { OnLocked::Fail } else { lock.wait };
         match txn.lock(&self.table, 0, &self.row_key, lock.mode, wait) {
             Ok(Granted::New) => self.locked = Some(txn.loosen_lock()),
             Ok(_) => {}
             Err(e) if lock.skip_locked && e.kind() == ErrorKind::LockNoWait => return Ok(false),
+            Err(e) if semi && e.kind() == ErrorKind::LockNoWait => {
+                if txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)? {
+                    self.semi = Semi::Did;
+                }
+                return Ok(false);
+            }
             Err(e) => return Err(e),
         }
-        txn.check_conflict(&self.table, 0, &self.row_key)?;
+        if lock.at_snapshot {
+            txn.check_unchanged(&self.table, 0, &self.row_key)?;
+        } else {
+            txn.check_conflict(&self.table, 0, &self.row_key)?;
+        }
         Ok(true)
     }
 
-    /// What the cursor read ahead is out of date: a row may have moved to a place further on, so read on
-    /// from the newest state.
-    pub(super) fn look_again(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
-        let key = self.cursor.key().to_vec();
-        self.cursor.set_at(SEQ_MAX);
-        self.cursor.seek(txn, &key, if way == Way::Forward { Seek::Gt } else { Seek::Lt })
-    }
-
-    /// After the lock: the row at its newest is in `row_value`, unless it (or the index entry that led
-    /// here) is gone by now.
-    pub(super) fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
-        if self.index != 0
-            && !txn.read(&self.table, self.tree, self.cursor.key(), SEQ_MAX, &mut self.row_value)?
-        {
-            return Ok(false);
+    /// After the lock: the row at its newest is in `row_value`. False when it is gone by now, or when the index
+    /// entry that led here is, or has another value than the one that conditions and columns are read from.
+    fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
+        if self.index != 0 {
+            let key = self.cursor.key();
+            if !txn.read(&self.table, self.tree, key, SEQ_MAX, &mut self.row_value)?
+                || self.row_value != self.cursor.value()
+            {
+                return Ok(false);
+            }
         }
-        txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)
+        let there = txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)?;
+        let by_condition = self.index == 0 && self.for_condition.is_some();
+        Ok(there && (!by_condition || self.row_value == self.cursor.value()))
     }
 
-    pub(super) fn unlock(&mut self, txn: &mut Transaction) {
+    fn unlock(&mut self, txn: &mut Transaction) {
+        self.waited = false;
         if let Some(lock) = self.locked.take() {
             txn.give_lock_back(lock);
         }
@@ -69,8 +244,34 @@ impl Scan {
     /// was taken for it alone is given back. Locks that were taken since stay: the server may give back a
     /// row of one table when it has long gone on to rows of others (`eq_ref` joins do).
     pub fn unlock_current(&mut self, txn: &mut Transaction) {
+        if self.semi == Semi::Did {
+            self.semi = Semi::Try;
+        }
         if txn.options().isolation == Isolation::ReadCommitted {
             self.unlock(txn);
+        }
+    }
+
+    /// With READ COMMITTED, a walk over the primary key does not wait for rows that others hold, but delivers what
+    /// was committed last of them, without a lock. It is for statements that change what matches: these ask
+    /// [`Scan::was_semi_consistent`] about a row that does, and the next step returns it again, locked.
+    pub fn set_semi_consistent(&mut self, txn: &Transaction, on: bool) {
+        let on = on && txn.options().isolation == Isolation::ReadCommitted;
+        self.semi = if on { Semi::Try } else { Semi::Off };
+        self.wanted_again.clear();
+    }
+
+    /// Whether the last row was read without its lock.
+    pub fn was_semi_consistent(&self) -> bool {
+        self.semi == Semi::Did
+    }
+}
+
+impl Way {
+    fn behind(self) -> Seek {
+        match self {
+            Way::Forward => Seek::Gt,
+            Way::Backward => Seek::Lt,
         }
     }
 }

@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, SEQ_MAX};
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, Seq};
 use frond_row::{BlobSink, Projection, RowCodec};
-use frond_tree::Seek;
 use frond_txn::LooseLock;
 
 use super::Rows;
@@ -18,6 +17,7 @@ mod locking;
 mod seek;
 
 pub use locking::ScanLock;
+use locking::{Claim, Origin, Semi};
 pub use seek::TupleSeek;
 
 /// Verdict of the caller's condition on an index entry.
@@ -73,18 +73,41 @@ pub struct Scan {
     by_key: bool,
     /// The last positioning ran off the end.
     ended: bool,
-    /// An index entry led to a row that was gone or changed by the time it was locked.
-    stale: bool,
+    /// Where the step under way began, and the key that it began from.
+    origin: Origin,
+    origin_key: Vec<u8>,
+    /// The transaction's number of lock waits when the cursor was positioned (SL1).
+    waits: u64,
+    /// The row in `row_key` has been locked and not looked at since, as its lock was waited for.
+    waited: bool,
+    semi: Semi,
+    /// The row that a semi-consistent read delivered and that is asked for again, with its lock.
+    wanted_again: Vec<u8>,
     polls: u32,
 }
 
 /// Memory that a parked scan keeps for its next row.
 const PARKED_BYTES: usize = 16 << 10;
 
+/// A step that met changed rows so often goes on behind the last of them instead of from its beginning.
+const MOST_RESTARTS: u32 = 3;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Forward,
     Backward,
+}
+
+/// What became of a candidate.
+enum Verdict {
+    Accept,
+    Skip,
+    End,
+    Aborted,
+    /// Its lock was waited for: all that was read before is out of date.
+    Waited,
+    /// Its row or entry had changed by the time it was locked.
+    Stale,
 }
 
 impl Scan {
@@ -103,7 +126,7 @@ impl Scan {
             ));
         }
         let tree = rows.tree_no(index);
-        let at = txn.read_at(rows.table(), lock.is_some())?;
+        let at = read_at(txn, rows.table(), lock)?;
         let cursor = Cursor::new(rows.table().clone(), tree, at);
         let from_entry = codec.project(index, |_| true);
         let needs_row = index != 0 && !from_entry.missing().is_empty();
@@ -125,7 +148,12 @@ impl Scan {
             locked: None,
             by_key: false,
             ended: true,
-            stale: false,
+            origin: Origin::First,
+            origin_key: Vec::new(),
+            waits: 0,
+            waited: false,
+            semi: Semi::Off,
+            wanted_again: Vec::new(),
             polls: 0,
         })
     }
@@ -137,8 +165,10 @@ impl Scan {
     /// A new statement uses the scan again: read at the transaction's present snapshot.
     pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) -> Result<()> {
         self.lock = lock;
-        let at = txn.read_at(&self.table, lock.is_some())?;
+        let at = read_at(txn, &self.table, lock)?;
         self.locked = None;
+        self.waited = false;
+        self.semi = Semi::Off;
         self.cursor.set_at(at);
         Ok(())
     }
@@ -177,7 +207,7 @@ impl Scan {
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
         self.keep_lock(txn);
-        let valid = self.cursor.first(txn)?;
+        let valid = self.start(txn, Origin::First, &[])?;
         self.deliver(txn, valid, Way::Forward, None, record, hooks)
     }
 
@@ -188,7 +218,7 @@ impl Scan {
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
         self.keep_lock(txn);
-        let valid = self.cursor.last(txn)?;
+        let valid = self.start(txn, Origin::Last, &[])?;
         self.deliver(txn, valid, Way::Backward, None, record, hooks)
     }
 
@@ -230,29 +260,6 @@ impl Scan {
         outcome
     }
 
-    /// Moves the cursor one entry on, from wherever the last row came.
-    fn step(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
-        let how = if way == Way::Forward { Seek::Gt } else { Seek::Lt };
-        if self.by_key {
-            let key = std::mem::take(&mut self.row_key);
-            let valid = self.cursor.seek(txn, &key, how);
-            self.row_key = key;
-            return valid;
-        }
-        if self.cursor.valid() {
-            return match way {
-                Way::Forward => self.cursor.next(txn),
-                Way::Backward => self.cursor.prev(txn),
-            };
-        }
-        // Parked or renewed: go on from the last key.
-        let key = self.cursor.last_key().to_vec();
-        if key.is_empty() || self.ended {
-            return Ok(false);
-        }
-        self.cursor.seek(txn, &key, how)
-    }
-
     /// Reads the row with that primary key. The scan must be over index 0.
     pub fn fetch(
         &mut self,
@@ -264,16 +271,13 @@ impl Scan {
         self.row_key.clear();
         self.row_key.extend_from_slice(key);
         self.keep_lock(txn);
-        let lock = self.lock;
-        let at = match lock {
-            Some(lock) => {
-                if !self.lock_row(txn, lock)? {
-                    return Ok(Fetched::NotFound);
-                }
-                SEQ_MAX
+        if let Some(lock) = self.lock {
+            if !self.lock_row(txn, lock, false)? {
+                return Ok(Fetched::NotFound);
             }
-            None => self.cursor.at(),
-        };
+        }
+        // The newest with a lock, and it is read after the lock.
+        let at = self.cursor.at();
         if !txn.read(&self.table, 0, key, at, &mut self.row_value)? {
             return Ok(Fetched::NotFound);
         }
@@ -294,28 +298,38 @@ impl Scan {
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
         self.by_key = false;
+        let mut restarts = 0;
         loop {
             self.ended = !valid;
             if !valid || stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
                 return Ok(Fetched::End);
             }
             match self.qualify(txn, record, hooks)? {
-                Condition::Accept => return Ok(Fetched::Row),
-                Condition::End => return Ok(Fetched::End),
-                Condition::Aborted => return Err(interrupted()),
-                Condition::Skip => {}
+                Verdict::Accept => return Ok(Fetched::Row),
+                Verdict::End => return Ok(Fetched::End),
+                Verdict::Aborted => return Err(interrupted()),
+                Verdict::Waited => {
+                    valid = self.restart(txn)?;
+                    continue;
+                }
+                Verdict::Stale => {
+                    restarts += 1;
+                    valid = if restarts <= MOST_RESTARTS {
+                        self.restart(txn)?
+                    } else {
+                        self.pass(txn, way)?
+                    };
+                    continue;
+                }
+                Verdict::Skip => {}
             }
             self.polls += 1;
             if self.polls.is_multiple_of(256) && hooks.killed() {
                 return Err(interrupted());
             }
-            valid = if std::mem::take(&mut self.stale) {
-                self.look_again(txn, way)?
-            } else {
-                match way {
-                    Way::Forward => self.cursor.next(txn)?,
-                    Way::Backward => self.cursor.prev(txn)?,
-                }
+            valid = match way {
+                Way::Forward => self.cursor.next(txn)?,
+                Way::Backward => self.cursor.prev(txn)?,
             };
         }
     }
@@ -325,30 +339,32 @@ impl Scan {
         txn: &mut Transaction,
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
-    ) -> Result<Condition> {
+    ) -> Result<Verdict> {
         if let Some(projection) = &self.for_condition {
             let (key, value) = (self.cursor.key(), self.cursor.value());
             self.codec.decode(projection, key, value, record, hooks.blobs())?;
             match hooks.condition() {
                 Condition::Accept => {}
-                verdict => return Ok(verdict),
+                Condition::Skip => return Ok(Verdict::Skip),
+                Condition::End => return Ok(Verdict::End),
+                Condition::Aborted => return Ok(Verdict::Aborted),
             }
         }
-        self.keep_lock(txn);
         if let Some(lock) = self.lock {
-            self.take_row_key()?;
-            if !self.lock_row(txn, lock)? {
-                return Ok(Condition::Skip);
+            match self.claim(txn, lock)? {
+                Claim::Newest => {
+                    self.decode_row(record, hooks)?;
+                    return Ok(Verdict::Accept);
+                }
+                Claim::Unchanged => {}
+                Claim::Skip => return Ok(Verdict::Skip),
+                Claim::Waited => return Ok(Verdict::Waited),
+                Claim::Stale => return Ok(Verdict::Stale),
             }
-            if !self.still_there(txn)? {
-                self.unlock(txn);
-                self.stale = true;
-                return Ok(Condition::Skip);
-            }
-            self.decode_row(record, hooks)?;
         } else if self.is_overtaken(txn)? {
-            return Ok(Condition::Skip);
-        } else if self.needs_row {
+            return Ok(Verdict::Skip);
+        }
+        if self.needs_row {
             self.take_row_key()?;
             let at = self.cursor.at();
             if !txn.read(&self.table, 0, &self.row_key, at, &mut self.row_value)? {
@@ -366,7 +382,7 @@ impl Scan {
             let (key, value) = (self.cursor.key(), self.cursor.value());
             self.codec.decode(&self.from_entry, key, value, record, hooks.blobs())?;
         }
-        Ok(Condition::Accept)
+        Ok(Verdict::Accept)
     }
 
     /// Decodes the row of the entry under the cursor, which is in `row_key` and `row_value`.
@@ -420,6 +436,11 @@ impl Scan {
         }
         self.codec.primary_key(self.index, self.cursor.key())
     }
+}
+
+/// The sequence at which a scan with `lock` reads.
+fn read_at(txn: &mut Transaction, table: &Table, lock: Option<ScanLock>) -> Result<Seq> {
+    txn.read_at(table, lock.is_some_and(|lock| !lock.at_snapshot))
 }
 
 fn interrupted() -> Error {

@@ -4,7 +4,7 @@ use frond_base::{Error, ErrorKind, Result};
 use frond_row::prefix_end;
 use frond_tree::Seek;
 
-use super::{Fetched, Scan, ScanHooks, Way};
+use super::{Fetched, Origin, Scan, ScanHooks, Way};
 use crate::commit::transaction::Transaction;
 
 /// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.
@@ -95,16 +95,18 @@ impl Scan {
             _ => Way::Backward,
         };
         let valid = match how {
-            TupleSeek::Exact | TupleSeek::OrNext => self.cursor.seek(txn, prefix, Seek::Ge)?,
-            TupleSeek::Before => self.cursor.seek(txn, prefix, Seek::Lt)?,
+            TupleSeek::Exact | TupleSeek::OrNext => {
+                self.start(txn, Origin::Key(Seek::Ge), prefix)?
+            }
+            TupleSeek::Before => self.start(txn, Origin::Key(Seek::Lt), prefix)?,
             _ => {
                 let mut end = prefix.clone();
                 let bounded = prefix_end(&mut end);
                 match (how, bounded) {
-                    (TupleSeek::After, true) => self.cursor.seek(txn, &end, Seek::Ge)?,
+                    (TupleSeek::After, true) => self.start(txn, Origin::Key(Seek::Ge), &end)?,
                     (TupleSeek::After, false) => return Ok(Fetched::End),
-                    (_, true) => self.cursor.seek(txn, &end, Seek::Lt)?,
-                    (_, false) => self.cursor.last(txn)?,
+                    (_, true) => self.start(txn, Origin::Key(Seek::Lt), &end)?,
+                    (_, false) => self.start(txn, Origin::Last, &[])?,
                 }
             }
         };

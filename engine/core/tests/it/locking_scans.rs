@@ -1,0 +1,193 @@
+//! Scans that lock: what they read before a wait is not used after it, and what they look up is the newest.
+
+use frond_engine::rows::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek, WriteFlags};
+use frond_engine::{CheckOutcome, Engine, ErrorKind, OnLocked, RowMode, Transaction};
+use frond_row::{BlobSink, NoBlobs, RowInput};
+
+use crate::support::*;
+use crate::typed::{Typed, A};
+
+struct Hooks(NoBlobs);
+
+impl BlobSink for Hooks {
+    fn put_blob(&mut self, column: usize, field: &mut [u8], bytes: &[u8]) {
+        self.0.put_blob(column, field, bytes);
+    }
+}
+
+impl ScanHooks for Hooks {
+    fn condition(&mut self) -> Condition {
+        Condition::Accept
+    }
+    fn killed(&mut self) -> bool {
+        false
+    }
+    fn blobs(&mut self) -> &mut dyn BlobSink {
+        &mut self.0
+    }
+}
+
+const EXCLUSIVE: ScanLock =
+    ScanLock { mode: RowMode::X, wait: OnLocked::Wait, skip_locked: false, at_snapshot: false };
+const BY_A: usize = 1;
+
+/// A scan of the index on `a`, and the `a` of the rows that it delivers.
+struct Reader<'t> {
+    t: &'t Typed,
+    scan: Scan,
+    record: Vec<u8>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(t: &'t Typed, txn: &mut Transaction, lock: ScanLock) -> Reader<'t> {
+        let scan = Scan::open(txn, &t.rows, BY_A, Some(lock)).unwrap();
+        Reader { t, scan, record: t.record(0, 0, "") }
+    }
+
+    fn value(&self, fetched: Fetched) -> Option<i32> {
+        let at = self.t.offset(A);
+        let bytes = self.record[at..at + 4].try_into().unwrap();
+        (fetched == Fetched::Row).then(|| i32::from_le_bytes(bytes))
+    }
+
+    fn first(&mut self, txn: &mut Transaction) -> Option<i32> {
+        let fetched = self.scan.first(txn, &mut self.record, &mut Hooks(NoBlobs)).unwrap();
+        self.value(fetched)
+    }
+
+    fn next(&mut self, txn: &mut Transaction) -> Option<i32> {
+        let fetched = self.scan.next(txn, &mut self.record, &mut Hooks(NoBlobs)).unwrap();
+        self.value(fetched)
+    }
+
+    fn rest(&mut self, txn: &mut Transaction) -> Vec<i32> {
+        std::iter::from_fn(|| self.next(txn)).collect()
+    }
+
+    /// The row with that `a`.
+    fn find(&mut self, txn: &mut Transaction, a: i32) -> Option<i32> {
+        // The server's key image: a flag for NULL first, where the column may be NULL.
+        let tuple = a.to_le_bytes();
+        let (how, tuple) = (TupleSeek::Exact, (&tuple[..], 1));
+        let fetched = self.scan.seek(txn, how, tuple, &mut self.record, &mut Hooks(NoBlobs));
+        let fetched = fetched.unwrap();
+        self.value(fetched)
+    }
+}
+
+fn filled(engine: &Engine) -> Typed {
+    let mut t = Typed::create(engine, "t", false);
+    let mut txn = begin(engine);
+    for n in 1..=20 {
+        t.insert(&mut txn, n * 10, "");
+    }
+    txn.commit().unwrap();
+    t
+}
+
+fn lock_waits(engine: &Engine) -> u64 {
+    engine.status().iter().find(|(n, _)| *n == "lock_waits").unwrap().1
+}
+
+/// Locks the plain key `k`; once somebody waits for it, inserts a row behind each row and commits.
+fn while_waited_for(engine: &Engine, t: &Typed, wait: impl FnOnce()) {
+    let mut other = begin(engine);
+    let mut writer = Typed::bind(t.table().clone());
+    other.lock(t.table(), 2, b"k", RowMode::X, OnLocked::Wait).unwrap();
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            while lock_waits(engine) == 0 {
+                std::thread::yield_now();
+            }
+            for n in 1..=20 {
+                writer.insert(&mut other, n * 10 + 5, "");
+            }
+            other.commit().unwrap();
+        });
+        wait();
+    });
+}
+
+#[test]
+fn a_scan_reads_anew_after_its_transaction_waited_for_any_lock() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    let mut txn = begin(&engine);
+    let mut reader = Reader::new(&t, &mut txn, EXCLUSIVE);
+    assert_eq!(reader.first(&mut txn), Some(10));
+    while_waited_for(&engine, &t, || {
+        txn.lock(t.table(), 2, b"k", RowMode::X, OnLocked::Wait).unwrap();
+    });
+    assert_eq!(reader.rest(&mut txn), (3..=41).map(|n| n * 5).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_scan_at_the_snapshot_does_not_see_what_was_committed_while_it_waited() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    let mut txn = begin(&engine);
+    let lock = ScanLock { mode: RowMode::S, at_snapshot: true, ..EXCLUSIVE };
+    let mut reader = Reader::new(&t, &mut txn, lock);
+    assert_eq!(reader.first(&mut txn), Some(10));
+    while_waited_for(&engine, &t, || {
+        txn.lock(t.table(), 2, b"k", RowMode::X, OnLocked::Wait).unwrap();
+    });
+    assert_eq!(reader.rest(&mut txn), (2..=20).map(|n| n * 10).collect::<Vec<_>>());
+
+    txn.rollback();
+
+    // A row that changed is an error.
+    let mut writer = Typed::bind(t.table().clone());
+    let mut txn = begin(&engine);
+    let mut reader = Reader::new(&t, &mut txn, lock);
+    assert_eq!(reader.first(&mut txn), Some(10));
+    let mut other = begin(&engine);
+    writer.update(&mut other, (2, 20, ""), (2, 21, ""));
+    other.commit().unwrap();
+    assert_eq!(reader.next(&mut txn), Some(15));
+    let changed = reader.scan.next(&mut txn, &mut reader.record, &mut Hooks(NoBlobs));
+    assert_eq!(changed.unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+/// A cursor holds on to the buffers that the tree had when it was positioned first.
+#[test]
+fn a_locking_look_up_finds_what_went_to_a_newer_buffer() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    let mut writer = Typed::bind(t.table().clone());
+    let mut txn = read_committed(&engine);
+    let mut reader = Reader::new(&t, &mut txn, EXCLUSIVE);
+    assert_eq!(reader.find(&mut txn, 10), Some(10));
+    engine.flush_all().unwrap();
+    let mut other = begin(&engine);
+    writer.insert(&mut other, 11, "");
+    other.commit().unwrap();
+    assert_eq!(reader.find(&mut txn, 11), Some(11));
+    assert_eq!(reader.find(&mut txn, 12), None);
+}
+
+#[test]
+fn an_update_of_a_row_that_changed_while_its_lock_was_waited_for_is_refused() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    let (mut first, mut second) = (Typed::bind(t.table().clone()), Typed::bind(t.table().clone()));
+    let mut other = read_committed(&engine);
+    first.update(&mut other, (1, 10, ""), (1, 11, ""));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            while lock_waits(&engine) == 0 {
+                std::thread::yield_now();
+            }
+            other.commit().unwrap();
+        });
+        let mut txn = read_committed(&engine);
+        let (old, new) = (t.record(1, 10, ""), t.record(1, 12, ""));
+        let row = |record| RowInput { record, blobs: &NoBlobs, row_id: 0 };
+        let flags = WriteFlags::default();
+        let changed = second.rows.update(&mut txn, &row(&old), &row(&new), flags);
+        assert_eq!(changed.unwrap_err().kind(), ErrorKind::Conflict);
+    });
+    let mut outcome = CheckOutcome::default();
+    t.rows.check(&engine, &mut outcome, &mut || false).unwrap();
+    assert_eq!(outcome.problems, Vec::<String>::new());
+}
