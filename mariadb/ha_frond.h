@@ -52,6 +52,9 @@ struct Frond_slot {
     std::vector<uint8_t> columns;
 };
 
+/* What a scan is for: entries of an index, as the server reads it, or whole rows. */
+enum Frond_source { READS_INDEX, READS_ROWS };
+
 class ha_frond final : public handler {
 public:
     ha_frond(handlerton *hton, TABLE_SHARE *share);
@@ -153,11 +156,11 @@ private:
     int transaction(frond_txn **txn);
     uint frond_index(uint index) const { return index + hidden_; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
-    int ready(Frond_slot &slot, uint index, bool conditions);
+    int ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record);
     int set_columns(Frond_slot &slot, uint index, bool by_keyread);
     bool is_asked(uint column) const;
     bool lacks_parts(uint index, bool stored) const;
-    void compute_parts(uint index);
+    void compute_parts(uint index, const uchar *record);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
     uint parts_checked(uint index, key_part_map map, int how) const;

@@ -214,8 +214,9 @@ int ha_frond::close() {
     return 0;
 }
 
-handler *ha_frond::clone(const char *name, MEM_ROOT *mem_root) {
-    handler *copy = handler::clone(name, mem_root);
+// Not `name`: below a partitioned table it is that of the whole, not of this partition.
+handler *ha_frond::clone(const char *, MEM_ROOT *mem_root) {
+    handler *copy = handler::clone(name_.c_str(), mem_root);
     if (copy) {
         // store_lock() is not called for clones.
         ha_frond *frond = static_cast<ha_frond *>(copy);
