@@ -44,6 +44,8 @@ struct Frond_slot {
     int lock = 0;
     int wait = 0;
     bool condition = false;
+    /* Virtual columns come from the entry, as the server does not compute them. */
+    bool gives_virtual = false;
     bool index_only = false;
     bool all_columns = false;
     bool has_columns = false;
@@ -157,7 +159,7 @@ private:
     uint frond_index(uint index) const { return index + hidden_; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
     int ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record);
-    int set_columns(Frond_slot &slot, uint index, bool by_keyread);
+    int set_columns(Frond_slot &slot, uint index, bool gives_virtual);
     bool is_asked(uint column) const;
     bool lacks_parts(uint index, bool stored) const;
     void compute_parts(uint index, const uchar *record);

@@ -13,13 +13,16 @@
 
 int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record) {
     current_ = &slot;
-    // A condition is computed from record[0]. Index-only reads go into other records as well: an ordered scan of
-    // a partitioned table has one for each partition.
-    const bool condition = source == READS_INDEX && record == table->record[0] && pushed_idx_cond &&
+    // A condition is computed from record[0]. An ordered scan of a partitioned table reads each partition into a
+    // record of its own, and compares keys there before the server computes virtual columns in record[0].
+    const bool elsewhere = record != table->record[0];
+    const bool condition = source == READS_INDEX && !elsewhere && pushed_idx_cond &&
                            pushed_idx_cond_keyno == index - hidden_;
+    const bool gives_virtual = source == READS_INDEX && (keyread_enabled() || elsewhere);
     const uint64_t serial = session_->serial();
     const bool fresh = slot.serial == serial && slot.lock == lock_ && slot.wait == wait_;
-    if (likely(fresh && slot.demand == demand_ && slot.condition == condition && session_->in_statement()))
+    if (likely(fresh && slot.demand == demand_ && slot.condition == condition &&
+               slot.gives_virtual == gives_virtual && session_->in_statement()))
         return 0;
     frond_txn *txn;
     if (const int error = transaction(&txn))
@@ -35,8 +38,9 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
         slot.wait = wait_;
     }
     slot.demand = demand_;
-    if (const int error = set_columns(slot, index, source == READS_INDEX && keyread_enabled()))
+    if (const int error = set_columns(slot, index, gives_virtual))
         return error;
+    slot.gives_virtual = gives_virtual;
     if (slot.condition != condition) {
         frond_scan_condition(slot.scan, condition);
         slot.condition = condition;
@@ -82,9 +86,9 @@ void ha_frond::compute_parts(uint index, const uchar *record) {
     memcpy(table->tmp_set.bitmap, saved_set_.data(), bytes);
 }
 
-int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
-    slot.computes = by_keyread && lacks_parts(index, false) ? static_cast<int>(index) : -1;
-    const bool index_only = by_keyread && keyread == index - hidden_ && slot.computes < 0 &&
+int ha_frond::set_columns(Frond_slot &slot, uint index, bool gives_virtual) {
+    slot.computes = gives_virtual && lacks_parts(index, false) ? static_cast<int>(index) : -1;
+    const bool index_only = gives_virtual && keyread == index - hidden_ && slot.computes < 0 &&
                             !lacks_parts(index, true);
     const bool all = (reads_all_columns_ || slot.computes >= 0) && !index_only;
     if (slot.has_columns && all && slot.all_columns && !slot.index_only)
@@ -97,7 +101,7 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
         for (uint f = 0; f < table->s->fields; f++) {
             if (!is_asked(f))
                 continue;
-            const bool covered = by_keyread && frond_rows_covers(rows_, index, f);
+            const bool covered = gives_virtual && frond_rows_covers(rows_, index, f);
             if (covered || (table->field[f]->stored_in_db() && !index_only))
                 wanted_[f / 8] |= static_cast<uint8_t>(1 << (f % 8));
         }
