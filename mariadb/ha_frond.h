@@ -66,7 +66,7 @@ public:
     Table_flags table_flags() const override;
     ulong index_flags(uint index, uint part, bool all_parts) const override;
     const char *index_type(uint) override { return "BTREE"; }
-    enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+    enum row_type get_row_type() const override;
     uint max_supported_keys() const override { return MAX_KEY; }
     uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
     uint max_supported_key_length() const override { return 3072; }

@@ -45,6 +45,8 @@ pub struct TableStatistics {
     pub file_bytes: u64,
     /// Holes in the file.
     pub free_bytes: u64,
+    /// When the last change was committed, in seconds since the Unix epoch; 0: not since the table was opened.
+    pub updated: u64,
 }
 
 /// Numbers a table hands out or keeps, current in memory.
@@ -56,6 +58,8 @@ pub struct Counters {
     pub row_id: AtomicU64,
     /// Some value was handed out since counters were last logged.
     pub unlogged: AtomicBool,
+    /// See [`TableStatistics::updated`]. Not on disk.
+    pub updated: AtomicU64,
 }
 
 impl Table {
@@ -76,6 +80,7 @@ impl Table {
                 auto_increment: AtomicU64::new(counters.auto_increment),
                 row_id: AtomicU64::new(counters.row_id),
                 unlogged: AtomicBool::new(false),
+                updated: AtomicU64::new(0),
             },
             dropped: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
@@ -195,6 +200,7 @@ impl Table {
             index_bytes: self.trees.iter().skip(1).map(logical).sum(),
             file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
             free_bytes: file.as_ref().map_or(0, |f| f.hole_bytes),
+            updated: self.counters.updated.load(Ordering::Relaxed),
         }
     }
 
