@@ -38,7 +38,7 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStatistics {
     pub rows: u64,
-    /// Uncompressed, primary index.
+    /// Uncompressed, of the rows that there are, about; primary index.
     pub data_bytes: u64,
     /// Uncompressed, the other indexes.
     pub index_bytes: u64,
@@ -189,13 +189,21 @@ impl Table {
 
     /// Sizes and counts, from metadata in memory.
     pub fn statistics(&self) -> TableStatistics {
+        let rows = self.rows();
+        // A row has one entry in each index. What is above that are tombstones and what they or newer
+        // versions hide, until a merge drops it: without this share a DELETE would make a table longer.
         let logical = |t: &Tree| {
             let s = t.stats();
-            s.logical_bytes + t.buffered_bytes()
+            let bytes = s.logical_bytes + s.buffered_bytes;
+            let held = s.entries + s.buffered_entries;
+            match held > rows {
+                true => (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64,
+                false => bytes,
+            }
         };
         let file = self.store.existing_file().map(|f| f.stats());
         TableStatistics {
-            rows: self.rows(),
+            rows,
             data_bytes: self.trees.first().map_or(0, logical),
             index_bytes: self.trees.iter().skip(1).map(logical).sum(),
             file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
