@@ -45,6 +45,8 @@ struct Frond_slot {
     int wait = 0;
     bool condition = false;
     bool semi_consistent = false;
+    /* Virtual columns come from the entry, as the server does not compute them. */
+    bool gives_virtual = false;
     bool index_only = false;
     bool all_columns = false;
     bool has_columns = false;
@@ -52,6 +54,9 @@ struct Frond_slot {
     int computes = -1;
     std::vector<uint8_t> columns;
 };
+
+/* What a scan is for: entries of an index, as the server reads it, or whole rows. */
+enum Frond_source { READS_INDEX, READS_ROWS };
 
 class ha_frond final : public handler {
 public:
@@ -62,7 +67,7 @@ public:
     Table_flags table_flags() const override;
     ulong index_flags(uint index, uint part, bool all_parts) const override;
     const char *index_type(uint) override { return "BTREE"; }
-    enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+    enum row_type get_row_type() const override;
     uint max_supported_keys() const override { return MAX_KEY; }
     uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
     uint max_supported_key_length() const override { return 3072; }
@@ -156,11 +161,11 @@ private:
     int transaction(frond_txn **txn);
     uint frond_index(uint index) const { return index + hidden_; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
-    int ready(Frond_slot &slot, uint index, bool conditions);
-    int set_columns(Frond_slot &slot, uint index, bool by_keyread);
+    int ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record);
+    int set_columns(Frond_slot &slot, uint index, bool gives_virtual);
     bool is_asked(uint column) const;
     bool lacks_parts(uint index, bool stored) const;
-    void compute_parts(uint index);
+    void compute_parts(uint index, const uchar *record);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
     uint parts_checked(uint index, key_part_map map, int how) const;

@@ -25,6 +25,8 @@ int ha_frond::info(uint flags) {
         stats.data_file_length = now.data_bytes;
         stats.index_file_length = now.index_bytes;
         stats.delete_length = now.free_bytes;
+        // NULL after a restart, as InnoDB's.
+        stats.update_time = static_cast<time_t>(now.updated);
         stats.mean_rec_length = now.rows ? static_cast<ulong>(now.data_bytes / now.rows) : 0;
         stats.block_size = BLOCK_BYTES;
         stats.mrr_length_per_rec = ref_length + sizeof(void *);

@@ -11,11 +11,18 @@
 
 // ---------------------------------------------------------------- slots
 
-int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
+int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record) {
     current_ = &slot;
+    // A condition is computed from record[0]. An ordered scan of a partitioned table reads each partition into a
+    // record of its own, and compares keys there before the server computes virtual columns in record[0].
+    const bool elsewhere = record != table->record[0];
+    const bool condition = source == READS_INDEX && !elsewhere && pushed_idx_cond &&
+                           pushed_idx_cond_keyno == index - hidden_;
+    const bool gives_virtual = source == READS_INDEX && (keyread_enabled() || elsewhere);
     const uint64_t serial = session_->serial();
     const bool fresh = slot.serial == serial && slot.lock == lock_ && slot.wait == wait_;
-    if (likely(fresh && slot.demand == demand_ && session_->in_statement()))
+    if (likely(fresh && slot.demand == demand_ && slot.condition == condition &&
+               slot.gives_virtual == gives_virtual && session_->in_statement()))
         return 0;
     frond_txn *txn;
     if (const int error = transaction(&txn))
@@ -32,10 +39,9 @@ int ha_frond::ready(Frond_slot &slot, uint index, bool conditions) {
         slot.semi_consistent = false;
     }
     slot.demand = demand_;
-    const uint server_index = index - hidden_;
-    if (const int error = set_columns(slot, index, conditions && keyread_enabled()))
+    if (const int error = set_columns(slot, index, gives_virtual))
         return error;
-    const bool condition = conditions && pushed_idx_cond && pushed_idx_cond_keyno == server_index;
+    slot.gives_virtual = gives_virtual;
     if (slot.condition != condition) {
         frond_scan_condition(slot.scan, condition);
         slot.condition = condition;
@@ -68,23 +74,28 @@ bool ha_frond::lacks_parts(uint index, bool stored) const {
     return false;
 }
 
-void ha_frond::compute_parts(uint index) {
+void ha_frond::compute_parts(uint index, const uchar *record) {
     const KEY &key = table->key_info[index - hidden_];
     // The call uses tmp_set, which may be the read_set of a sort under way.
     const size_t bytes = table->s->column_bitmap_size;
     saved_set_.resize(bytes);
     memcpy(saved_set_.data(), table->tmp_set.bitmap, bytes);
+    const bool elsewhere = record != table->record[0];
+    if (elsewhere)
+        table->move_fields(table->field, record, table->record[0]);
     for (uint part = 0; part < key.user_defined_key_parts; part++) {
         Field *field = table->field[key.key_part[part].fieldnr - 1];
         if (!field->stored_in_db() && !frond_rows_covers(rows_, index, field->field_index))
             table->update_virtual_field(field, true);
     }
+    if (elsewhere)
+        table->move_fields(table->field, table->record[0], record);
     memcpy(table->tmp_set.bitmap, saved_set_.data(), bytes);
 }
 
-int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
-    slot.computes = by_keyread && lacks_parts(index, false) ? static_cast<int>(index) : -1;
-    const bool index_only = by_keyread && keyread == index - hidden_ && slot.computes < 0 &&
+int ha_frond::set_columns(Frond_slot &slot, uint index, bool gives_virtual) {
+    slot.computes = gives_virtual && lacks_parts(index, false) ? static_cast<int>(index) : -1;
+    const bool index_only = gives_virtual && keyread == index - hidden_ && slot.computes < 0 &&
                             !lacks_parts(index, true);
     const bool all = (reads_all_columns_ || slot.computes >= 0) && !index_only;
     if (slot.has_columns && all && slot.all_columns && !slot.index_only)
@@ -97,7 +108,7 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, bool by_keyread) {
         for (uint f = 0; f < table->s->fields; f++) {
             if (!is_asked(f))
                 continue;
-            const bool covered = by_keyread && frond_rows_covers(rows_, index, f);
+            const bool covered = gives_virtual && frond_rows_covers(rows_, index, f);
             if (covered || (table->field[f]->stored_in_db() && !index_only))
                 wanted_[f / 8] |= static_cast<uint8_t>(1 << (f % 8));
         }
@@ -160,7 +171,7 @@ int ha_frond::row_read(int rc, uchar *record, int nothing) {
     if (likely(rc == FROND_OK))
         fill_nulls(record);
     if (unlikely(current_->computes >= 0) && rc == FROND_OK)
-        compute_parts(static_cast<uint>(current_->computes));
+        compute_parts(static_cast<uint>(current_->computes), record);
     return frond_read_result(thd(), rc, nothing);
 }
 
@@ -224,7 +235,7 @@ int ha_frond::lock_checked(uint index, const uchar *key, uint parts) {
 
 int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map, int how) {
     Frond_slot &slot = slot_of_index(index);
-    if (const int error = ready(slot, frond_index(index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(index), READS_INDEX, record))
         return error;
     uint checked = 0;
     if (unlikely(table->s->long_unique_table || table->s->period.unique_keys)) {
@@ -276,14 +287,14 @@ int ha_frond::index_next(uchar *record) {
     if (unlikely(!checked_key_.empty()))
         return index_next_same(record, checked_key_.data(), static_cast<uint>(checked_key_.size()));
     Frond_slot &slot = slot_of_index(active_index);
-    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
     return row_read(frond_scan_next(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
     Frond_slot &slot = slot_of_index(active_index);
-    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
     const KEY &info = table->key_info[active_index];
     uint parts = 0;
@@ -296,21 +307,21 @@ int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
 
 int ha_frond::index_prev(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
-    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
     return row_read(frond_scan_prev(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_first(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
-    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
     return row_read(frond_scan_first(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
 
 int ha_frond::index_last(uchar *record) {
     Frond_slot &slot = slot_of_index(active_index);
-    if (const int error = ready(slot, frond_index(active_index), record == table->record[0]))
+    if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
     return row_read(frond_scan_last(slot.scan, record), record, HA_ERR_END_OF_FILE);
 }
@@ -327,7 +338,7 @@ int ha_frond::rnd_end() { return 0; }
 
 int ha_frond::rnd_next(uchar *record) {
     Frond_slot &slot = slots_[0];
-    if (const int error = ready(slot, 0, false))
+    if (const int error = ready(slot, 0, READS_ROWS, record))
         return error;
     const int rc = scan_started_ ? frond_scan_next(slot.scan, record) : frond_scan_first(slot.scan, record);
     scan_started_ = true;
@@ -336,7 +347,7 @@ int ha_frond::rnd_next(uchar *record) {
 
 int ha_frond::rnd_pos(uchar *record, uchar *pos) {
     Frond_slot &slot = fetch_slot();
-    if (const int error = ready(slot, 0, false))
+    if (const int error = ready(slot, 0, READS_ROWS, record))
         return error;
     return row_read(frond_scan_fetch(slot.scan, pos, record), record, HA_ERR_KEY_NOT_FOUND);
 }

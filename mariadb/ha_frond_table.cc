@@ -55,6 +55,34 @@ static int refuse_unsupported(const char *name, HA_CREATE_INFO *info) {
     return HA_WRONG_CREATE_OPTION;
 }
 
+// The server checks this for tables without partitions and, for others, at each INSERT.
+static int refuse_transaction_ids(TABLE *form) {
+    if (!form->versioned(VERS_TRX_ID))
+        return 0;
+    my_error(ER_VERS_FIELD_WRONG_TYPE, MYF(0), form->vers_start_field()->field_name.str, "TIMESTAMP(6)",
+             form->s->table_name.str);
+    return HA_ERR_UNSUPPORTED;
+}
+
+// Row formats of other engines say nothing here. COMPRESSED does (Frond_schema::take_options).
+static void warn_of_row_format(THD *thd, const HA_CREATE_INFO *info) {
+    const char *ignored = nullptr;
+    if (info->used_fields & HA_CREATE_USED_ROW_FORMAT)
+        switch (info->row_type) {
+        case ROW_TYPE_DEFAULT:
+        case ROW_TYPE_DYNAMIC:
+        case ROW_TYPE_COMPRESSED:
+            break;
+        default:
+            ignored = "ROW_FORMAT, assuming DYNAMIC";
+        }
+    if ((info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE) && info->key_block_size)
+        ignored = "KEY_BLOCK_SIZE, see PAGE_SIZE";
+    if (ignored)
+        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                            "Frond: ignoring %s", ignored);
+}
+
 // A transaction with an older snapshot would find the table empty where it should see what was there before it
 // (DROP and CREATE, TRUNCATE, the copy of an ALTER): as InnoDB, it gets error 1412. Other sessions do not see
 // temporary tables, and their own sees its own rows.
@@ -67,6 +95,8 @@ static int refuse_older_snapshots(const char *name) {
 int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     if (const int error = refuse_unsupported(name, info))
         return error;
+    if (const int error = refuse_transaction_ids(form))
+        return error;
     Frond_schema schema(form);
     if (const char *problem = schema.problem()) {
         my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), problem);
@@ -74,6 +104,7 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     }
     if (const int error = schema.take_options(ha_thd(), info))
         return error;
+    warn_of_row_format(ha_thd(), info);
     const frond_table_spec spec = schema.spec(info->auto_increment_value);
     const int rc = frond_rows_create(frond_database, frond_table_name(name), &spec);
     if (!rc)
@@ -214,8 +245,9 @@ int ha_frond::close() {
     return 0;
 }
 
-handler *ha_frond::clone(const char *name, MEM_ROOT *mem_root) {
-    handler *copy = handler::clone(name, mem_root);
+// Not `name`: below a partitioned table it is that of the whole, not of this partition.
+handler *ha_frond::clone(const char *, MEM_ROOT *mem_root) {
+    handler *copy = handler::clone(name_.c_str(), mem_root);
     if (copy) {
         // store_lock() is not called for clones.
         ha_frond *frond = static_cast<ha_frond *>(copy);
@@ -258,9 +290,14 @@ static bool same_options(const ha_table_option_struct *a, const ha_table_option_
            a->compression_level == b->compression_level;
 }
 
+enum row_type ha_frond::get_row_type() const {
+    return table_share && table_share->row_type == ROW_TYPE_COMPRESSED ? ROW_TYPE_COMPRESSED : ROW_TYPE_DYNAMIC;
+}
+
 bool ha_frond::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
     if (table_changes != IS_EQUAL_YES || (info->used_fields & HA_CREATE_USED_AUTO) ||
         info->data_file_name || info->index_file_name ||
+        (info->row_type == ROW_TYPE_COMPRESSED) != (get_row_type() == ROW_TYPE_COMPRESSED) ||
         !same_options(info->option_struct, table->s->option_struct))
         return COMPATIBLE_DATA_NO;
     return COMPATIBLE_DATA_YES;

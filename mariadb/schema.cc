@@ -164,6 +164,9 @@ void Frond_schema::add_columns() {
             column.flags |= FROND_VIRTUAL;
         if (!describe_type(field, &column))
             problem_ = std::string("columns of the type of '") + field->field_name.str + "'";
+        // The server converts into it and not from it: error 1112 for every value.
+        if (is_text(column) && field->charset() == &my_charset_filename)
+            problem_ = "CHARACTER SET filename";
         // A compressed value orders as nothing: the server allows no index on it.
         if (is_text(column) && !field->compression_method() &&
             !frond_collation_describe(field->charset(), &column))
@@ -278,7 +281,9 @@ int Frond_schema::take_options(THD *thd, HA_CREATE_INFO *info) {
     for (size_t i = 0; i < indexes_.size(); i++) {
         frond_index_spec &index = indexes_[i];
         index.page_bytes = frond_default_page_size(thd);
-        index.compression = frond_default_compression(thd);
+        index.compression = info->row_type == ROW_TYPE_COMPRESSED
+                                ? static_cast<uint32_t>(FROND_COMPRESSION_ZSTD)
+                                : frond_default_compression(thd);
         if (of_table) {
             if (of_table->page_size)
                 index.page_bytes = static_cast<uint32_t>(of_table->page_size);

@@ -32,6 +32,8 @@ extern st_mysql_sys_var *frond_system_variables[];
 /* Options for frond_open(), from the variables. */
 frond_options frond_open_options();
 
+/* Whether a backup may begin that will not hold Frond's tables. */
+bool frond_allows_incomplete_backup();
 /* Milliseconds that a statement of this session waits for a row lock. */
 uint64_t frond_lock_timeout_ms(THD *thd);
 /* Whether a transaction fails on rows changed after its snapshot (frond_snapshot_isolation). */

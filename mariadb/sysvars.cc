@@ -14,7 +14,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory;
 static ulong flush_log_at_commit;
 static uint background_threads, open_files;
-static my_bool direct_io, discard_damaged_tables;
+static my_bool direct_io, discard_damaged_tables, allow_incomplete_backup;
 
 // Hands a changed variable to the running engine; the old value stays when it refuses.
 template <typename T>
@@ -87,6 +87,11 @@ static MYSQL_SYSVAR_BOOL(discard_damaged_tables, discard_damaged_tables,
                          "damaged, and keep their files as N.frd.damaged, instead of not starting the engine",
                          nullptr, nullptr, FALSE);
 
+static MYSQL_SYSVAR_BOOL(allow_incomplete_backup, allow_incomplete_backup, PLUGIN_VAR_OPCMDARG,
+                         "Let BACKUP STAGE START, and so mariadb-backup, go on although the backup will not "
+                         "hold the tables of this engine: with a warning instead of an error",
+                         nullptr, nullptr, FALSE);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
                           "Seconds that a statement waits for a row lock before it fails with error "
                           "1205; 0 does not wait",
@@ -117,6 +122,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(open_files),
     MYSQL_SYSVAR(direct_io),
     MYSQL_SYSVAR(discard_damaged_tables),
+    MYSQL_SYSVAR(allow_incomplete_backup),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
     MYSQL_SYSVAR(default_page_size),
@@ -163,6 +169,8 @@ frond_options frond_open_options() {
     options.create = 1;
     return options;
 }
+
+bool frond_allows_incomplete_backup() { return allow_incomplete_backup; }
 
 uint64_t frond_lock_timeout_ms(THD *thd) {
     // NOWAIT and WAIT n set the server's own lock_wait_timeout for the statement (sql_yacc.yy), and no

@@ -72,6 +72,7 @@ pub struct frond_table_stats {
     file_bytes: u64,
     free_bytes: u64,
     auto_increment: u64,
+    updated: u64,
 }
 
 #[no_mangle]
@@ -91,6 +92,7 @@ pub unsafe extern "C" fn frond_table_statistics(
         stats.index_bytes = s.index_bytes;
         stats.file_bytes = s.file_bytes;
         stats.free_bytes = s.free_bytes;
+        stats.updated = s.updated;
         stats.auto_increment = table.table.auto_increment();
         Ok(OK)
     })

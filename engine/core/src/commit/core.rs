@@ -275,9 +275,11 @@ impl Core {
         counters: &[CounterRecord],
     ) -> Result<Appended> {
         let wal = &self.shared.wal;
+        let now = self.shared.vfs.wall_clock().as_secs();
         let _ordered = self.commit.lock();
         let from = wal.end();
         for (table, counters) in tables.iter().zip(counters) {
+            table.counters().updated.store(now, Ordering::Relaxed);
             table.store().touched(from);
             table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
         }

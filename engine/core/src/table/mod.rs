@@ -43,13 +43,15 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStatistics {
     pub rows: u64,
-    /// Uncompressed, primary index.
+    /// Uncompressed, of the rows that there are, about; primary index.
     pub data_bytes: u64,
     /// Uncompressed, the other indexes.
     pub index_bytes: u64,
     pub file_bytes: u64,
     /// Holes in the file.
     pub free_bytes: u64,
+    /// When the last change was committed, in seconds since the Unix epoch; 0: not since the table was opened.
+    pub updated: u64,
 }
 
 /// Numbers a table hands out or keeps, current in memory.
@@ -61,6 +63,8 @@ pub struct Counters {
     pub row_id: AtomicU64,
     /// Some value was handed out since counters were last logged.
     pub unlogged: AtomicBool,
+    /// See [`TableStatistics::updated`]. Not on disk.
+    pub updated: AtomicU64,
 }
 
 impl Table {
@@ -81,6 +85,7 @@ impl Table {
                 auto_increment: AtomicU64::new(counters.auto_increment),
                 row_id: AtomicU64::new(counters.row_id),
                 unlogged: AtomicBool::new(false),
+                updated: AtomicU64::new(0),
             },
             dropped: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
@@ -189,17 +194,26 @@ impl Table {
 
     /// Sizes and counts, from metadata in memory.
     pub fn statistics(&self) -> TableStatistics {
+        let rows = self.rows();
+        // A row has one entry in each index. What is above that are tombstones and what they or newer
+        // versions hide, until a merge drops it: without this share a DELETE would make a table longer.
         let logical = |t: &Tree| {
             let s = t.stats();
-            s.logical_bytes + t.buffered_bytes()
+            let bytes = s.logical_bytes + s.buffered_bytes;
+            let held = s.entries + s.buffered_entries;
+            match held > rows {
+                true => (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64,
+                false => bytes,
+            }
         };
         let file = self.store.existing_file().map(|f| f.stats());
         TableStatistics {
-            rows: self.rows(),
+            rows,
             data_bytes: self.trees.first().map_or(0, logical),
             index_bytes: self.trees.iter().skip(1).map(logical).sum(),
             file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
             free_bytes: file.as_ref().map_or(0, |f| f.hole_bytes),
+            updated: self.counters.updated.load(Ordering::Relaxed),
         }
     }
 
