@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 #
-# Random statements on InnoDB and Frond side by side: results, counts, errors and warnings have to agree.
+# Random statements on InnoDB and Frond side by side: results, counts, errors and warnings have to agree. Before them
+# schedules of two and three sessions: what they see of each other, by rules of its own and against InnoDB.
 #
 # SEED=N repeats a run, EPISODE=N with it one episode only. Each of two workers has a server of its own.
 # DIFFERENTIAL_STATEMENTS is how many both together have to run (default 100000): fewer is a failure, and
 # DIFFERENTIAL_SECONDS (default 1200) is only there so that a machine that is far too slow ends with a verdict.
+#
+# SCHEDULES is how many schedules are run (default 600; they cost about 25 s of one processor); SCHEDULE=N with SEED=N
+# repeats one of them.
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -40,10 +44,30 @@ count() { # count STATUS LABEL
     fi
 }
 
-if [[ -n ${EPISODE:-} ]]; then
+SCHEDULER=(/usr/bin/python3 -B tests/sql/schedules.py)
+
+schedules() {
+    # A row taken from an answer that waited: rules that do not see it see nothing.
+    "${SCHEDULER[@]}" --seed 1 --canary >"$logs/canary" 2>&1
+    if [[ $? -eq 1 ]] && grep -q '^BROKEN' "$logs/canary"; then
+        count 0 "canary of the schedules"
+        say "the canary of the schedules was noticed"
+    else
+        cat "$logs/canary"
+        count 1 "the canary of the schedules was not noticed"
+    fi
+    "${SCHEDULER[@]}" --seed "$SEED" --episodes "${SCHEDULES:-600}"
+    count $? "schedules of seed $SEED"
+}
+
+if [[ -n ${SCHEDULE:-} ]]; then
+    "${SCHEDULER[@]}" --seed "$SEED" --episode "$SCHEDULE"
+    count $? "schedule $SCHEDULE of seed $SEED"
+elif [[ -n ${EPISODE:-} ]]; then
     "${DRIVER[@]}" --seed "$SEED" --episode "$EPISODE"
     count $? "episode $EPISODE of seed $SEED"
 else
+    schedules
     # A statement left out on one side: a comparison that does not see it compares nothing.
     "${DRIVER[@]}" --name canary --seed 1 --seconds 60 --canary >"$logs/canary" 2>&1
     if [[ $? -eq 1 ]] && grep -q '^DIFFERENCE' "$logs/canary"; then

@@ -24,6 +24,7 @@ from collections import Counter
 
 import pymysql
 
+from combinations import Combinations
 from pair import Outcome, Pair, difference
 from server import Server, ServerFailed, engine
 from shrink import RESTART, shrink
@@ -38,6 +39,7 @@ MODES = [
     "STRICT_TRANS_TABLES,NO_ZERO_DATE,TIME_ROUND_FRACTIONAL",
 ]
 PHASE_STATEMENTS = 330
+COMBINED_READS = 70
 FAILURES_MAX = 5
 SHRINK_SECONDS = 40
 
@@ -79,6 +81,8 @@ class Episode:
                 # The rows of an episode fit in the write buffer; runs and their merges are to answer, too.
                 self._optimize()
             self._compare()
+            for statement in Combinations(self.r, phase).statements(COMBINED_READS):
+                self._do("combined", statement)
             if phase == 1 and self.r.random() < 0.15:
                 self.history.append(Statement(RESTART))
                 self.audit["restart"] += 1

@@ -163,7 +163,9 @@ class Pair:
     def run(self, statement: Statement) -> tuple[Outcome, Outcome]:
         """One statement on both sides."""
         self.count += 1
-        texts = [statement.sql.replace("{engine}", e) for e in self.engines]
+        # InnoDB answers wrongly by MRR, BKA and others where an index has virtual columns: there they are stored.
+        texts = [statement.sql.replace("{engine}", e).replace("{virtual}", "STORED" if e == REFERENCE else "VIRTUAL")
+                 for e in self.engines]
         early = [_send(c, text) for c, text in zip(self.connections, texts)]
         outcomes = [sent or _receive(c) for sent, c in zip(early, self.connections)]
         return outcomes[0], outcomes[1]
