@@ -55,6 +55,10 @@ test: ## every test, in stages; S="20 30" runs those stages only
 stages: ## the stages of `make test`
 	@scripts/test.sh --list
 
+.PHONY: soak
+soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
+	@HOURS=$${HOURS:-1} scripts/soak.sh
+
 .PHONY: man
 man: ## man pages and shell completions, in target/share as a package installs them
 	@scripts/man.sh
@@ -66,7 +70,7 @@ plugin: ## build target/mariadb/ha_frond.so and prove that it fits the installed
 	@$(MAKE) --no-print-directory -j$(shell nproc) -f mariadb/Makefile
 
 .PHONY: mtr
-mtr: ## MariaDB's test suites: T=frond|storage_engine|iuds|funcs|suite.test, ENGINE=, RECORD=1
+mtr: ## MariaDB's test suites: T=frond|storage_engine|named|iuds|funcs|suite.test, ENGINE=, RECORD=1
 	@scripts/mtr.sh --engine $(ENGINE) $(if $(RECORD),--record) $(T)
 
 .PHONY: clean

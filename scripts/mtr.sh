@@ -8,15 +8,20 @@
 #   frond           our SQL tests (mariadb/mysql-test/frond)
 #   storage_engine  the server's suite for any engine: base, trx, parts (121 tests)
 #   iuds, funcs     engines/iuds (16 tests), engines/funcs (394 tests)
-#   all             these four (the default)
-# or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert.
+#   versioning, period, vcol, gcol, json, handler, parts
+#                   suites that name InnoDB or MyISAM, with the engine's name instead
+#   named           these seven in one call (about 170 tests run, half a minute)
+#   all             frond, storage_engine, named, iuds, funcs (the default)
+# or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert, vcol.update.
 #
 #   --engine NAME   the engine under test (default Frond; another one proves the harness itself)
 #   --parallel N    servers at a time (default: cores)
 #   --record        write the results of frond.* tests back to mariadb/mysql-test/frond
-#   --accept        write the differences of failing storage_engine tests to .rdiff files in
-#                   mariadb/mysql-test/storage_engine; each says what Frond does differently on
-#                   purpose, so read it before committing it
+#   --accept        write the differences of failing tests to .rdiff files in
+#                   mariadb/mysql-test/storage_engine, or .../differences for the suites that name
+#                   engines; each says what Frond does differently on purpose, so read it before
+#                   committing it
+#   --big           also the tests that the suites call big (make soak)
 #   --minutes N     bound of one call of mtr (default 20)
 #
 # The last line of stdout is "N passed, N failed, N skipped"; the status is 1 if any failed.
@@ -28,7 +33,7 @@
 #     counts as skipped; a listed test that passes is named, so that the list gets shorter.
 #  3. A run that mtr ended early (time, crash, too many failures) fails, whatever it counted.
 #
-# Not run by default: main, rpl, parts and others, which use InnoDB or MyISAM by name.
+# Not run: main, rpl and others, which use InnoDB or MyISAM by name in nearly every statement.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -39,12 +44,18 @@ PARALLEL=$(nproc)
 MINUTES=20
 RECORD=
 ACCEPT=
+BIG=
 SETS=()
 EXTRA=()
 SUITE_SOURCE=/usr/share/mysql/mysql-test
 OURS=$ROOT/mariadb/mysql-test
 DEVIATIONS=$OURS/deviations
-TREE_RULES=("$ROOT/scripts/mtr.sh" "$ROOT/scripts/modernise-results.pl")
+DIFFERENCES=$OURS/differences
+TREE_RULES=("$ROOT/scripts/mtr.sh" "$ROOT/scripts/modernise-results.pl" "$ROOT/scripts/name-engine.pl")
+# Suites that name engines in their text.
+NAMING=(versioning period vcol gcol json handler parts)
+# The same tests once more, for engines that are not under test.
+OTHERS='(^|_)(myisam|maria|aria|heap|memory|archive|blackhole)$'
 
 parse_arguments() {
     while [[ $# -gt 0 ]]; do
@@ -54,6 +65,7 @@ parse_arguments() {
             --minutes) MINUTES=$2 && shift ;;
             --record) RECORD=1 ;;
             --accept) ACCEPT=1 ;;
+            --big) BIG=1 ;;
             --) shift && EXTRA=("$@") && break ;;
             -*) die "unknown option: $1" "the options are at the head of scripts/mtr.sh" ;;
             *) SETS+=("$1") ;;
@@ -73,7 +85,10 @@ parse_arguments() {
 make_tree() {
     local version stamp dir
     # A change of what is done to the copy makes a new one, as a change of the suites does.
-    version="$(package_version mariadb-test-data) $(cat "${TREE_RULES[@]}" | cksum)"
+    version="$(package_version mariadb-test-data) $({
+        cat "${TREE_RULES[@]}"
+        find "$DIFFERENCES" -name '*.rdiff' | sort | xargs cat
+    } | cksum)"
     stamp=$HOME_DIR/version
     if [[ ! -f $stamp || $(<"$stamp") != "$version" ]]; then
         rm -rf "$HOME_DIR"
@@ -87,6 +102,10 @@ make_tree() {
         cp -r --reflink=auto "$SUITE_SOURCE" "$HOME_DIR/share/mysql/"
         find "$TREE/suite/storage_engine" -name '*.result' \
             -exec "$ROOT/scripts/modernise-results.pl" {} +
+        # Frond writes rows to the binary log (deviations says why).
+        sed -i '/^\[stmt\]/,/^$/d' "$TREE/include/rpl_init.combinations"
+        "$ROOT/scripts/name-engine.pl" "$ENGINE" "${NAMING[@]/#/$TREE/suite/}"
+        apply_differences
         # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
         sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
         # A worker that finds warnings at shutdown says so and leaves; mtr's answer to it must not end
@@ -99,13 +118,31 @@ make_tree() {
     fi
     # mtr finds overlays and a plugin's own suites in mysql-test/plugin/<name>/ only.
     rm -rf "$TREE/plugin/frond"
-    find "$TREE/suite/storage_engine" -name '*.reject' -delete
+    find "$TREE/suite/storage_engine" "${NAMING[@]/#/$TREE/suite/}" -name '*.reject' -delete
     cp -r "$OURS" "$TREE/plugin/frond"
     if [[ $ENGINE != Frond ]]; then
         # Another engine is measured against the suite's own results.
         find "$TREE/plugin/frond" \( -name '*.rdiff' -o -name disabled.def \) -delete
     fi
     mkdir -p "$LOGS"
+}
+
+# The suites that name engines are no overlays: what Frond does differently is patched into their results.
+apply_differences() {
+    local file name
+    [[ $ENGINE == Frond ]] || return 0
+    for file in "$DIFFERENCES"/*/*.rdiff; do
+        name=${file#"$DIFFERENCES/"}
+        patch --quiet --no-backup-if-mismatch "$(result_file "${name%.rdiff}")" "$file" ||
+            die "$file does not fit the installed suites" "see mariadb/mysql-test/README.md"
+    done
+}
+
+# versioning/select -> the file of its result in the tree: most suites have a directory r for them.
+result_file() {
+    local file=$TREE/suite/${1%%/*}/r/${1#*/}.result
+    [[ -f $file ]] || file=$TREE/suite/$1.result
+    printf '%s\n' "$file"
 }
 
 # Frond beside the server's own plugins, because plugin-dir is a single directory.
@@ -180,6 +217,7 @@ run_mtr() {
         *) options+=(--mysqld="--loose-$ENGINE_LOWER") ;;
     esac
     [[ -z $RECORD ]] || options+=(--record)
+    [[ -z $BIG ]] || options+=(--big-test)
     say "mtr: $label with $ENGINE"
     (
         cd "$TREE"
@@ -275,6 +313,10 @@ write_skip_list() {
 # The storage_engine suites with the overlay mariadb/mysql-test/storage_engine.
 overlay() { printf '%s-frond' "$1"; }
 
+run_named() { # run_named LABEL SUITES
+    run_mtr "$1" --suite="$2" --mysqld=--default-storage-engine="$ENGINE" --skip-test="$OTHERS"
+}
+
 run_set() {
     local suites
     # engines/* bring combinations that would override the default engine; naming one replaces them.
@@ -283,6 +325,7 @@ run_set() {
         all)
             run_set frond
             run_set storage_engine
+            run_set named
             run_mtr engines "$engine_option" --suite=engines/iuds,engines/funcs
             ;;
         frond)
@@ -297,13 +340,15 @@ run_set() {
                 "$(overlay storage_engine/parts)")
             run_mtr storage_engine --suite="$(IFS=, && printf '%s' "${suites[*]}")"
             ;;
+        named) run_named named "$(IFS=, && printf '%s' "${NAMING[*]}")" ;;
+        versioning | period | vcol | gcol | json | handler | parts) run_named "$1" "$1" ;;
         iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
         *.*) run_mtr "${1/\//-}" --mysqld=--default-storage-engine="$ENGINE" "$1" ;;
         *)
             die "unknown set of tests: $1" \
-                "use frond, storage_engine, iuds, funcs, all or suite.test"
+                "use frond, storage_engine, named, iuds, funcs, all or suite.test"
             ;;
     esac
 }
@@ -319,9 +364,29 @@ copy_recorded() {
     done < <(find "$TREE/plugin/frond" -name '*.result')
 }
 
-# An .rdiff is a patch from the suite's result to ours; mtr applies it before it compares.
+# An .rdiff is a patch from the suite's result to ours; mtr applies it before it compares, or
+# apply_differences does. The latter starts from what is accepted already. Names of this machine's
+# directories are in no result.
 accept_differences() {
-    local reject base name
+    local reject base name plain
+    for name in "${NAMING[@]}"; do
+        while read -r reject; do
+            base=${reject%.reject}.result
+            [[ -f $base ]] || continue
+            ! is_deviation "$name.$(basename "$base" .result)" fail || continue
+            ! grep -qF -e "$TARGET" -e "$VARDIR" "$reject" || { warn "$reject has paths in it" && continue; }
+            name=$name/$(basename "$base" .result)
+            plain=$VARDIR/plain.result
+            cp "$base" "$plain"
+            [[ ! -f $DIFFERENCES/$name.rdiff ]] ||
+                patch --quiet --reverse --no-backup-if-mismatch "$plain" "$DIFFERENCES/$name.rdiff"
+            mkdir -p "$DIFFERENCES/${name%/*}"
+            diff -U1 --label "$name.result" --label "$name.reject" "$plain" "$reject" \
+                >"$DIFFERENCES/$name.rdiff" || true
+            say "accepted differences/$name.rdiff: read it before committing it"
+            name=${name%/*}
+        done < <(find "$TREE/suite/$name" -name '*.reject')
+    done
     while read -r reject; do
         name=${reject#"$TREE/suite/storage_engine/"}
         name=${name%.reject}
