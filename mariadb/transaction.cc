@@ -65,6 +65,7 @@ int Frond_session::begin() {
     frond_txn *begun = nullptr;
     if (const int rc = frond_txn_begin(frond_database, &options, &begun))
         return frond_to_handler_error(thd_, rc);
+    frond_txn_set_connection(begun, thd_get_thread_id(thd_));
     std::lock_guard<std::mutex> locked(guard_);
     transaction_ = begun;
     locked_rows_ = false;

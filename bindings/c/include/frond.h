@@ -182,6 +182,8 @@ void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 /* Number of changes made so far. */
 uint64_t frond_txn_changes(const frond_txn *txn);
 uint64_t frond_txn_id(const frond_txn *txn);
+/* The number by which frond_status_text() names the transaction beside its own; 0: none. */
+void frond_txn_set_connection(frond_txn *txn, uint64_t connection);
 
 /* ---- keys and values ------------------------------------------------------------------------ */
 

@@ -172,6 +172,16 @@ pub unsafe extern "C" fn frond_txn_release(txn: *mut frond_txn, savepoint: u64) 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_txn_set_connection(txn: *mut frond_txn, connection: u64) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(txn) = unsafe { handle(txn.cast_const(), "transaction") } {
+            txn.owner.set_label(connection);
+        }
+    });
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_txn_interrupt(txn: *mut frond_txn) {
     guard_or((), || {
         // SAFETY: A2; only `owner` is used, which is made for other threads.

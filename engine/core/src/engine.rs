@@ -79,6 +79,8 @@ impl Engine {
             memory_limit: usize::try_from(options.lock_bytes).unwrap_or(usize::MAX),
             ..LockOptions::default()
         });
+        let time = Arc::clone(&shared.vfs);
+        locks.set_clock(move || time.now());
         let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
         let damaged = match recovered {
             Some(mut recovered) => core.recover(&mut recovered)?,

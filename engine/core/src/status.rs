@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 use frond_cache::Part;
+use frond_row::{RowText, Schema};
+use frond_txn::{TxnId, WaitInfo};
 
 use crate::engine::Engine;
 
@@ -79,6 +81,35 @@ impl Engine {
         out
     }
 
+    /// Whom to KILL: the server's connection, if it told.
+    fn who(&self, id: TxnId) -> String {
+        match self.core().locks.label(id) {
+            0 => format!("transaction {}", id.0),
+            connection => format!("connection {connection} (transaction {})", id.0),
+        }
+    }
+
+    /// Table, index and key of a lock, by name as far as the table's schema tells.
+    fn place_of(&self, wait: &WaitInfo) -> String {
+        let tree = wait.tree;
+        let Some(table) = self.core().tables.read().get(&tree.table).cloned() else {
+            return format!("tree {tree}");
+        };
+        let def = table.def();
+        let name = def.name.replace('/', ".");
+        let plain = || format!("{name} tree {tree}");
+        let Ok(schema) = Schema::decode(&def.schema, &def.name) else { return plain() };
+        let Some(at) = schema.indexes.iter().position(|i| i.tree == tree.index) else {
+            return plain();
+        };
+        let index = format!("{name} index {}", schema.indexes[at].name);
+        let Some(key) = &wait.key else { return index + " as a whole" };
+        match RowText::new(&def.name, schema.into(), Vec::new()) {
+            Ok(mut text) => format!("{index} key ({})", text.key_to_text(at, key)),
+            Err(_) => index,
+        }
+    }
+
     fn write_report(&self, out: &mut String) -> std::fmt::Result {
         let core = self.core();
         writeln!(out, "COUNTERS\n--------")?;
@@ -91,14 +122,16 @@ impl Engine {
             writeln!(out, "none")?;
         }
         for wait in waits.iter().take(100) {
-            let blockers: Vec<String> = wait.blockers.iter().map(|b| b.0.to_string()).collect();
+            let behind: Vec<String> = wait.blockers.iter().map(|b| self.who(*b)).collect();
+            let now = core.shared.vfs.now();
             writeln!(
                 out,
-                "transaction {} waits for {:?} on tree {}, behind {}",
-                wait.waiter.0,
+                "{} waits {:.1} s for {:?} on {}, behind {}",
+                self.who(wait.waiter),
+                now.saturating_sub(wait.since).as_secs_f64(),
                 wait.mode,
-                wait.tree,
-                blockers.join(", ")
+                self.place_of(wait),
+                behind.join(", ")
             )?;
         }
         writeln!(out, "\nTREES\n-----")?;

@@ -56,6 +56,49 @@ impl RowText {
         names.join("\t")
     }
 
+    /// A key of `index`, or its first parts, as people read it: `a=7, b="text"`. What only the server could
+    /// turn back, weights of a collation, is given as text if it looks like text, or in hexadecimal.
+    pub fn key_to_text(&mut self, index: usize, key: &[u8]) -> String {
+        let schema = Arc::clone(&self.codec.schema);
+        let plan = Arc::clone(&self.codec.plans[index]);
+        let mut out = String::new();
+        let mut at = 0;
+        for part in &plan.parts {
+            if at >= key.len() {
+                break;
+            }
+            let c = &schema.columns[part.field.column];
+            let from = at;
+            let text = match part.read(key, &mut at, &mut self.record) {
+                Err(_) => return out + &loose_text(&key[from..]),
+                Ok(true) => "NULL".to_string(),
+                Ok(false) if !part.reversible => loose_text(&key[from..at]),
+                Ok(false) => {
+                    let image = part.field.image(&self.record);
+                    let content = match part.field.form {
+                        Form::Fixed => image,
+                        Form::Char => trim_spaces(image),
+                        Form::Blob { .. } => &[],
+                        Form::VarChar { length } => {
+                            let end = length + read_le(&image[..length]) as usize;
+                            image.get(length..end).unwrap_or(&[])
+                        }
+                    };
+                    let mut text = String::new();
+                    put_value(&Value::of(c, content), TextStyle::Json, &mut text);
+                    text
+                }
+            };
+            let comma = if out.is_empty() { "" } else { ", " };
+            out.push_str(&format!("{comma}{}={text}", c.name));
+        }
+        if schema.hidden_primary && index == 0 {
+            let row = self.codec.row_id(0, key).map_or_else(|_| loose_text(key), |n| n.to_string());
+            out.push_str(&format!("row {row}"));
+        }
+        out
+    }
+
     /// Appends the columns that an entry of `index` holds, in schema order, without a line end. A
     /// hidden row id is printed in JSON only, as `_rowid`.
     pub fn row_to_text(
@@ -113,4 +156,15 @@ impl RowText {
         }
         Ok(())
     }
+}
+
+/// Weights of simple collations are capital letters, with zeros between them or not, and marks at their ends.
+fn loose_text(bytes: &[u8]) -> String {
+    const SHOWN: usize = 64;
+    let letters: Vec<u8> = bytes.iter().copied().filter(|b| *b > 3).collect();
+    if !letters.is_empty() && letters.iter().all(|b| (0x20..0x7f).contains(b)) {
+        return format!("~{:?}", String::from_utf8_lossy(&letters).trim_end());
+    }
+    let digits: String = bytes.iter().take(SHOWN).map(|b| format!("{b:02x}")).collect();
+    format!("0x{digits}{}", if bytes.len() > SHOWN { "..." } else { "" })
 }

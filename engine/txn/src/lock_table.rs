@@ -22,7 +22,8 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use frond_base::{checksum64_seeded, TreeId};
 use parking_lot::Mutex;
@@ -78,7 +79,10 @@ pub(crate) struct WaitPlace {
     pub shard: usize,
     pub slot: u32,
     pub mode: LockMode,
+    pub since: Duration,
 }
+
+type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Graph {
@@ -94,6 +98,8 @@ pub struct LockTable {
     pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
     owners: Vec<Mutex<HashMap<TxnId, Arc<Owner>>>>,
     used: AtomicUsize,
+    /// For reports; asked only by those who wait.
+    clock: OnceLock<Clock>,
 }
 
 impl LockTable {
@@ -106,7 +112,22 @@ impl LockTable {
             last_deadlock: Mutex::new(None),
             owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
             used: AtomicUsize::new(0),
+            clock: OnceLock::new(),
         })
+    }
+
+    /// Where [`WaitInfo::since`] comes from; only the first call counts.
+    pub fn set_clock(&self, now: impl Fn() -> Duration + Send + Sync + 'static) {
+        let _ = self.clock.set(Box::new(now));
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.get().map_or(Duration::ZERO, |now| now())
+    }
+
+    /// See [`OwnerHandle::set_label`]; 0 when there is none, or no such owner.
+    pub fn label(&self, id: TxnId) -> u64 {
+        self.owners_of(id).lock().get(&id).map_or(0, |owner| owner.label())
     }
 
     /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
@@ -218,7 +239,8 @@ impl LockTable {
             let blockers = slot.blockers(waiter);
             if !blockers.is_empty() {
                 let key = slot.key.get().map(<[u8]>::to_vec);
-                all.push(WaitInfo { waiter, tree: slot.tree, key, mode: place.mode, blockers });
+                let (tree, mode, since) = (slot.tree, place.mode, place.since);
+                all.push(WaitInfo { waiter, tree, key, mode, blockers, since });
             }
         }
         all.sort_by_key(|w| w.waiter);

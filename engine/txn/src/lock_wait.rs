@@ -21,6 +21,8 @@ pub(crate) enum Park {
 pub(crate) struct Owner {
     pub id: TxnId,
     weight: AtomicU64,
+    /// What people know the owner by, a connection's number; 0: nothing.
+    label: AtomicU64,
     interrupted: AtomicBool,
     pub park: Mutex<Park>,
     pub wake: Condvar,
@@ -31,6 +33,7 @@ impl Owner {
         Arc::new(Owner {
             id,
             weight: AtomicU64::new(0),
+            label: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             park: Mutex::new(Park::Idle),
             wake: Condvar::new(),
@@ -43,6 +46,10 @@ impl Owner {
 
     pub fn set_weight(&self, weight: u64) {
         self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    pub fn label(&self) -> u64 {
+        self.label.load(Ordering::Relaxed)
     }
 
     pub fn is_interrupted(&self) -> bool {
@@ -63,6 +70,11 @@ pub struct OwnerHandle(pub(crate) Arc<Owner>);
 impl OwnerHandle {
     pub fn id(&self) -> TxnId {
         self.0.id
+    }
+
+    /// The number that reports name the owner by, beside its own.
+    pub fn set_label(&self, label: u64) {
+        self.0.label.store(label, Ordering::Relaxed);
     }
 
     /// Ends the owner's wait with `Interrupted`, now or when it next has to wait, until

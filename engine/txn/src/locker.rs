@@ -376,7 +376,9 @@ impl Locker {
         shard.slot_mut(no).enqueue(Arc::clone(&self.owner), want, upgrade);
         drop(shard);
         let owner = Arc::clone(&self.owner);
-        graph.waiting.insert(owner.id, WaitPlace { owner, shard: shard_no, slot: no, mode: want });
+        let since = table.now();
+        let place = WaitPlace { owner, shard: shard_no, slot: no, mode: want, since };
+        graph.waiting.insert(self.owner.id, place);
         table.counters.waits.fetch_add(1, Relaxed);
 
         let mut end = End::Told;

@@ -1,6 +1,7 @@
 //! What the lock table tells people.
 
 use std::fmt;
+use std::time::Duration;
 
 use frond_base::TreeId;
 
@@ -23,6 +24,8 @@ pub struct WaitInfo {
     pub key: Option<Vec<u8>>,
     pub mode: LockMode,
     pub blockers: Vec<TxnId>,
+    /// On the clock of [`crate::LockTable::set_clock`]; zero without one.
+    pub since: Duration,
 }
 
 /// One transaction of a deadlock: it waited for `mode` on `tree`/`key`, which the next one (after the
