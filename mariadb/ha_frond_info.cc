@@ -136,11 +136,20 @@ static void report_problem(void *ctx, const char *problem) {
                         "Frond: %s", problem);
 }
 
+// As a read does it: record[0] holds the stored columns of a row.
+static int compute_virtual(void *ctx) {
+    TABLE *table = static_cast<TABLE *>(ctx);
+    return table->update_virtual_fields(table->file, VCOL_UPDATE_FOR_READ);
+}
+
 /* QUICK reads the pages; without it the entries of all indexes are compared with the rows. */
 int ha_frond::check(THD *thd, HA_CHECK_OPT *options) {
     uint64_t problems = 0;
     const int pages_only = (options->flags & T_QUICK) != 0;
-    if (const int rc = frond_rows_check(table_, rows_, pages_only, report_problem, thd, &problems)) {
+    table->use_all_columns();
+    const frond_row_computer computer = {table->record[0], compute_virtual, table};
+    if (const int rc = frond_rows_check(table_, rows_, pages_only, report_problem, thd,
+                                        table->vfield ? &computer : nullptr, &problems)) {
         frond_push_warning(thd, ER_CHECK_NO_SUCH_TABLE);
         return rc == FROND_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
     }

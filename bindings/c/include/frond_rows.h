@@ -297,12 +297,19 @@ int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end 
 /* Samples the index: estimated number of distinct values of each leading prefix of parts. */
 int frond_rows_distinct(frond_rows *rows, uint32_t index, uint64_t *distinct, uint32_t parts);
 
+typedef struct frond_row_computer {
+    uint8_t *record; /* of the length that the table was opened with */
+    int (*compute)(void *ctx);
+    void *ctx;
+} frond_row_computer;
 /* As frond_table_check(), and, unless `pages_only`, compares every index with the rows at one snapshot:
- * it must hold exactly their entries. Of an index with a virtual column only number and primary keys are
- * compared. Reads everything, writes nothing; writers may go on. Polls the `killed` callback:
+ * it must hold exactly their entries. For an index with a virtual column each row is put into the computer's
+ * record and its compute callback called, which returns 0; without a computer (NULL) only number and primary
+ * keys of such an index are compared. Reads everything, writes nothing; writers may go on. Polls the `killed` callback:
  * FROND_INTERRUPTED. */
 int frond_rows_check(frond_table *table, frond_rows *rows, int pages_only,
-                     void (*report)(void *ctx, const char *problem), void *ctx, uint64_t *problems);
+                     void (*report)(void *ctx, const char *problem), void *ctx,
+                     const frond_row_computer *computer, uint64_t *problems);
 
 /* Rewrites the table's trees so that each leaf is one run. */
 int frond_table_optimize(frond_table *table, int (*killed)(void *ctx), void *ctx);

@@ -3,8 +3,10 @@
 use std::ffi::{c_char, c_int, c_void, CString};
 
 use frond_base::{Error, ErrorKind, Result};
+use frond_engine::rows::Computer;
 
 use super::bind::frond_rows;
+use super::compute::{frond_row_computer, ServerComputer};
 use crate::error::{guard, guard_or, invalid, OK};
 use crate::pointers::{bytes, handle, handle_mut, put};
 use crate::table::frond_table;
@@ -216,17 +218,26 @@ pub unsafe extern "C" fn frond_rows_check(
     pages_only: c_int,
     report: Option<extern "C" fn(ctx: *mut c_void, problem: *const c_char)>,
     ctx: *mut c_void,
+    computer: *const frond_row_computer,
     problems: *mut u64,
 ) -> c_int {
     guard(|| {
         // SAFETY: A2.
         let (table, rows) = unsafe { (handle(table, "table")?, handle(rows, "rows")?) };
+        // SAFETY: A2, null or a computer that outlives the call.
+        let computer = unsafe { computer.as_ref() };
+        let mut computer = computer.map(|c| ServerComputer::new(rows.rows.codec(), c));
         let hooks = rows.hooks;
         let mut killed = || hooks.killed();
         let mut outcome = table.engine.check_table_unless(&table.table, &mut killed)?;
         if pages_only == 0 {
             // Pages that cannot be read are named already; they end this.
-            match rows.rows.check(&table.engine, &mut outcome, &mut killed) {
+            match rows.rows.check(
+                &table.engine,
+                &mut outcome,
+                &mut killed,
+                computer.as_mut().map(|c| c as &mut dyn Computer),
+            ) {
                 Err(e) if e.kind() == ErrorKind::Corruption && !outcome.is_clean() => {}
                 done => done?,
             }

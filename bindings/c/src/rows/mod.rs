@@ -1,6 +1,7 @@
 //! Typed rows: `include/frond_rows.h`.
 
 mod bind;
+mod compute;
 mod counters;
 mod scan;
 mod spec;

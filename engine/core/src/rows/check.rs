@@ -7,8 +7,8 @@
 //! first place, which costs a page read each where the cache is cold.
 //!
 //! - RC1. All passes read at one snapshot, so writers go on and are no differences.
-//! - RC2. What the engine cannot derive, because the server computes it (virtual columns), is compared by
-//!   number and primary keys only.
+//! - RC2. Entries with virtual columns are derived by whoever asks for the check, as the server computes them.
+//!   Without such help they are compared by number and primary keys only.
 //!
 //! It reads everything that is committed and writes nothing. Pages are verified by `check.rs`. `frond check`
 //! compares offline, without the server's collations (`cli/src/check/rows.rs`).
@@ -33,6 +33,12 @@ const KEY_SHOWN: usize = 48;
 
 /// Whether the check is to be given up.
 pub type Killed<'a> = &'a mut dyn FnMut() -> bool;
+
+/// Derives what the engine cannot: entries with columns that the server computes.
+pub trait Computer {
+    /// The entries of the indexes in `wanted` for one entry of the primary index.
+    fn entries(&mut self, key: &[u8], row: &[u8], wanted: u128, out: &mut Entries) -> Result<()>;
+}
 
 /// A set of entries, by count and sum of hashes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +67,7 @@ impl Rows {
         engine: &Engine,
         outcome: &mut CheckOutcome,
         killed: Killed<'_>,
+        computer: Option<&mut dyn Computer>,
     ) -> Result<()> {
         let indexes = self.codec.schema().indexes.len();
         if indexes < 2 {
@@ -72,7 +79,10 @@ impl Rows {
         let derivable = (1..indexes)
             .filter(|index| Deriver::new(self.codec.clone(), 1 << index).is_ok())
             .fold(0u128, |all, index| all | 1 << index);
-        let check = EntryCheck { rows: self, codec: &self.codec, at, derivable };
+        let all = (1..indexes).fold(0u128, |all, index| all | 1 << index);
+        let computed = if computer.is_some() { all & !derivable } else { 0 };
+        let mut check =
+            EntryCheck { rows: self, codec: &self.codec, at, derivable, computed, computer };
         let (rows, wanted) = check.wanted(outcome, killed)?;
         for index in 1..indexes {
             let wanted = if check.derives(index) { wanted[index] } else { rows };
@@ -83,12 +93,49 @@ impl Rows {
 }
 
 /// One comparison.
-struct EntryCheck<'a> {
+struct EntryCheck<'a, 'c> {
     rows: &'a Rows,
     codec: &'a Arc<RowCodec>,
     at: Seq,
     /// Indexes whose entries can be derived from rows.
     derivable: u128,
+    /// Indexes whose entries the computer derives.
+    computed: u128,
+    computer: Option<&'c mut dyn Computer>,
+}
+
+/// Derives entries of one row.
+struct Source {
+    deriver: Deriver,
+    computed: u128,
+    entries: Entries,
+    computed_entries: Entries,
+}
+
+impl Source {
+    fn derive(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        computer: &mut Option<&mut dyn Computer>,
+    ) -> Result<()> {
+        self.deriver.derive(key, row, &mut self.entries)?;
+        match computer {
+            Some(computer) if self.computed != 0 => {
+                computer.entries(key, row, self.computed, &mut self.computed_entries)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The entry of `index` for the last row.
+    fn entry(&self, index: usize) -> (&[u8], &[u8]) {
+        let from = match self.computed >> index & 1 {
+            1 => &self.computed_entries,
+            _ => &self.entries,
+        };
+        (from.key(index), from.value(index))
+    }
 }
 
 /// Walks what the snapshot sees of a tree.
@@ -117,13 +164,23 @@ impl<'a, 'k> Walk<'a, 'k> {
     }
 }
 
-impl EntryCheck<'_> {
+impl EntryCheck<'_, '_> {
     fn tree(&self, index: usize) -> &Tree {
         self.rows.table.tree(self.rows.tree_no(index))
     }
 
     fn derives(&self, index: usize) -> bool {
-        self.derivable >> index & 1 == 1
+        (self.derivable | self.computed) >> index & 1 == 1
+    }
+
+    /// For the indexes in `wanted` that can be derived.
+    fn source(&self, wanted: u128) -> Result<Source> {
+        Ok(Source {
+            deriver: Deriver::new(self.codec.clone(), self.derivable & wanted)?,
+            computed: self.computed & wanted,
+            entries: Entries::new(),
+            computed_entries: Entries::new(),
+        })
     }
 
     fn place(&self, index: usize) -> String {
@@ -132,16 +189,20 @@ impl EntryCheck<'_> {
     }
 
     /// The set of primary keys, and per index that of the entries that there must be.
-    fn wanted(&self, outcome: &mut CheckOutcome, killed: Killed<'_>) -> Result<(Sum, Vec<Sum>)> {
+    fn wanted(
+        &mut self,
+        outcome: &mut CheckOutcome,
+        killed: Killed<'_>,
+    ) -> Result<(Sum, Vec<Sum>)> {
         let mut wanted = vec![Sum::default(); self.codec.schema().indexes.len()];
         let mut keys = Sum::default();
-        let mut deriver = Deriver::new(self.codec.clone(), self.derivable)?;
-        let (mut entries, mut scratch) = (Entries::new(), Vec::new());
+        let mut source = self.source(u128::MAX)?;
+        let mut scratch = Vec::new();
         let mut unreadable = false;
         let mut walk = Walk::new(self.tree(0), self.at, killed);
         while let Some((key, value)) = walk.next()? {
             keys.add(key, &[], &mut scratch);
-            if let Err(e) = deriver.derive(key, value, &mut entries) {
+            if let Err(e) = source.derive(key, value, &mut self.computer) {
                 if !unreadable {
                     outcome.problems.push(format!("{}: row {}: {e}", self.place(0), shown(key)));
                 }
@@ -150,7 +211,8 @@ impl EntryCheck<'_> {
             }
             for (index, sum) in wanted.iter_mut().enumerate() {
                 if self.derives(index) {
-                    sum.add(entries.key(index), entries.value(index), &mut scratch);
+                    let (key, value) = source.entry(index);
+                    sum.add(key, value, &mut scratch);
                 }
             }
         }
@@ -158,7 +220,7 @@ impl EntryCheck<'_> {
     }
 
     fn index(
-        &self,
+        &mut self,
         index: usize,
         wanted: Sum,
         outcome: &mut CheckOutcome,
@@ -200,24 +262,25 @@ impl EntryCheck<'_> {
     }
 
     /// The first row without its entry.
-    fn first_missing(&self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
+    fn first_missing(&mut self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
         if !self.derives(index) {
             return Ok(None);
         }
-        let mut deriver = Deriver::new(self.codec.clone(), 1 << index)?;
-        let (mut entries, mut value) = (Entries::new(), Vec::new());
+        let mut source = self.source(1 << index)?;
+        let mut value = Vec::new();
         let mut walk = Walk::new(self.tree(0), self.at, killed);
         while let Some((key, row)) = walk.next()? {
-            if deriver.derive(key, row, &mut entries).is_err() {
+            if source.derive(key, row, &mut self.computer).is_err() {
                 continue;
             }
             value.clear();
-            let what = match self.tree(index).get(entries.key(index), self.at, &mut value)? {
-                Some(_) if value == entries.value(index) => continue,
+            let (wanted, wanted_value) = source.entry(index);
+            let what = match self.tree(index).get(wanted, self.at, &mut value)? {
+                Some(_) if value == wanted_value => continue,
                 Some(_) => "has another value than its row asks for",
                 None => "is missing",
             };
-            let entry = shown(entries.key(index));
+            let entry = shown(wanted);
             let place = self.place(index);
             return Ok(Some(format!("{place}: entry {entry} of row {} {what}", shown(key))));
         }
@@ -225,21 +288,21 @@ impl EntryCheck<'_> {
     }
 
     /// The first entry without its row.
-    fn first_stray(&self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
-        let mut deriver = match self.derives(index) {
-            true => Some(Deriver::new(self.codec.clone(), 1 << index)?),
+    fn first_stray(&mut self, index: usize, killed: Killed<'_>) -> Result<Option<String>> {
+        let mut source = match self.derives(index) {
+            true => Some(self.source(1 << index)?),
             false => None,
         };
-        let (mut entries, mut row) = (Entries::new(), Vec::new());
+        let mut row = Vec::new();
         let mut walk = Walk::new(self.tree(index), self.at, killed);
         while let Some((key, _)) = walk.next()? {
             let Ok(primary) = self.codec.primary_key(index, key) else { continue };
             row.clear();
             let there = self.tree(0).get(primary, self.at, &mut row)?.is_some();
-            let fits = match &mut deriver {
-                Some(deriver) if there => {
-                    deriver.derive(primary, &row, &mut entries).is_err()
-                        || entries.key(index) == key
+            let fits = match &mut source {
+                Some(source) if there => {
+                    source.derive(primary, &row, &mut self.computer).is_err()
+                        || source.entry(index).0 == key
                 }
                 _ => there,
             };

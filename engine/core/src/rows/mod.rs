@@ -27,6 +27,7 @@ use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
 
 use crate::table::Table;
 
+pub use check::Computer;
 pub use scan::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
 pub use write::WriteFlags;
 

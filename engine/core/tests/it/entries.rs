@@ -12,7 +12,7 @@ use crate::typed::Typed;
 
 fn compare(engine: &Engine, t: &Typed) -> CheckOutcome {
     let mut outcome = CheckOutcome::default();
-    t.rows.check(engine, &mut outcome, &mut || false).unwrap();
+    t.rows.check(engine, &mut outcome, &mut || false, None).unwrap();
     outcome
 }
 
@@ -188,7 +188,7 @@ fn a_check_that_is_killed_ends() {
             left -= 1;
             left < 0
         };
-        let e = t.rows.check(&engine, &mut CheckOutcome::default(), &mut killed);
+        let e = t.rows.check(&engine, &mut CheckOutcome::default(), &mut killed, None);
         match polls {
             3 => e.unwrap(),
             _ => assert_eq!(e.unwrap_err().kind(), ErrorKind::Interrupted),
