@@ -231,7 +231,8 @@ class Side:
         if self.engine == "InnoDB":
             return len(re.findall(r"^LOCK WAIT ", text[text.find("\nTRANSACTIONS\n"):], re.MULTILINE))
         section = text[text.find("LOCK WAITS\n"):].split("\n\n", 1)[0]
-        return len(re.findall(r"\bwaits for\b", section))
+        # One line each: who "waits for" a lock, or "waits 0.1 s for" one.
+        return len(re.findall(r"^[^\"\n]*\bwaits (?:[0-9.]+ s )?for\b", section, re.MULTILINE))
 
     def _note_blockers(self, session: Session, event: Event) -> None:
         if event.step.scan:
