@@ -7,7 +7,7 @@
 # DIFFERENTIAL_STATEMENTS is how many both together have to run (default 100000): fewer is a failure, and
 # DIFFERENTIAL_SECONDS (default 1200) is only there so that a machine that is far too slow ends with a verdict.
 #
-# SCHEDULES is how many schedules are run (default 600; they cost about 25 s of one processor); SCHEDULE=N with SEED=N
+# SCHEDULES is how many schedules are run (default 400; they cost about 20 s of one processor); SCHEDULE=N with SEED=N
 # repeats one of them.
 
 set -uo pipefail
@@ -56,7 +56,7 @@ schedules() {
         cat "$logs/canary"
         count 1 "the canary of the schedules was not noticed"
     fi
-    "${SCHEDULER[@]}" --seed "$SEED" --episodes "${SCHEDULES:-600}"
+    "${SCHEDULER[@]}" --seed "$SEED" --episodes "${SCHEDULES:-400}"
     count $? "schedules of seed $SEED"
 }
 

@@ -42,6 +42,8 @@ class Event:
     outcome: Outcome = field(default_factory=Outcome)
     # What a read of the range without locks saw afterwards: the session's own, or an outsider's.
     probe: list[tuple] | None = None
+    # The ids of its rows that an outsider saw then.
+    left: set[int] | None = None
     # How many statements of the transaction had changed something before.
     changes: int = 0
     # The rows at which it can have waited when it was last seen to wait, by the session that had locked them.
@@ -229,7 +231,8 @@ class Side:
         if self.engine == "InnoDB":
             return len(re.findall(r"^LOCK WAIT ", text[text.find("\nTRANSACTIONS\n"):], re.MULTILINE))
         section = text[text.find("LOCK WAITS\n"):].split("\n\n", 1)[0]
-        return len(re.findall(r"\bwaits for\b", section))
+        # One line each: who "waits for" a lock, or "waits 0.1 s for" one.
+        return len(re.findall(r"^[^\"\n]*\bwaits (?:[0-9.]+ s )?for\b", section, re.MULTILINE))
 
     def _note_blockers(self, session: Session, event: Event) -> None:
         if event.step.scan:
@@ -281,6 +284,8 @@ class Side:
             session.counted += [abs(step.counter)] * min(event.outcome.affected, 1)
         if step.scan and step.probe:
             event.probe = self._probe(session, event, first)
+            if session.level != "READ COMMITTED":
+                event.left = {row[0] for row in self._seen(step)}
         self._hold(session, event)
 
     def _probe(self, session: Session, event: Event, first: bool) -> list[tuple] | None:
