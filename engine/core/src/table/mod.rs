@@ -201,9 +201,13 @@ impl Table {
             let s = t.stats();
             let bytes = s.logical_bytes + s.buffered_bytes;
             let held = s.entries + s.buffered_entries;
-            match held > rows {
-                true => (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64,
-                false => bytes,
+            match held {
+                // A buffer takes some bytes when it is empty, too.
+                0 => 0,
+                held if held > rows => {
+                    (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64
+                }
+                _ => bytes,
             }
         };
         let file = self.store.existing_file().map(|f| f.stats());
