@@ -43,7 +43,7 @@ impl Checked {
         let start = Mark::now(vfs);
         let mut outcome = engine.check_table_unless(table, &mut || false)?;
         let middle = Mark::now(vfs);
-        binding.check(engine, &mut outcome, &mut || false)?;
+        binding.check(engine, &mut outcome, &mut || false, None)?;
         let end = Mark::now(vfs);
         let whole = start.until(&end);
         Ok(Checked {
