@@ -188,6 +188,6 @@ fn an_update_of_a_row_that_changed_while_its_lock_was_waited_for_is_refused() {
         assert_eq!(changed.unwrap_err().kind(), ErrorKind::Conflict);
     });
     let mut outcome = CheckOutcome::default();
-    t.rows.check(&engine, &mut outcome, &mut || false).unwrap();
+    t.rows.check(&engine, &mut outcome, &mut || false, None).unwrap();
     assert_eq!(outcome.problems, Vec::<String>::new());
 }
