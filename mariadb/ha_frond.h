@@ -214,8 +214,6 @@ private:
     /* Changes with each demand for other columns or another condition; slots remember the one they have. */
     uint64_t demand_ = 1;
     bool scan_started_ = false;
-    /* The server's number of the index that the last change violated. */
-    uint duplicate_ = MAX_KEY;
     /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
     std::vector<uchar> checked_key_;
     int write_flags_ = FROND_WRITE_DEFAULT;

@@ -40,7 +40,7 @@ int ha_frond::info(uint flags) {
     if ((flags & HA_STATUS_AUTO) && table_)
         stats.auto_increment_value = frond_auto_increment_get(table_);
     if (flags & HA_STATUS_ERRKEY)
-        errkey = duplicate_;
+        errkey = session_ ? session_->duplicate() : MAX_KEY;
     return 0;
 }
 

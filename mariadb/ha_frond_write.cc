@@ -10,7 +10,7 @@
 static constexpr ulonglong BULK_ROWS = 10000;
 
 int ha_frond::duplicate(uint32_t index) {
-    duplicate_ = index - hidden_;
+    session_->met_duplicate(index - hidden_);
     return HA_ERR_FOUND_DUPP_KEY;
 }
 

@@ -47,6 +47,11 @@ public:
     void locks_rows() { locked_rows_ = true; }
     bool may_hold_row_locks() const { return locked_rows_; }
 
+    /* The key of the last duplicate. The server may ask another handler for it than the one that met it: a
+     * partitioned table asks that of the partition which it used last for something else. */
+    void met_duplicate(uint key) { duplicate_ = key; }
+    uint duplicate() const { return duplicate_; }
+
     /* The ends: of a statement inside a transaction, undone or not; of the transaction. */
     void end_statement();
     void undo_statement();
@@ -68,6 +73,7 @@ private:
     void drop_temporary_tables();
 
     THD *const thd_;
+    uint duplicate_ = MAX_KEY;
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;
     /* Number of the transaction whose commit KILL may end, or 0. */

@@ -25,7 +25,7 @@ use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::Seek;
 use frond_txn::{Granted, RowMode};
 
-use super::{Scan, Way};
+use super::{Place, Scan, Way};
 use crate::commit::transaction::{Isolation, OnLocked, Transaction};
 
 /// How rows are locked as they are read.
@@ -117,7 +117,7 @@ impl Scan {
             return self.step_again(txn, way);
         }
         self.waited = false;
-        if self.cursor.valid() && !self.by_key {
+        if self.place == Place::Entry && self.cursor.valid() {
             if self.reads_newest() {
                 self.origin = Origin::Key(way.behind());
                 self.origin_key.clear();
@@ -131,15 +131,20 @@ impl Scan {
                 Way::Backward => self.cursor.prev(txn),
             };
         }
-        // Read by its key, parked or renewed: go on from the last key.
-        if !self.by_key && (self.ended || self.cursor.last_key().is_empty()) {
-            return Ok(false);
-        }
-        let key = match self.by_key {
-            true => self.row_key.clone(),
-            false => self.cursor.last_key().to_vec(),
+        // The cursor has no position, or another than the scan.
+        let (key, how) = match (self.place, way) {
+            (Place::Nowhere, _)
+            | (Place::AfterLast, Way::Forward)
+            | (Place::BeforeFirst, Way::Backward) => return Ok(false),
+            (Place::AfterLast, Way::Backward) => return self.start(txn, Origin::Last, &[]),
+            (Place::BeforeFirst, Way::Forward) => return self.start(txn, Origin::First, &[]),
+            (Place::Entry, _) => (self.cursor.last_key(), way.behind()),
+            (Place::Row, _) => (self.row_key.as_slice(), way.behind()),
+            (Place::Gap, Way::Forward) => (self.gap_key.as_slice(), Seek::Ge),
+            (Place::Gap, Way::Backward) => (self.gap_key.as_slice(), Seek::Lt),
         };
-        self.start(txn, Origin::Key(way.behind()), &key)
+        let key = key.to_vec();
+        self.start(txn, Origin::Key(how), &key)
     }
 
     /// The same row once more, now with its lock; or the next one, if it is gone.
@@ -272,6 +277,14 @@ impl Way {
         match self {
             Way::Forward => Seek::Gt,
             Way::Backward => Seek::Lt,
+        }
+    }
+
+    /// Where a scan is that ran off.
+    pub(super) fn end(self) -> Place {
+        match self {
+            Way::Forward => Place::AfterLast,
+            Way::Backward => Place::BeforeFirst,
         }
     }
 }

@@ -69,10 +69,9 @@ pub struct Scan {
     prefix: Vec<u8>,
     /// The lock of the current row, if it was new.
     locked: Option<LooseLock>,
-    /// The last row was read by its primary key, which is in `row_key`; the cursor has no position.
-    by_key: bool,
-    /// The last positioning ran off the end.
-    ended: bool,
+    place: Place,
+    /// The key of [`Place::Gap`].
+    gap_key: Vec<u8>,
     /// Where the step under way began, and the key that it began from.
     origin: Origin,
     origin_key: Vec<u8>,
@@ -91,6 +90,22 @@ const PARKED_BYTES: usize = 16 << 10;
 
 /// A step that met changed rows so often goes on behind the last of them instead of from its beginning.
 const MOST_RESTARTS: u32 = 3;
+
+/// Where the scan is, which the next step begins from. It outlives the statement (HANDLER steps in a new one).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Not positioned: steps find nothing.
+    Nowhere,
+    /// At the entry under the cursor; of a cursor that was parked or renewed, at its last key.
+    Entry,
+    /// At the row in `row_key`, which was read by its primary key; the cursor has no position.
+    Row,
+    /// Between entries: what was sought is not there. The next entry is the first at or after `gap_key`.
+    Gap,
+    /// Off the ends.
+    BeforeFirst,
+    AfterLast,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -146,8 +161,8 @@ impl Scan {
             row_value: Vec::new(),
             prefix: Vec::new(),
             locked: None,
-            by_key: false,
-            ended: true,
+            place: Place::Nowhere,
+            gap_key: Vec::new(),
             origin: Origin::First,
             origin_key: Vec::new(),
             waits: 0,
@@ -270,21 +285,31 @@ impl Scan {
     ) -> Result<Fetched> {
         self.row_key.clear();
         self.row_key.extend_from_slice(key);
+        self.place = Place::Nowhere;
         self.keep_lock(txn);
         if let Some(lock) = self.lock {
             if !self.lock_row(txn, lock, false)? {
+                self.stand_before(key);
                 return Ok(Fetched::NotFound);
             }
         }
         // The newest with a lock, and it is read after the lock.
         let at = self.cursor.at();
         if !txn.read(&self.table, 0, key, at, &mut self.row_value)? {
+            self.stand_before(key);
             return Ok(Fetched::NotFound);
         }
         let blobs = hooks.blobs();
         self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
-        self.by_key = true;
+        self.place = Place::Row;
         Ok(Fetched::Row)
+    }
+
+    /// Between entries, where an entry with `key` would be the next.
+    fn stand_before(&mut self, key: &[u8]) {
+        self.gap_key.clear();
+        self.gap_key.extend_from_slice(key);
+        self.place = Place::Gap;
     }
 
     /// Walks `way` from the cursor's position to the first entry that qualifies, and decodes its row.
@@ -297,13 +322,20 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
-        self.by_key = false;
         let mut restarts = 0;
         loop {
-            self.ended = !valid;
-            if !valid || stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
+            if !valid {
+                self.place = way.end();
                 return Ok(Fetched::End);
             }
+            if stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
+                // A step forwards; a search that finds nothing stands where it was sought.
+                self.gap_key.clear();
+                self.gap_key.extend_from_slice(self.cursor.key());
+                self.place = Place::Gap;
+                return Ok(Fetched::End);
+            }
+            self.place = Place::Entry;
             match self.qualify(txn, record, hooks)? {
                 Verdict::Accept => return Ok(Fetched::Row),
                 Verdict::End => return Ok(Fetched::End),
@@ -428,7 +460,7 @@ impl Scan {
 
     /// The primary key of the row that the last call delivered.
     pub fn row_key(&self) -> Result<&[u8]> {
-        if self.by_key {
+        if self.place == Place::Row {
             return Ok(&self.row_key);
         }
         if !self.cursor.valid() {

@@ -4,7 +4,7 @@ use frond_base::{Error, ErrorKind, Result};
 use frond_row::prefix_end;
 use frond_tree::Seek;
 
-use super::{Fetched, Origin, Scan, ScanHooks, Way};
+use super::{Fetched, Origin, Place, Scan, ScanHooks, Way};
 use crate::commit::transaction::Transaction;
 
 /// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.
@@ -104,7 +104,10 @@ impl Scan {
                 let bounded = prefix_end(&mut end);
                 match (how, bounded) {
                     (TupleSeek::After, true) => self.start(txn, Origin::Key(Seek::Ge), &end)?,
-                    (TupleSeek::After, false) => return Ok(Fetched::End),
+                    (TupleSeek::After, false) => {
+                        self.place = Place::AfterLast;
+                        return Ok(Fetched::End);
+                    }
                     (_, true) => self.start(txn, Origin::Key(Seek::Lt), &end)?,
                     (_, false) => self.start(txn, Origin::Last, &[])?,
                 }
@@ -112,7 +115,10 @@ impl Scan {
         };
         let stop = if must_match { Some(prefix.as_slice()) } else { within };
         match self.deliver(txn, valid, way, stop, record, hooks)? {
-            Fetched::End if must_match => Ok(Fetched::NotFound),
+            Fetched::End if must_match => {
+                self.stand_before(prefix);
+                Ok(Fetched::NotFound)
+            }
             other => Ok(other),
         }
     }
