@@ -133,7 +133,10 @@ int ha_frond::index_init(uint index, bool) {
     return 0;
 }
 
+// The server relies on the end of a scan to end a multi-range read, with the second handler that this reads the index
+// through. A partition is not told otherwise: its next one, of another index, would read on in that of the first.
 int ha_frond::index_end() {
+    mrr_.dsmrr_close();
     active_index = MAX_KEY;
     checked_key_.clear();
     return 0;
@@ -334,7 +337,10 @@ int ha_frond::rnd_init(bool) {
     return 0;
 }
 
-int ha_frond::rnd_end() { return 0; }
+int ha_frond::rnd_end() {
+    mrr_.dsmrr_close();
+    return 0;
+}
 
 int ha_frond::rnd_next(uchar *record) {
     Frond_slot &slot = slots_[0];
