@@ -17,7 +17,9 @@ source scripts/common.sh
 
 SECONDS_MAX=${DIFFERENTIAL_SECONDS:-1200}
 STATEMENTS=${DIFFERENTIAL_STATEMENTS:-100000}
-SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+# One seed here, fresh ones in `make soak`: on one run in five or so the reference is wrong itself (a multi-range read
+# over no partition makes InnoDB's next UPDATE change nothing: SEED=103 EPISODE=28), which says nothing about Frond.
+SEED=${SEED:-2837428173}
 DRIVER=(/usr/bin/python3 -B tests/sql/differential.py)
 passed=0
 failed=0
