@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use frond_base::BlockId;
 
-use crate::job::Debt;
+use crate::extent::Extent;
 use crate::node::Body;
+use crate::plan::Debt;
 use crate::slice::Counts;
-use crate::store::{Extent, TrunkRun};
+use crate::store::TrunkRun;
 use crate::tree::Tree;
 use crate::view::Content;
 
