@@ -9,7 +9,7 @@
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
 //! metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `need`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
-//! `audit`, `stats`, `store` (the doors to file and log), `testing`.
+//! `audit`, `stats`, `store` (the doors to file and log), `testing` (with the feature of that name).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
@@ -43,6 +43,7 @@ mod slice;
 mod source;
 mod stats;
 mod store;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tree;
 mod trunk;
