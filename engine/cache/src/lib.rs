@@ -12,11 +12,17 @@
 
 mod budget;
 mod page_cache;
+mod page_key;
+mod policy;
 mod shard;
+mod stats;
 
-pub use budget::{Budget, CachePolicy, Charge, Part};
+pub use budget::{Budget, Charge, Part};
 pub use frond_run::Access;
-pub use page_cache::{CacheStats, PageCache, PageKey};
+pub use page_cache::PageCache;
+pub use page_key::PageKey;
+pub use policy::CachePolicy;
+pub use stats::CacheStats;
 
 /// What can be cached: it says how much memory it holds.
 pub trait CacheWeight {

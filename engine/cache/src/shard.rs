@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 use frond_run::Access;
 
-use crate::page_cache::{CacheStats, PageKey};
+use crate::page_key::PageKey;
+use crate::stats::CacheStats;
 use crate::CacheWeight;
 
 const NIL: u32 = u32::MAX;

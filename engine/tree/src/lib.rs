@@ -7,7 +7,7 @@
 //! metadata in memory that is copied on write, published by one pointer, and logged as edits.
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
-//! metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `need`,
+//! metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
 //! `audit`, `stats`, `store` (the doors to file and log), `testing` (with the feature of that name).
 //!
@@ -30,7 +30,6 @@ mod input;
 mod job;
 mod load;
 mod merge;
-mod need;
 mod node;
 mod options;
 mod plan;
@@ -46,6 +45,7 @@ mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tree;
+mod triggers;
 mod trunk;
 mod view;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use frond_base::NodeId;
 
-use crate::need::Need;
 use crate::slice::Key;
 use crate::tree::Tree;
+use crate::triggers::Need;
 use crate::view::Content;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,11 +27,11 @@ use crate::difference::{self, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::format;
-use crate::need::{self, Need};
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
+use crate::triggers::{self, Need};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
@@ -318,10 +318,10 @@ impl TreeInner {
             let Some(found) = view.trunk.find(lo.as_deref().unwrap_or(&[]), id) else { continue };
             let lo = &found.range.lo;
             if let Body::Leaf(leaf) = &found.node.body {
-                let need = need::of_leaf(leaf, &found.node.heat, lo, &self.options);
+                let need = triggers::of_leaf(leaf, &found.node.heat, lo, &self.options);
                 set_need(&mut state.merges, id, need);
             }
-            let need = found.edge.and_then(|e| need::of_edge(e, lo, &self.options));
+            let need = found.edge.and_then(|e| triggers::of_edge(e, lo, &self.options));
             set_need(&mut state.flushes, id, need);
         }
     }
@@ -330,10 +330,10 @@ impl TreeInner {
         let view = self.view.load();
         let mut state = self.state.lock();
         view.trunk.walk(&mut |node, edge, range| {
-            let flush = edge.and_then(|e| need::of_edge(e, &range.lo, &self.options));
+            let flush = edge.and_then(|e| triggers::of_edge(e, &range.lo, &self.options));
             set_need(&mut state.flushes, node.id, flush);
             if let Body::Leaf(leaf) = &node.body {
-                let merge = need::of_leaf(leaf, &node.heat, &range.lo, &self.options);
+                let merge = triggers::of_leaf(leaf, &node.heat, &range.lo, &self.options);
                 set_need(&mut state.merges, node.id, merge);
             }
         });
@@ -437,13 +437,13 @@ fn changed_needs(draft: &Draft, options: &TreeOptions) -> ChangedNeeds {
         }
         match &node.body {
             Body::Leaf(leaf) => {
-                let need = need::of_leaf(leaf, &node.heat, &range.lo, options);
+                let need = triggers::of_leaf(leaf, &node.heat, &range.lo, options);
                 out.merges.push((node.id, need));
             }
             Body::Inner(inner) => {
                 for (i, child) in inner.children.iter().enumerate() {
                     let range = inner.range(i, range);
-                    let need = need::of_edge(child, &range.lo, options);
+                    let need = triggers::of_edge(child, &range.lo, options);
                     out.flushes.push((child.node.id, need));
                     visit(&child.node, &range, options, out);
                 }

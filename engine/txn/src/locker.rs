@@ -80,6 +80,16 @@ enum Look {
     Full,
 }
 
+impl LockTable {
+    /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
+    pub fn locker(self: &Arc<Self>, id: TxnId) -> Locker {
+        let owner = Owner::new(id);
+        let before = self.owners_of(id).lock().insert(id, Arc::clone(&owner));
+        assert!(before.is_none(), "transaction {id} has a locker already");
+        Locker::new(Arc::clone(self), owner)
+    }
+}
+
 impl Locker {
     pub(crate) fn new(table: Arc<LockTable>, owner: Arc<Owner>) -> Locker {
         Locker {

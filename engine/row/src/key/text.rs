@@ -3,9 +3,9 @@
 //! What a prefix keeps is counted in characters, before the weights are taken: so equal prefixes have equal
 //! keys. The forms themselves are in `order.rs`. Tested by `tests/row`.
 
-use super::invert;
 use crate::order::{
-    put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey, SortKeys,
+    invert, put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey,
+    SortKeys,
 };
 use crate::schema::{Column, ColumnType, Part, Sort, WeightLevel};
 

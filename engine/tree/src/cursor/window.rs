@@ -13,10 +13,10 @@ use frond_base::Result;
 use frond_run::Access;
 
 use super::{TreeCursor, Window};
-use crate::need;
 use crate::node::{Body, Node};
 use crate::slice::{Range, Slice};
 use crate::source::{Charge, RunSource, SourceBody};
+use crate::triggers;
 
 /// Entries that opening a source is worth, when read work is charged.
 const OPEN_COST: u64 = 32;
@@ -172,7 +172,7 @@ impl TreeCursor {
         }
         window.node.heat.dead.fetch_add(window.dead, Atomic::Relaxed);
         for (id, lo, node) in &window.path {
-            if need::heated(node) {
+            if triggers::heated(node) {
                 self.tree.note_hot(*id, lo);
             }
         }

@@ -1,4 +1,4 @@
-//! Room: disk space for records, reserved before they are appended.
+//! Log space: disk space for records, reserved before they are appended (`reserve.rs`).
 //!
 //! A write of frames that are in the buffer already can fail in one way only: by poisoning the log. So a
 //! full disk has to refuse a record before it is appended. Whoever appends takes a [`Reservation`] first
@@ -13,25 +13,24 @@
 //!   alone. Nothing is reserved in it before it has the space.
 //!
 //! The numbers below are read one after the other, without a lock. They are written and read in an order
-//! that makes a reader see too little room rather than too much: see [`Room::segments`].
+//! that makes a reader see too little room rather than too much: see [`LogSpace::segments`].
 //!
 //! Tested by `tests/wal/full.rs` and `tests/wal/descriptors.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, Lsn, Result};
+use frond_base::{Error, Lsn, Result};
 use frond_vfs::VfsFile;
 use parking_lot::Mutex;
 
 use crate::format::{frame_bytes, HEADER_BYTES};
-use crate::log::Wal;
 use crate::segment::{log_name, Segment};
 
 /// Bytes of every claim for records that are appended without a reservation.
 const SLACK: u64 = 4096;
 /// Spares that ordinary claims leave alone (RM2).
-const RESERVE: usize = 1;
+pub(crate) const RESERVE: usize = 1;
 /// A bare segment is given space in multiples of this when it cannot have all of it.
 const BARE_STEP: u64 = 16 << 10;
 
@@ -46,8 +45,8 @@ pub enum Claim {
 /// Room for a record. To be held until the record is appended.
 #[must_use = "dropping it gives the room back"]
 pub struct Reservation<'a> {
-    room: &'a Room,
-    bytes: u64,
+    pub(crate) room: &'a LogSpace,
+    pub(crate) bytes: u64,
 }
 
 impl Drop for Reservation<'_> {
@@ -65,11 +64,11 @@ struct Bare {
 }
 
 /// What reservations go by.
-pub(crate) struct Room {
+pub(crate) struct LogSpace {
     segment_bytes: u64,
     chunk_bytes: u64,
     /// Framed bytes that are reserved and not appended yet.
-    outstanding: AtomicU64,
+    pub(crate) outstanding: AtomicU64,
     /// The segment in which the log ends, and the one whose file is written to: in between lie the
     /// segments that buffered frames will begin.
     tail_segment: AtomicU32,
@@ -80,15 +79,15 @@ pub(crate) struct Room {
     bare: Mutex<Option<Bare>>,
 }
 
-impl Room {
+impl LogSpace {
     /// `bare`: the file of `current`, when it is one without space.
     pub fn new(
         segment_bytes: u64,
         chunk_bytes: usize,
         current: Segment,
         bare: Option<Arc<dyn VfsFile>>,
-    ) -> Room {
-        let room = Room {
+    ) -> LogSpace {
+        let room = LogSpace {
             segment_bytes,
             chunk_bytes: chunk_bytes as u64,
             outstanding: AtomicU64::new(0),
@@ -121,7 +120,7 @@ impl Room {
     }
 
     /// Bytes that a payload takes in frames, at most.
-    fn framed(&self, payload: u64) -> u64 {
+    pub(crate) fn framed(&self, payload: u64) -> u64 {
         let frames = payload / self.chunk_bytes + 1;
         payload.saturating_add(frames.saturating_mul(frame_bytes(8) as u64))
     }
@@ -130,7 +129,7 @@ impl Room {
     ///
     /// `end` was read first: a segment that the tail has entered since makes the room look larger by no
     /// more than the record that is being appended, whose reservation is still part of `total`.
-    fn segments(&self, end: Lsn, total: u64) -> usize {
+    pub(crate) fn segments(&self, end: Lsn, total: u64) -> usize {
         let tail = self.tail_segment.load(Ordering::Acquire);
         let full_at = self.full_at.load(Ordering::Acquire);
         let begun = tail.saturating_sub(self.file_segment.load(Ordering::Acquire));
@@ -144,7 +143,7 @@ impl Room {
     }
 
     /// RM3: makes sure that a bare segment has space for `total` bytes behind `end`.
-    fn complete(&self, end: Lsn, total: u64, claim: Claim) -> Result<()> {
+    pub(crate) fn complete(&self, end: Lsn, total: u64, claim: Claim) -> Result<()> {
         if !self.is_bare.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -166,71 +165,5 @@ impl Room {
             self.is_bare.store(false, Ordering::Release);
         }
         Ok(())
-    }
-}
-
-impl Wal {
-    /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
-    /// space or opening a file. For before an append: a full disk refuses it ([`ErrorKind::NoSpace`],
-    /// nothing appended, nothing poisoned), and so does a process that may open no more files
-    /// ([`ErrorKind::TooManyFiles`]). Several reservations at the same time do not count on the same room.
-    pub fn reserve(&self, bytes: u64, claim: Claim) -> Result<Reservation<'_>> {
-        let room = &self.room;
-        let mine = room.framed(bytes);
-        let total = room.outstanding.fetch_add(mine, Ordering::AcqRel).saturating_add(mine);
-        let held = Reservation { room, bytes: mine };
-        let end = self.end();
-        room.complete(end, total, claim)?;
-        let left_alone = if claim == Claim::Ordinary { RESERVE } else { 0 };
-        let begun = room.segments(end, total);
-        let wanted = begun + left_alone;
-        let is_ready = {
-            let spares = self.spares.lock();
-            spares.count() >= wanted && spares.open() >= begun
-        };
-        if !is_ready {
-            if let Err(e) = self.prepare_segments(wanted, begun) {
-                // Others may count on some of the spares that were made.
-                drop(held);
-                self.shed_spares()?;
-                return Err(e);
-            }
-        }
-        Ok(held)
-    }
-
-    /// Allocates the next segment's file ahead of need, and gives back spares that a large transaction
-    /// left. For a background thread.
-    pub fn prepare_segment(&self) -> Result<()> {
-        let room = &self.room;
-        let outstanding = room.outstanding.load(Ordering::Acquire);
-        let end = self.end();
-        room.complete(end, outstanding, Claim::Ordinary)?;
-        self.shed_spares()?;
-        let needed = room.segments(end, outstanding) + RESERVE;
-        self.prepare_segments(needed, 0)?;
-        // The current segment is half full: commits should not have to allocate the next but one. That
-        // is a matter of speed, so the last free space of a disk is not taken for it.
-        let soon = room.segments(end, outstanding.saturating_add(self.segment_bytes / 2)) + RESERVE;
-        match self.prepare_segments(soon, 0) {
-            Err(e) if e.kind() == ErrorKind::NoSpace => Ok(()),
-            done => done,
-        }
-    }
-
-    fn prepare_segments(&self, wanted: usize, open: usize) -> Result<()> {
-        let next = self.segments.lock().back().map_or(0, |s| s.number) + 1;
-        self.spares.lock().prepare(&*self.vfs, next, wanted, open)
-    }
-
-    /// Removes spares that nobody has reserved or will soon need, and closes what nobody has reserved.
-    fn shed_spares(&self) -> Result<()> {
-        let mut spares = self.spares.lock();
-        // Under the lock: a reservation made from now on looks at what is left.
-        let outstanding = self.room.outstanding.load(Ordering::Acquire);
-        let soon = outstanding.saturating_add(self.segment_bytes / 2);
-        let needed = self.room.segments(self.end(), soon) + RESERVE;
-        let open = self.room.segments(self.end(), outstanding);
-        spares.shed(&*self.vfs, needed, open)
     }
 }

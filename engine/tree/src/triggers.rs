@@ -1,4 +1,5 @@
-//! What a tree needs done, and how badly. Pure functions of nodes and their heat.
+//! What makes a leaf due for a merge and an edge for a flush, and how badly. Pure functions of nodes and their
+//! heat.
 //!
 //! A leaf is merged when its deltas reach `alpha` of its base, when it is rich in tombstones, or
 //! when readers have wasted as much work on the deltas as the merge costs (then the merge pays for
