@@ -1,4 +1,4 @@
-//! Writes the seeds of the engine's targets into `fuzz/corpus/NAME`, where cargo-fuzz looks for them. They are made
+//! Writes the seeds of the engine's targets where cargo-fuzz looks for them, a folder each in corpus/ beside src/. They are made
 //! by the encoders, so they are not kept in the repository.
 
 use std::path::Path;

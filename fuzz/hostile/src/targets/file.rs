@@ -72,7 +72,7 @@ pub fn file(input: &[u8]) -> bool {
     for slot in 0..2 {
         let offset = u64_at(&bytes, slot * SLOT + 48);
         let Ok(from) = usize::try_from(offset) else { continue };
-        if from >= 2 * SLOT && from < LONGEST {
+        if (2 * SLOT..LONGEST).contains(&from) {
             let end = (from + image.len()).next_multiple_of(SLOT);
             bytes.resize(bytes.len().max(end), 0);
             bytes[from..from + image.len()].copy_from_slice(image);
