@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
 # The C example against libfrond.a and libfrond.so, and under valgrind where that is installed.
+#
+# CPU budget: 30 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

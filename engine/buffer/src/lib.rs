@@ -34,7 +34,7 @@
 //! Not done here: visibility beyond "newest version at or before a sequence", merging of sources,
 //! and anything on disk.
 //!
-//! Tested by the unit tests of each file, by `tests/model` (against a `BTreeMap`, and with
+//! Tested by the unit tests of each file, by `tests/it` (against a `BTreeMap`, and with
 //! several threads) and by `tests/memory.rs` (what is reported against what the allocator gave);
 //! measured by `bench/micro`; why it is so: `docs/rfcs/0003-write-buffer.md`.
 #![forbid(unsafe_code)]

@@ -9,7 +9,7 @@
 //!   sees a difference of one change).
 //! - B2. `try_add` never takes the total above the limit; `add` may, and `over` says by how much.
 //!
-//! Tested by the unit tests below and by `tests/cache.rs`.
+//! Tested by the unit tests below and by `tests/it`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! Pages are immutable and blocks are never rewritten, so there is no dirty state and no invalidation
 //! other than forgetting what is gone: a run that was merged away, a dropped table.
 //!
-//! Tested by the unit tests of each file and by `tests/cache.rs`.
+//! Tested by the unit tests of each file and by `tests/it`.
 #![forbid(unsafe_code)]
 
 mod budget;

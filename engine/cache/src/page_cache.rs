@@ -8,7 +8,7 @@
 //!
 //! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.
 //!
-//! Tested by `tests/cache.rs`.
+//! Tested by `tests/it`.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@
 //!
 //! It does not follow pointers in a record image (see [`Blobs`]), know any collation (see
 //! [`SortKeys`]) or decide what to write. Formats: keys in `key.rs` and `order.rs`, values in
-//! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/row`.
+//! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/it`.
 #![forbid(unsafe_code)]
 
 mod blobs;

@@ -7,7 +7,7 @@
 //!
 //! What a block or an image holds is the caller's business; neither trunk nor log is known here.
 //!
-//! Tested by the unit tests of each file and by `tests/space` (crash points, damage, races).
+//! Tested by the unit tests of each file and by `tests/it` (crash points, damage, races).
 #![forbid(unsafe_code)]
 
 mod checkpoint;

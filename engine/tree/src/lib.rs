@@ -13,7 +13,7 @@
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
-//! Tested in `tests/behaviour`, against a model of versioned keys.
+//! Tested in `tests/it`, against a model of versioned keys.
 #![forbid(unsafe_code)]
 
 mod audit;

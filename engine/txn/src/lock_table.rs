@@ -18,7 +18,7 @@
 //! because an owner found waiting has been waiting since before the latch was taken, so it has not
 //! released anything that an earlier step relied on.
 //!
-//! Tested by `tests/locks/main.rs`.
+//! Tested by `tests/it/main.rs`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

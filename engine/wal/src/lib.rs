@@ -21,7 +21,7 @@
 //! the bytes, `segment.rs` the life of the files, `log_space.rs` and `reserve.rs` what happens on a full disk, `open.rs`
 //! recovery, `log.rs` append, `group.rs` group commit, `check.rs` the offline reader.
 //!
-//! Tested by unit tests in each file and `tests/wal/` (crashes, forged tails, threads); every run
+//! Tested by unit tests in each file and `tests/it/` (crashes, forged tails, threads); every run
 //! of the simulator goes through it.
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,7 @@
 //! The numbers below are read one after the other, without a lock. They are written and read in an order
 //! that makes a reader see too little room rather than too much: see [`LogSpace::segments`].
 //!
-//! Tested by `tests/wal/full.rs` and `tests/wal/descriptors.rs`.
+//! Tested by `tests/it/full.rs` and `tests/it/descriptors.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;

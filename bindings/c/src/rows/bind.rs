@@ -41,6 +41,25 @@ pub struct frond_rows_callbacks {
 }
 
 impl frond_rows_callbacks {
+    /// Whether all are there without which the schema's keys cannot be made.
+    fn suffice(&self, schema: &frond_row::Schema) -> frond_base::Result<()> {
+        let weights = self.weights.is_some() && self.weights_len.is_some();
+        let opaque = |c: &frond_row::Column| matches!(c.ty, frond_row::ColumnType::Opaque { .. });
+        for c in &schema.columns {
+            if matches!(c.sort, frond_row::Sort::Weights(_)) && !weights {
+                let what = "callbacks.weights or weights_len is NULL, and column";
+                return Err(invalid(&format!("{what} '{}' needs both", c.name)));
+            }
+            if opaque(c) && self.opaque.is_none() {
+                return Err(invalid(&format!(
+                    "callbacks.opaque is NULL, and '{}' needs it",
+                    c.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the statement is to end.
     pub(super) fn killed(&self) -> bool {
         self.killed.is_some_and(|f| f(self.ctx) != 0)
@@ -180,6 +199,7 @@ pub unsafe extern "C" fn frond_rows_bind(
         }
         let def = table.table.def();
         let schema = frond_row::Schema::decode(&def.schema, &def.name)?;
+        callbacks.suffice(&schema)?;
         let opaque_bytes = |c: &frond_row::Column| match c.ty {
             frond_row::ColumnType::Opaque { key_bytes } => usize::from(key_bytes),
             _ => 0,
@@ -310,5 +330,67 @@ pub unsafe fn ref_key<'a>(reference: *const u8) -> Result<&'a [u8]> {
     unsafe {
         let len = u16::from_le_bytes([*reference, *reference.add(1)]);
         Ok(std::slice::from_raw_parts(reference.add(2), usize::from(len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_row::{Column, ColumnType, Schema, Sort, WeightLevel};
+
+    use super::*;
+
+    extern "C" fn weights(
+        _: *mut c_void,
+        _: u32,
+        _: u32,
+        _: *const u8,
+        _: usize,
+        _: *mut u8,
+        _: usize,
+    ) -> usize {
+        0
+    }
+
+    extern "C" fn weights_len(_: *mut c_void, _: u32, len: usize) -> usize {
+        len
+    }
+
+    extern "C" fn opaque(_: *mut c_void, _: u32, _: *const u8, _: *mut u8, _: usize) {}
+
+    #[test]
+    fn a_binding_without_the_callbacks_that_its_columns_need_is_refused() {
+        let mut text = Column::new("t", ColumnType::Char, 10);
+        text.sort = Sort::Weights(vec![WeightLevel { level: 0, space: vec![b' '] }]);
+        let blob = Column::new("o", ColumnType::Opaque { key_bytes: 4 }, 4);
+        let mut schema = Schema {
+            version: 1,
+            columns: vec![text, blob],
+            indexes: Vec::new(),
+            hidden_primary: true,
+            auto_increment: None,
+        };
+        let all = frond_rows_callbacks {
+            struct_size: 0,
+            reserved: 0,
+            ctx: std::ptr::null_mut(),
+            weights: Some(weights),
+            weights_len: Some(weights_len),
+            char_prefix: None,
+            opaque: Some(opaque),
+            condition: None,
+            killed: None,
+        };
+        assert!(all.suffice(&schema).is_ok());
+        for lacking in [
+            frond_rows_callbacks { weights: None, ..all },
+            frond_rows_callbacks { weights_len: None, ..all },
+            frond_rows_callbacks { opaque: None, ..all },
+        ] {
+            let e = lacking.suffice(&schema).err().map(|e| e.kind());
+            assert_eq!(e, Some(frond_base::ErrorKind::InvalidArgument));
+        }
+        schema.columns.clear();
+        let none = frond_rows_callbacks { weights: None, opaque: None, ..all };
+        assert!(none.suffice(&schema).is_ok());
     }
 }

@@ -11,7 +11,7 @@
 //!        opaque                what SortKeys::opaque gives
 //!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights
 //! ```
-//! All bytes of a descending part are inverted. Tested by `tests/row` (order, prefixes, tuples).
+//! All bytes of a descending part are inverted. Tested by `tests/it` (order, prefixes, tuples).
 
 use frond_base::{Error, ErrorKind, Result};
 
