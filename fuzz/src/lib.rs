@@ -4,9 +4,15 @@
 //! cargo +nightly fuzz run slow_log -- -max_len=65536
 //! ```
 //!
-//! What they check is what the tests check, `toolkit/querylog/tests/hostile/checks.rs`; a finding
-//! becomes a case there. CI runs those tests, and only compiles this package.
+//! What they check is what the tests of the toolkit's crates check, in their files `checks.rs`; a finding becomes a
+//! case there. CI runs those tests, and only compiles this package.
 #![forbid(unsafe_code)]
 
-#[path = "../../toolkit/querylog/tests/hostile/checks.rs"]
-pub mod checks;
+#[path = "../../toolkit/capture/tests/it/checks.rs"]
+pub mod captures;
+#[path = "../../toolkit/digest/tests/it/filter/checks.rs"]
+pub mod expressions;
+#[path = "../../toolkit/querylog/tests/it/checks.rs"]
+pub mod logs;
+#[path = "../../toolkit/sqltext/tests/it/checks.rs"]
+pub mod statements;

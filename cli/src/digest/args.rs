@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use frond_querylog::digest::MAX_CLASSES;
-use frond_querylog::fingerprint::Dialect as LibraryDialect;
+use frond_digest::run::MAX_CLASSES;
 use frond_querylog::input::Format as LibraryFormat;
 use frond_querylog::slowlog::Stamped;
+use frond_sqltext::Dialect as LibraryDialect;
 
 /// Explain a slow server from its logs or its traffic
 ///

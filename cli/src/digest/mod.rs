@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_querylog::digest::follow::{follow, Follow};
-use frond_querylog::digest::{self, GroupBy, Settings};
-use frond_querylog::filter::{parse_time, Context, Filter};
-use frond_querylog::fingerprint::Dialect;
+use frond_digest::filter::{parse_time, Context, Filter};
+use frond_digest::report::{self, rank, Report};
+use frond_digest::run::follow::{follow, Follow};
+use frond_digest::run::{self, GroupBy, Settings};
 use frond_querylog::input::{Format, Origin};
-use frond_querylog::net;
-use frond_querylog::report::{self, rank, Report};
+use frond_sqltext::Dialect;
 use jiff::tz::TimeZone;
 
 use args::Compat;
@@ -43,7 +42,7 @@ pub fn run(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
 fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
     let (settings, mut options) = understand(args)?;
     if args.tcpdump_filter {
-        let sampling = options.sampling.map_or_else(|| net::Sampling::parse("1/1"), Ok);
+        let sampling = options.sampling.map_or_else(|| frond_capture::Sampling::parse("1/1"), Ok);
         let filter = sampling.map_err(Failure::Request)?.tcpdump_filter(&args.port);
         return Ok(writeln!(out, "{filter}").map(|()| true)?);
     }
@@ -105,10 +104,10 @@ fn read(
     args: &DigestArgs,
     files: &[PathBuf],
     settings: &Arc<Settings>,
-) -> Outcome<(digest::Outcome, bool)> {
+) -> Outcome<(run::Outcome, bool)> {
     let origins: Vec<Origin> = files.iter().map(|f| Origin::of(f)).collect();
     let mut shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
-    let outcome = digest::run(&origins, settings, &mut |p| shown.update(p));
+    let outcome = run::run(&origins, settings, &mut |p| shown.update(p));
     shown.clear();
     let outcome = outcome.map_err(|problems| {
         let texts: Vec<String> =
@@ -130,7 +129,7 @@ fn read(
 }
 
 /// A name to group by that no statement has is a mistake: the report would be one class.
-fn check_group(outcome: &digest::Outcome, settings: &Settings) -> Outcome<()> {
+fn check_group(outcome: &run::Outcome, settings: &Settings) -> Outcome<()> {
     match outcome.unknown_group(&settings.group_by) {
         Some(what) => Err(Failure::Request(format!("--group-by: {what}"))),
         None => Ok(()),
@@ -138,7 +137,7 @@ fn check_group(outcome: &digest::Outcome, settings: &Settings) -> Outcome<()> {
 }
 
 /// What could not be read, in a line.
-fn passed_over(outcome: &digest::Outcome) -> Option<String> {
+fn passed_over(outcome: &run::Outcome) -> Option<String> {
     let first = outcome.skips.first.first()?;
     let file = outcome.files.get(first.place.file as usize).map_or("input", |f| f.name.as_str());
     Some(format!(
@@ -150,7 +149,7 @@ fn passed_over(outcome: &digest::Outcome) -> Option<String> {
 }
 
 /// True if everything could be read. What a capture lost was never there to be read; what is encrypted was.
-fn is_fine(outcome: &digest::Outcome) -> bool {
+fn is_fine(outcome: &run::Outcome) -> bool {
     let encrypted = outcome.losses.as_ref().map_or(0, |losses| losses.encrypted);
     outcome.problems.is_empty() && outcome.skips.count() == 0 && encrypted == 0
 }
@@ -268,13 +267,13 @@ fn run_follow(
 /// Writes the report in the form that was asked for.
 fn write(
     args: &DigestArgs,
-    outcome: &mut digest::Outcome,
+    outcome: &mut run::Outcome,
     options: &report::Options,
     out: &mut dyn Write,
 ) -> Outcome<()> {
     if args.compat == Some(Compat::Ptqd32) {
         let without_times =
-            |f: &digest::FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw));
+            |f: &run::FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw));
         let by_count = !options.order_given && outcome.files.iter().all(without_times);
         let order = if by_count { "count".parse().unwrap_or_default() } else { options.order };
         let options = report::ptqd::Options {
@@ -323,8 +322,8 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
         return Err(request(format!(
             "--since ({} UTC) is not before --until ({} UTC): nothing is between them",
-            since.map(report::numbers::time).unwrap_or_default(),
-            until.map(report::numbers::time).unwrap_or_default()
+            since.map(frond_event::numbers::time).unwrap_or_default(),
+            until.map(frond_event::numbers::time).unwrap_or_default()
         )));
     }
     let compat = args.compat.is_some();
@@ -338,17 +337,17 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
     let sampling = match &args.sample_connections {
         None => None,
         Some(text) => Some(
-            net::Sampling::parse(text)
+            frond_capture::Sampling::parse(text)
                 .map_err(|e| request(format!("--sample-connections: {e}")))?,
         ),
     };
-    let traffic = net::Options {
+    let traffic = frond_capture::Options {
         ports: args.port.clone(),
         sampling,
         to_last_byte: args.to_last_byte,
         text_zone: args.zone.unwrap_or(0),
         compat_names: compat,
-        ..net::Options::default()
+        ..frond_capture::Options::default()
     };
     let filter = match &args.filter {
         None => None,
@@ -368,7 +367,7 @@ fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
         rate: args.rate,
         threads: args.threads.unwrap_or_else(threads),
         max_classes: args.max_classes,
-        users: frond_querylog::stats::waiting::Patterns {
+        users: frond_digest::stats::waiting::Patterns {
             interactive: args.interactive_user.clone(),
             batch: args.batch_user.clone(),
         },

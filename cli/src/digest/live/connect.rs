@@ -12,7 +12,7 @@ use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use frond_querylog::live::Row;
+use frond_digest::live::Row;
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, OptsBuilder, Value};
 

@@ -1,6 +1,6 @@
 //! `frond digest` on a running server: `mysql.slow_log`, the digests of `performance_schema`, the processlist.
 //!
-//! The library says what to ask and what rows mean (`frond_querylog::live`); here are the connection, the waiting and
+//! The library says what to ask and what rows mean (`frond_digest::live`); here are the connection, the waiting and
 //! what an administrator has to do when the server does not answer. Nothing is written to the server.
 //!
 //! Tested in `tests/cli/live.rs` against a private server.
@@ -13,16 +13,16 @@ mod stop;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use frond_querylog::digest::{self, FileInfo, GroupBy, Problem, Progress, Settings, Worker};
-use frond_querylog::event::{Place, Sink, Skip};
-use frond_querylog::fingerprint::Dialect;
+use frond_digest::live::digests::Snapshot;
+use frond_digest::live::processlist::Tracker;
+use frond_digest::live::{digests, processlist, slow_table, Row};
+use frond_digest::report::rank::{Aggregate, Order};
+use frond_digest::run::{self, FileInfo, GroupBy, Problem, Progress, Settings, Worker};
+use frond_event::numbers::plural;
+use frond_event::{Place, Sink, Skip};
 use frond_querylog::input::Format;
-use frond_querylog::live::digests::Snapshot;
-use frond_querylog::live::processlist::Tracker;
-use frond_querylog::live::{digests, processlist, slow_table, Row};
-use frond_querylog::report::numbers::plural;
-use frond_querylog::report::rank::{Aggregate, Order};
 use frond_querylog::slowlog::Stamped;
+use frond_sqltext::Dialect;
 
 pub use args::{ServerArgs, Source};
 use connect::{grant, Server};
@@ -37,7 +37,7 @@ pub fn read(
     args: &DigestArgs,
     source: Source,
     settings: &Arc<Settings>,
-) -> Outcome<(digest::Outcome, bool)> {
+) -> Outcome<(run::Outcome, bool)> {
     let stop = Stop::after(args.running.run_time);
     let mut server = Server::connect(&args.running, args.port.first().copied(), source)?;
     let shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
@@ -124,7 +124,7 @@ fn slow_log_table(
     settings: &Arc<Settings>,
     stop: &Stop,
     mut shown: progress::Shown,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let variable = |server: &mut Server, name: &str| {
         server.value(&format!("SELECT @@global.{name}")).map(Option::unwrap_or_default)
     };
@@ -204,7 +204,7 @@ fn totals(
     args: &DigestArgs,
     settings: &Arc<Settings>,
     stop: &Stop,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let name = server.name.clone();
     let fail = |what: &str| Err(Failure::Request(format!("{name}: {what}")));
     if server.value("SELECT @@global.performance_schema")?.as_deref() != Some("1") {
@@ -265,7 +265,7 @@ fn watch(
     args: &DigestArgs,
     settings: &Arc<Settings>,
     stop: &Stop,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let columns = server.columns("information_schema", "PROCESSLIST")?;
     let has = |column: &str| columns.iter().any(|c| c == column);
     let question = processlist::question(&has, server.own);
