@@ -16,7 +16,7 @@ use frond_digest::live::Row;
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, OptsBuilder, Value};
 
-use super::args::{ServerArgs, Source};
+use super::super::args::{ServerArgs, Source};
 use super::option_file::{self, Defaults};
 use crate::out::{Failure, Outcome};
 

@@ -5,7 +5,6 @@
 //!
 //! Tested in `tests/cli/live.rs` against a private server.
 
-mod args;
 mod connect;
 mod option_file;
 mod stop;
@@ -16,23 +15,20 @@ use std::sync::Arc;
 use frond_digest::live::digests::Snapshot;
 use frond_digest::live::processlist::Tracker;
 use frond_digest::live::{digests, processlist, slow_table, Row};
-use frond_digest::report::rank::{Aggregate, Order};
 use frond_digest::run::{self, FileInfo, GroupBy, Problem, Progress, Settings, Worker};
 use frond_event::numbers::plural;
 use frond_event::{Place, Sink, Skip};
 use frond_querylog::input::Format;
 use frond_querylog::slowlog::Stamped;
-use frond_sqltext::Dialect;
 
-pub use args::{ServerArgs, Source};
 use connect::{grant, Server};
 use stop::Stop;
 
-use super::args::DigestArgs;
+use super::args::{DigestArgs, Source};
 use super::{progress, when};
 use crate::out::{Failure, Outcome};
 
-/// Reads what `source` has; true if nothing was lost. `settings` must come from `settings_for`.
+/// Reads what `source` has; true if nothing was lost. `settings` must be those of the plan.
 pub fn read(
     args: &DigestArgs,
     source: Source,
@@ -51,39 +47,6 @@ pub fn read(
     }
     let fine = outcome.problems.is_empty() && outcome.skips.count() == 0;
     Ok((outcome, fine))
-}
-
-/// Digests have classes of their own and no single statements: what cannot be is refused, the rest is set.
-pub fn settings_for(
-    source: Source,
-    args: &DigestArgs,
-    order: Order,
-    settings: Settings,
-) -> Outcome<Settings> {
-    if source != Source::Digests {
-        return Ok(settings);
-    }
-    let request = |what: &str| Err(Failure::Request(what.into()));
-    if matches!(
-        order.aggregate,
-        Aggregate::P50 | Aggregate::P95 | Aggregate::P99 | Aggregate::VarianceToMean
-    ) {
-        return request(
-            "--digests: the server has no quantiles: order by time, mean, max, count, rows or lock",
-        );
-    }
-    if args.compat.is_some() {
-        return request("--digests: pt-query-digest has no report of totals; leave --compat away");
-    }
-    if args.dialect.is_some() && settings.dialect != Dialect::MariadbDigest {
-        return request(
-            "--digests: the classes are the server's: --dialect can only be mariadb-digest",
-        );
-    }
-    if !matches!(settings.group_by, GroupBy::Fingerprint | GroupBy::Db) {
-        return request("--digests: the server's totals can only be grouped by fingerprint or db");
-    }
-    Ok(Settings { dialect: Dialect::MariadbDigest, ..settings })
 }
 
 /// The report's one input.

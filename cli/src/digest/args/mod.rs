@@ -1,5 +1,7 @@
 //! The options of `frond digest`.
 
+mod server;
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -7,6 +9,8 @@ use frond_digest::run::MAX_CLASSES;
 use frond_querylog::input::Format as LibraryFormat;
 use frond_querylog::slowlog::Stamped;
 use frond_sqltext::Dialect as LibraryDialect;
+
+pub use server::{ServerArgs, Source};
 
 /// Explain a slow server from its logs or its traffic
 ///
@@ -222,7 +226,7 @@ pub struct DigestArgs {
     pub quiet: bool,
 
     #[command(flatten)]
-    pub running: super::live::ServerArgs,
+    pub running: ServerArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
