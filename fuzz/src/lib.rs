@@ -7,12 +7,18 @@
 //! ```
 //!
 //! What they check is what the tests check, so that a finding becomes a case there: of the engine's formats and
-//! the C API `hostile/`, of `frond digest` `toolkit/querylog/tests/hostile/checks.rs`. CI runs those tests, and
+//! the C API `hostile/`, of the toolkit the files `checks.rs` of its crates' tests. CI runs those tests, and
 //! only compiles this package.
 #![forbid(unsafe_code)]
 
-#[path = "../../toolkit/querylog/tests/hostile/checks.rs"]
-pub mod checks;
+#[path = "../../toolkit/capture/tests/it/checks.rs"]
+pub mod captures;
+#[path = "../../toolkit/digest/tests/it/filter/checks.rs"]
+pub mod expressions;
+#[path = "../../toolkit/querylog/tests/it/checks.rs"]
+pub mod logs;
+#[path = "../../toolkit/sqltext/tests/it/checks.rs"]
+pub mod statements;
 
 /// The engine's target of this name.
 pub fn engine(name: &str, bytes: &[u8]) {
