@@ -1,44 +1,19 @@
 //! Bindings: callbacks into the server, blobs behind pointers.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use frond_base::Result;
 use frond_engine::rows::{Condition, Rows, ScanHooks};
 use frond_row::{BlobSink, Blobs, ColumnPlace, RecordLayout, SortKeys};
 
-use crate::error::{guard, guard_or, invalid, OK};
+use crate::abi::{
+    frond_column_layout, frond_rows_callbacks, FROND_CONDITION_ACCEPT, FROND_CONDITION_END,
+    FROND_CONDITION_SKIP, FROND_OK,
+};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{array, handle, put};
 use crate::table::frond_table;
-
-#[repr(C)]
-pub struct frond_column_layout {
-    offset: u32,
-    null_offset: u32,
-    null_mask: u8,
-    reserved: [u8; 3],
-}
-
-type Weights = extern "C" fn(*mut c_void, u32, u32, *const u8, usize, *mut u8, usize) -> usize;
-type WeightsLen = extern "C" fn(*mut c_void, u32, usize) -> usize;
-type CharPrefix = extern "C" fn(*mut c_void, u32, *const u8, usize, usize) -> usize;
-type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
-type Ask = extern "C" fn(*mut c_void) -> c_int;
-
-/// As in the header; copied at binding.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct frond_rows_callbacks {
-    struct_size: u32,
-    reserved: u32,
-    ctx: *mut c_void,
-    weights: Option<Weights>,
-    weights_len: Option<WeightsLen>,
-    char_prefix: Option<CharPrefix>,
-    opaque: Option<Opaque>,
-    condition: Option<Ask>,
-    killed: Option<Ask>,
-}
 
 impl frond_rows_callbacks {
     /// Whether all are there without which the schema's keys cannot be made.
@@ -148,10 +123,10 @@ impl BlobSink for Hooks {
 
 impl ScanHooks for Hooks {
     fn condition(&mut self) -> Condition {
-        match self.0.condition.map_or(1, |f| f(self.0.ctx)) {
-            0 => Condition::Skip,
-            1 => Condition::Accept,
-            2 => Condition::End,
+        match self.0.condition.map_or(FROND_CONDITION_ACCEPT, |f| f(self.0.ctx)) {
+            FROND_CONDITION_SKIP => Condition::Skip,
+            FROND_CONDITION_ACCEPT => Condition::Accept,
+            FROND_CONDITION_END => Condition::End,
             _ => Condition::Aborted,
         }
     }
@@ -237,7 +212,7 @@ pub unsafe extern "C" fn frond_rows_bind(
         });
         // SAFETY: A2.
         unsafe { put(rows, Box::into_raw(boxed), "rows") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 

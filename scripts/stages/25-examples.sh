@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# The C example against libfrond.a and libfrond.so, and under valgrind where that is installed.
+# The Rust example, and the C example against libfrond.a and libfrond.so, under valgrind too where that is installed.
 #
 # CPU budget: 30 s
 
@@ -34,9 +34,11 @@ memcheck() {
 }
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
+check "compile the Rust example" cargo build --quiet --release -p frond-engine --example ledger
+check "run it" timeout 60 "$CARGO_TARGET_DIR/release/examples/ledger"
 check "build the library" cargo build --quiet --release -p frond-capi
 # Silent about itself under make, whose variables would be taken for ours.
-check "compile the example" env -u MAKEFLAGS make --no-print-directory -C bindings/c/example OUT="$OUT"
+check "compile the C example" env -u MAKEFLAGS make --no-print-directory -C bindings/c/example OUT="$OUT"
 check "run it, linked statically" timeout 60 "$OUT/bank"
 check "run it with the shared library" timeout 60 "$OUT/bank-shared"
 if command -v valgrind >/dev/null 2>&1; then
