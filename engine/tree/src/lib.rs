@@ -6,8 +6,8 @@
 //! reading makes it worth while. Everything stored is immutable; what changes is the trunk,
 //! metadata in memory that is copied on write, published by one pointer, and logged as edits.
 //!
-//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
-//! metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
+//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
+//! `totals` (the metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
 //! `push`, `merge`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
 //! `audit`, `stats`, `store` (the doors to file and log), `testing`.
 //!
@@ -40,6 +40,7 @@ mod source;
 mod stats;
 mod store;
 pub mod testing;
+mod totals;
 mod tree;
 mod trunk;
 mod view;

@@ -14,7 +14,7 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use crate::draft::Draft;
 use crate::edit::{self, Refs};
 use crate::format;
-use crate::need::{self, Need};
+use crate::need::{self, Need, Needs};
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
 use crate::private::PrivateRuns;
@@ -70,9 +70,8 @@ pub(crate) struct State {
     pub freezing: bool,
     /// The oldest frozen item is in the trunk below this key.
     pub flushed_to: Option<Key>,
-    /// Ordered, so that equally urgent work is taken in the same order in every run.
-    pub merges: BTreeMap<NodeId, Need>,
-    pub flushes: BTreeMap<NodeId, Need>,
+    pub merges: Needs,
+    pub flushes: Needs,
 }
 
 #[derive(Default)]
@@ -80,6 +79,21 @@ pub(crate) struct Counters {
     pub bytes_written: AtomicU64,
     pub entries_written: AtomicU64,
     pub entries_flushed: AtomicU64,
+    /// Runs that the trunk holds, and their stored bytes.
+    pub runs: AtomicU64,
+    pub run_bytes: AtomicU64,
+}
+
+impl Counters {
+    fn add_run(&self, run: &TrunkRun) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.run_bytes.fetch_add(run.meta().bytes, Ordering::Relaxed);
+    }
+
+    fn remove_run(&self, run: &TrunkRun) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        self.run_bytes.fetch_sub(run.meta().bytes, Ordering::Relaxed);
+    }
 }
 
 /// A checkpoint image of a tree's metadata.
@@ -113,6 +127,8 @@ impl Tree {
     ) -> Tree {
         options.assert_sound();
         let refs = edit::count_refs(&trunk);
+        let counters = Counters::default();
+        edit::each_run(&trunk, &mut |run| counters.add_run(run));
         let active = Arc::new(Active::new(&readers));
         let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
@@ -126,7 +142,7 @@ impl Tree {
             install: Mutex::new(refs),
             state: Mutex::default(),
             hot: Mutex::default(),
-            counters: Counters::default(),
+            counters,
             ratio: AtomicU64::new(512),
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
@@ -325,10 +341,10 @@ impl TreeInner {
             let lo = &found.range.lo;
             if let Body::Leaf(leaf) = &found.node.body {
                 let need = need::of_leaf(leaf, &found.node.heat, lo, &self.options);
-                set_need(&mut state.merges, id, need);
+                state.merges.set(id, need);
             }
             let need = found.edge.and_then(|e| need::of_edge(e, lo, &self.options));
-            set_need(&mut state.flushes, id, need);
+            state.flushes.set(id, need);
         }
     }
 
@@ -337,10 +353,10 @@ impl TreeInner {
         let mut state = self.state.lock();
         view.trunk.walk(&mut |node, edge, range| {
             let flush = edge.and_then(|e| need::of_edge(e, &range.lo, &self.options));
-            set_need(&mut state.flushes, node.id, flush);
+            state.flushes.set(node.id, flush);
             if let Body::Leaf(leaf) = &node.body {
                 let merge = need::of_leaf(leaf, &node.heat, &range.lo, &self.options);
-                set_need(&mut state.merges, node.id, merge);
+                state.merges.set(node.id, merge);
             }
         });
     }
@@ -373,6 +389,7 @@ impl TreeInner {
             busy.remove(id);
         });
         draft.settle(&busy, &self.options);
+        draft.sum_up();
         let change = edit::difference(&trunk, &draft, &refs);
         let needs = changed_needs(&draft, &self.options);
         let removed_nodes = change.edit.nodes_removed.clone();
@@ -382,9 +399,15 @@ impl TreeInner {
         let mut publish = |lsn: Lsn| {
             let draft = draft.take();
             let Some(draft) = draft else { panic!("an edit is published once") };
-            change.added.iter().for_each(|run| run.set_live());
+            for run in &change.added {
+                run.set_live();
+                self.counters.add_run(run);
+            }
             self.publish(draft.into_trunk(lsn + 1), finished);
-            change.removed.iter().for_each(|run| run.set_retired(lsn));
+            for run in &change.removed {
+                run.set_retired(lsn);
+                self.counters.remove_run(run);
+            }
             published = true;
         };
         self.log.log_edit(self.id, &change.edit, &mut publish)?;
@@ -402,10 +425,10 @@ impl TreeInner {
             state.flushes.remove(&id);
         }
         for (id, merge) in needs.merges {
-            set_need(&mut state.merges, id, merge);
+            state.merges.set(id, merge);
         }
         for (id, flush) in needs.flushes {
-            set_need(&mut state.flushes, id, flush);
+            state.flushes.set(id, flush);
         }
         Ok(())
     }
@@ -420,13 +443,6 @@ impl TreeInner {
             trunk: Arc::new(trunk),
         }));
     }
-}
-
-fn set_need(needs: &mut BTreeMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
-    match need {
-        Some(need) => needs.insert(id, need),
-        None => needs.remove(&id),
-    };
 }
 
 #[derive(Default)]
