@@ -54,7 +54,7 @@ impl Loading {
         }
         let (file, checkpoint) = TableFile::open(&*shared.vfs, &name, &shared.file_options(id))?;
         if let Some(found) = file.fallback() {
-            core.log_message(1, &format!("{name}: using the older checkpoint: {}", found.reason));
+            core.messages.say(1, &format!("{name}: using the older checkpoint: {}", found.reason));
         }
         let end = shared.wal.end();
         if file.checkpoint_lsn() > end {

@@ -197,7 +197,7 @@ impl Core {
             if !kept {
                 // Dropped further on in the log: nothing of it may be flushed.
                 table.mark_dropped();
-                self.work.forget(*id);
+                self.queue.forget(*id);
             }
             kept
         });
@@ -222,7 +222,7 @@ impl Core {
                 self.tables.write().remove(&table.id());
                 // Nothing of it may be flushed.
                 table.mark_dropped();
-                self.work.forget(table.id());
+                self.queue.forget(table.id());
             }
         }
         Ok(())

@@ -62,7 +62,7 @@ impl Core {
                     value,
                 }),
             );
-            self.work.add(table);
+            self.queue.add(table);
             table.set_listed(true);
             if id.table == SYSTEM_TABLE {
                 for &(key, kind, value) in &entries {
@@ -96,7 +96,7 @@ impl Core {
                 format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
             ));
         }
-        self.work.add(table);
+        self.queue.add(table);
         table.set_listed(true);
         Ok(())
     }

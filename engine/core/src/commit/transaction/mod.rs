@@ -24,7 +24,7 @@ use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
 use crate::commit::core::Core;
-use crate::commit::spill::Spilled;
+use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::Table;
 
@@ -267,7 +267,7 @@ impl Transaction {
         let bytes = self.writes.bytes();
         let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
-        self.core.work.fit_cache(&self.core);
+        self.core.fit_cache();
         Ok(())
     }
 
