@@ -257,6 +257,11 @@ impl Tree {
             || self.frozen_count() > 0
     }
 
+    /// Readers have made work that [`Tree::plan`] has not considered yet.
+    pub fn has_reader_notes(&self) -> bool {
+        !self.inner.hot.lock().is_empty()
+    }
+
     /// Readers waded through many dead entries in the active buffer: freezing it would help.
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)

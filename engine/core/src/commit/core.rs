@@ -30,6 +30,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::background::disk_full::DiskFull;
 use crate::background::held_writers::HeldWriters;
+use crate::background::ledger::Ledger;
 use crate::background::pressure::Pressure;
 use crate::background::queue::Queue;
 use crate::background::upkeep::Upkeep;
@@ -68,6 +69,7 @@ pub struct Core {
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
     pub(crate) queue: Queue,
+    pub(crate) ledger: Ledger,
     pub(crate) pressure: Pressure,
     pub(crate) disk: DiskFull,
     pub(crate) held_writers: Arc<HeldWriters>,
@@ -125,6 +127,7 @@ impl Core {
             trimming: Mutex::new(()),
             images: Images::default(),
             queue: Queue::new(held_writers.clone()),
+            ledger: Ledger::default(),
             pressure,
             disk: DiskFull::new(held_writers.clone()),
             held_writers,

@@ -106,6 +106,7 @@ impl Core {
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
+        tables.iter().for_each(|table| self.ledger.note_all(table));
         self.wrote(bytes, tables);
         self.queue.wake();
         Ok(Some(end))
