@@ -11,11 +11,12 @@ use frond_run::RunMeta;
 
 use crate::check;
 use crate::edit::TrunkEdit;
+use crate::extent::Extent;
 use crate::format::{self, RawNode, RawSlice};
 use crate::node::{Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
 use crate::slice::Slice;
-use crate::store::{EditLog, Extent, RunStore, TrunkRun};
+use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 

@@ -12,10 +12,11 @@ use frond_run::{Retention, RunFormat};
 
 use crate::draft::Draft;
 use crate::input;
-use crate::job::{Plan, Rewrite, Step};
 use crate::need::{self, MergeMode};
 use crate::node::{Body, Leaf};
 use crate::options::TreeOptions;
+use crate::plan::{Plan, Step};
+use crate::rewrite::Rewrite;
 use crate::slice::{scale, sum, Key, Range, Slice};
 use crate::tree::TreeInner;
 

@@ -20,8 +20,9 @@ use frond_run::{Retention, RunFormat};
 
 use crate::draft::{add_to, Draft};
 use crate::input::Source;
-use crate::job::{Plan, Rewrite, Step};
 use crate::node::{Body, Child};
+use crate::plan::{Plan, Step};
+use crate::rewrite::Rewrite;
 use crate::slice::{Key, Range, Slice};
 use crate::tree::{State, TreeInner};
 use crate::view::{Content, Frozen, View};

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use frond_base::BlockId;
 
-use crate::job::Debt;
-use crate::store::Extent;
+use crate::extent::Extent;
+use crate::plan::Debt;
 use crate::tree::Tree;
 use crate::view::Content;
 

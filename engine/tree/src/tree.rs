@@ -19,19 +19,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, Seq, TreeId};
+use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
+use crate::difference::{self, Refs};
 use crate::draft::Draft;
-use crate::edit::{self, Refs};
+use crate::extent::Extent;
 use crate::format;
 use crate::need::{self, Need, Needs};
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
-use crate::private::PrivateRuns;
 use crate::slice::{Key, Range, Slice};
-use crate::store::{EditLog, Extent, RunStore, TrunkRun};
+use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
@@ -126,9 +126,9 @@ impl Tree {
         trunk: Trunk,
     ) -> Tree {
         options.assert_sound();
-        let refs = edit::count_refs(&trunk);
+        let refs = difference::count_refs(&trunk);
         let counters = Counters::default();
-        edit::each_run(&trunk, &mut |run| counters.add_run(run));
+        difference::each_run(&trunk, &mut |run| counters.add_run(run));
         let active = Arc::new(Active::new(&readers));
         let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
@@ -162,7 +162,7 @@ impl Tree {
     /// The trunk as bytes for [`crate::TreeLoader::from_image`].
     pub fn image(&self) -> Image {
         let view = self.inner.view.load();
-        let bytes = format::encode_image(view.trunk.applied, &edit::whole(&view.trunk));
+        let bytes = format::encode_image(view.trunk.applied, &difference::whole(&view.trunk));
         Image { lsn: view.trunk.applied, bytes }
     }
 
@@ -201,12 +201,6 @@ impl Tree {
             self.inner.attach(lists, lsn, boundary);
         }
         sound
-    }
-
-    /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
-    pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
-        assert_eq!(private.id(), self.id(), "private runs are of one tree");
-        self.inner.attach(private.commit(seq), lsn, boundary);
     }
 
     /// Memory of the active buffer.
@@ -270,7 +264,7 @@ impl Tree {
 
 impl TreeInner {
     /// `lists` oldest first. What was buffered before is older than they are.
-    fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
+    pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
         // Not up to `boundary`: while the buffer is flushed and the runs are not, the record is needed.
@@ -395,7 +389,7 @@ impl TreeInner {
         });
         draft.settle(&busy, &self.options);
         draft.sum_up();
-        let change = edit::difference(&trunk, &draft, &refs);
+        let change = difference::difference(&trunk, &draft, &refs);
         let needs = changed_needs(&draft, &self.options);
         let removed_nodes = change.edit.nodes_removed.clone();
 

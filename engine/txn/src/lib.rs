@@ -11,7 +11,6 @@
 //! Tested by the unit tests of each file and by `tests/locks/main.rs`.
 #![forbid(unsafe_code)]
 
-pub mod bench;
 mod clock;
 mod deadlock;
 mod lock_slot;
