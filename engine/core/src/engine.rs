@@ -225,7 +225,7 @@ impl Engine {
             for tree in table.trees() {
                 self.core.freeze(tree);
             }
-            self.core.queue.retry(table);
+            self.core.queue.retry(table.id());
         }
         loop {
             self.core.shared.check_poison()?;

@@ -95,6 +95,16 @@ pub(crate) fn whole(trunk: &Trunk) -> TrunkEdit {
     }
 }
 
+/// Calls `f` for every run that the trunk holds, once.
+pub(crate) fn each_run<'a>(trunk: &'a Trunk, f: &mut dyn FnMut(&'a TrunkRun)) {
+    let mut seen = HashSet::new();
+    trunk.each_slice(&mut |s| {
+        if seen.insert(s.run.block()) {
+            f(&s.run);
+        }
+    });
+}
+
 /// References to runs, from scratch.
 pub(crate) fn count_refs(trunk: &Trunk) -> Refs {
     let mut refs = Refs::new();

@@ -6,8 +6,8 @@
 //! reading makes it worth while. Everything stored is immutable; what changes is the trunk,
 //! metadata in memory that is copied on write, published by one pointer, and logged as edits.
 //!
-//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
-//! metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
+//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
+//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
 //! `audit`, `stats`, `store` (the doors to file and log), `testing` (with the feature of that name).
 //!
@@ -44,6 +44,7 @@ mod stats;
 mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod totals;
 mod tree;
 mod triggers;
 mod trunk;

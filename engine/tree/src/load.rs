@@ -191,7 +191,10 @@ impl TreeLoader {
                 let mut children = Vec::with_capacity(edges.len());
                 for (child, pending) in edges {
                     let node = self.build(child, runs, used, depth + 1)?;
-                    children.push(Child { node: Arc::new(node), pending: pending.into() });
+                    children.push(Child {
+                        node: Arc::new(node),
+                        pending: pending.into_iter().collect(),
+                    });
                 }
                 Ok(Node::inner(id, Inner { pivots, children }))
             }

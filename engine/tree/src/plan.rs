@@ -1,7 +1,5 @@
 //! What a tree has to do next, and how urgent it is. Doing it is in `job.rs`.
 
-use std::collections::BTreeMap;
-
 use frond_base::NodeId;
 
 use crate::slice::Key;
@@ -85,12 +83,9 @@ impl Tree {
         }
         let works = [(JobKind::Flush, &state.flushes), (JobKind::Merge, &state.merges)];
         for (kind, needs) in works {
-            for (id, need) in needs {
-                if state.busy.contains(id) {
-                    continue;
-                }
+            if let Some((node, need)) = needs.most_urgent(&state.busy) {
                 let lo = need.lo.clone();
-                offer(Plan { kind, urgency: need.debt, input_bytes: need.input, node: *id, lo });
+                offer(Plan { kind, urgency: need.debt, input_bytes: need.input, node, lo });
             }
         }
         best
@@ -99,9 +94,6 @@ impl Tree {
     pub fn debt(&self) -> Debt {
         let frozen = self.frozen_bytes();
         let state = self.inner.state.lock();
-        let total = |needs: &BTreeMap<NodeId, Need>| {
-            needs.values().fold(0u64, |n, need| n.saturating_add(need.debt))
-        };
-        Debt { frozen, upper: total(&state.flushes), leaves: total(&state.merges) }
+        Debt { frozen, upper: state.flushes.debt(), leaves: state.merges.debt() }
     }
 }

@@ -262,7 +262,7 @@ impl<'a> Router<'a> {
     /// False: it has to wait.
     fn route(&mut self, child: &Child, range: &Range, upper: &[Source]) -> bool {
         let from_above: u64 = upper.iter().map(|s| s.weight(range, self.ratio)).sum();
-        let waiting: u64 = child.pending.iter().map(|s| s.counts.bytes).sum();
+        let waiting = child.pending.totals().counts.bytes;
         self.input += from_above;
         let at_edge = self.append && range.hi.is_none();
         let enough = from_above + waiting >= self.tree.options.min_slice && from_above > 0;

@@ -14,7 +14,7 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::node::{Body, Node};
 use crate::options::TreeOptions;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
-use crate::triggers::{self, Need};
+use crate::triggers::{self, Need, Needs};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
@@ -56,6 +56,7 @@ pub(crate) struct TreeInner {
     pub state: Mutex<State>,
     /// Nodes that readers have made work at.
     hot: Mutex<Vec<(NodeId, Option<Key>)>>,
+    reader_news: AtomicBool,
     pub counters: Counters,
     /// Stored bytes per 1024 logical bytes, as runs of this tree came out lately.
     pub ratio: AtomicU64,
@@ -70,9 +71,8 @@ pub(crate) struct State {
     pub freezing: bool,
     /// The oldest frozen item is in the trunk below this key.
     pub flushed_to: Option<Key>,
-    /// Ordered, so that equally urgent work is taken in the same order in every run.
-    pub merges: BTreeMap<NodeId, Need>,
-    pub flushes: BTreeMap<NodeId, Need>,
+    pub merges: Needs,
+    pub flushes: Needs,
 }
 
 #[derive(Default)]
@@ -80,6 +80,21 @@ pub(crate) struct Counters {
     pub bytes_written: AtomicU64,
     pub entries_written: AtomicU64,
     pub entries_flushed: AtomicU64,
+    /// Runs that the trunk holds, and their stored bytes.
+    pub runs: AtomicU64,
+    pub run_bytes: AtomicU64,
+}
+
+impl Counters {
+    fn add_run(&self, run: &TrunkRun) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.run_bytes.fetch_add(run.meta().bytes, Ordering::Relaxed);
+    }
+
+    fn remove_run(&self, run: &TrunkRun) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        self.run_bytes.fetch_sub(run.meta().bytes, Ordering::Relaxed);
+    }
 }
 
 /// A checkpoint image of a tree's metadata.
@@ -113,6 +128,8 @@ impl Tree {
     ) -> Tree {
         options.assert_sound();
         let refs = difference::count_refs(&trunk);
+        let counters = Counters::default();
+        difference::each_run(&trunk, &mut |run| counters.add_run(run));
         let active = Arc::new(Active::new(&readers));
         let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
@@ -126,7 +143,8 @@ impl Tree {
             install: Mutex::new(refs),
             state: Mutex::default(),
             hot: Mutex::default(),
-            counters: Counters::default(),
+            reader_news: AtomicBool::new(false),
+            counters,
             ratio: AtomicU64::new(512),
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
@@ -235,6 +253,12 @@ impl Tree {
             || self.frozen_count() > 0
     }
 
+    /// Whether readers have made work since this was last asked: [`Tree::plan`] and the debt may have changed.
+    pub fn take_reader_news(&self) -> bool {
+        let news = &self.inner.reader_news;
+        news.load(Ordering::Relaxed) && news.swap(false, Ordering::Relaxed)
+    }
+
     /// Readers waded through many dead entries in the active buffer: freezing it would help.
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)
@@ -295,6 +319,7 @@ impl TreeInner {
         if let Some(mut hot) = self.hot.try_lock() {
             if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
                 hot.push((id, lo.clone()));
+                self.reader_news.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -319,10 +344,10 @@ impl TreeInner {
             let lo = &found.range.lo;
             if let Body::Leaf(leaf) = &found.node.body {
                 let need = triggers::of_leaf(leaf, &found.node.heat, lo, &self.options);
-                set_need(&mut state.merges, id, need);
+                state.merges.set(id, need);
             }
             let need = found.edge.and_then(|e| triggers::of_edge(e, lo, &self.options));
-            set_need(&mut state.flushes, id, need);
+            state.flushes.set(id, need);
         }
     }
 
@@ -331,10 +356,10 @@ impl TreeInner {
         let mut state = self.state.lock();
         view.trunk.walk(&mut |node, edge, range| {
             let flush = edge.and_then(|e| triggers::of_edge(e, &range.lo, &self.options));
-            set_need(&mut state.flushes, node.id, flush);
+            state.flushes.set(node.id, flush);
             if let Body::Leaf(leaf) = &node.body {
                 let merge = triggers::of_leaf(leaf, &node.heat, &range.lo, &self.options);
-                set_need(&mut state.merges, node.id, merge);
+                state.merges.set(node.id, merge);
             }
         });
     }
@@ -367,6 +392,7 @@ impl TreeInner {
             busy.remove(id);
         });
         draft.settle(&busy, &self.options);
+        draft.sum_up();
         let change = difference::difference(&trunk, &draft, &refs);
         let needs = changed_needs(&draft, &self.options);
         let removed_nodes = change.edit.nodes_removed.clone();
@@ -376,9 +402,15 @@ impl TreeInner {
         let mut publish = |lsn: Lsn| {
             let draft = draft.take();
             let Some(draft) = draft else { panic!("an edit is published once") };
-            change.added.iter().for_each(|run| run.set_live());
+            for run in &change.added {
+                run.set_live();
+                self.counters.add_run(run);
+            }
             self.publish(draft.into_trunk(lsn + 1), finished);
-            change.removed.iter().for_each(|run| run.set_retired(lsn));
+            for run in &change.removed {
+                run.set_retired(lsn);
+                self.counters.remove_run(run);
+            }
             published = true;
         };
         self.log.log_edit(self.id, &change.edit, &mut publish)?;
@@ -396,10 +428,10 @@ impl TreeInner {
             state.flushes.remove(&id);
         }
         for (id, merge) in needs.merges {
-            set_need(&mut state.merges, id, merge);
+            state.merges.set(id, merge);
         }
         for (id, flush) in needs.flushes {
-            set_need(&mut state.flushes, id, flush);
+            state.flushes.set(id, flush);
         }
         Ok(())
     }
@@ -414,13 +446,6 @@ impl TreeInner {
             trunk: Arc::new(trunk),
         }));
     }
-}
-
-fn set_need(needs: &mut BTreeMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
-    match need {
-        Some(need) => needs.insert(id, need),
-        None => needs.remove(&id),
-    };
 }
 
 #[derive(Default)]

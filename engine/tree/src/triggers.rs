@@ -6,6 +6,11 @@
 //! itself, however reading goes on). An edge is flushed when it holds `node_runs` slices, when what
 //! waits is large, or for the same reason of wasted work.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use frond_base::NodeId;
+
 use crate::node::{Body, Child, Heat, Leaf, Node};
 use crate::options::TreeOptions;
 use crate::slice::{sum, Counts, Key, Slice};
@@ -24,6 +29,54 @@ pub(crate) struct Need {
     pub debt: u64,
     /// Bytes that the work reads.
     pub input: u64,
+}
+
+/// The needs of one kind, with what the planner asks: the most urgent one and their sum. Each change
+/// costs the logarithm of their number.
+///
+/// - N1. `by_debt` has exactly the needs of `by_node`, and `debt` is their sum.
+#[derive(Default)]
+pub(crate) struct Needs {
+    by_node: HashMap<NodeId, Need>,
+    /// Most debt first; equally urgent work by node, so that it is taken in the same order in every run.
+    by_debt: BTreeSet<(Reverse<u64>, NodeId)>,
+    debt: u128,
+}
+
+impl Needs {
+    /// `None`: the node needs nothing any more.
+    pub fn set(&mut self, id: NodeId, need: Option<Need>) {
+        self.remove(&id);
+        if let Some(need) = need {
+            self.debt += u128::from(need.debt);
+            self.by_debt.insert((Reverse(need.debt), id));
+            self.by_node.insert(id, need);
+        }
+        debug_assert_eq!(self.by_debt.len(), self.by_node.len(), "N1");
+    }
+
+    pub fn remove(&mut self, id: &NodeId) {
+        if let Some(old) = self.by_node.remove(id) {
+            let was_there = self.by_debt.remove(&(Reverse(old.debt), *id));
+            assert!(was_there && self.debt >= u128::from(old.debt), "N1");
+            self.debt -= u128::from(old.debt);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
+    }
+
+    /// Bytes of debt of all needs.
+    pub fn debt(&self) -> u64 {
+        u64::try_from(self.debt).unwrap_or(u64::MAX)
+    }
+
+    /// The most urgent need of a node that is not in `busy`.
+    pub fn most_urgent(&self, busy: &HashSet<NodeId>) -> Option<(NodeId, &Need)> {
+        let (_, id) = self.by_debt.iter().find(|(_, id)| !busy.contains(id))?;
+        Some((*id, &self.by_node[id]))
+    }
 }
 
 /// How a leaf is to be merged.
@@ -118,7 +171,7 @@ pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) ->
     if child.pending.is_empty() {
         return None;
     }
-    let pending: Counts = sum(child.pending.iter());
+    let pending = child.pending.totals().counts;
     let below = match &child.node.body {
         Body::Leaf(leaf) => sum(leaf.slices()),
         Body::Inner(_) => Counts::default(),

@@ -91,9 +91,11 @@ impl Core {
     /// A commit of `bytes` reached the buffers of `tables`.
     pub(crate) fn wrote(&self, bytes: u64, tables: &[Arc<Table>]) {
         for table in tables {
-            if !table.is_listed() {
-                self.queue.add(table);
-                table.set_listed(true);
+            for tree in table.trees() {
+                self.ledger.note_written(table, tree);
+                if tree.wants_freeze() {
+                    self.freeze(tree);
+                }
             }
         }
         if self.pressure.wrote(bytes) {
@@ -104,7 +106,7 @@ impl Core {
     /// Sums up memory and debt, and freezes what is largest when memory runs short.
     pub(crate) fn measure(&self) {
         let Shared { budget, cache, .. } = &*self.shared;
-        self.pressure.measure(&self.queue, budget, cache, |tree| self.freeze(tree));
+        self.pressure.measure((&self.ledger, &self.queue), budget, cache, |tree| self.freeze(tree));
     }
 
     /// Gives the page cache what the other parts of the budget leave.

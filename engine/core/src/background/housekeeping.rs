@@ -1,10 +1,10 @@
 //! Keeping log and disk small: the log thread's round, every tenth of a second.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind};
-use frond_tree::Tree;
+use frond_base::{Error, ErrorKind, TableId};
 
 use crate::commit::core::Core;
 use crate::options::Durability;
@@ -12,8 +12,10 @@ use crate::table::Table;
 
 /// How often the log is synced when commits do not sync it.
 const SYNC: Duration = Duration::from_secs(1);
-/// How often the log thread looks at all tables.
+/// How often the log thread looks for space to give back on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// Tables that one round looks at for work that readers have made.
+const SWEPT_TABLES: usize = 1024;
 
 impl Core {
     /// Sync each second, next segment, trimming, images; and removes dropped files.
@@ -50,6 +52,7 @@ impl Core {
             Ok(()) => {}
         }
         self.take_back_lent();
+        self.sweep();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
@@ -70,20 +73,36 @@ impl Core {
         self.return_memory();
     }
 
-    /// Once in a while: tables at which only readers have made work; and on a full disk, what can be given
-    /// back without a commit or a job.
-    fn look_around(&self, now: Duration) {
-        if !self.upkeep.look.is_due(LOOK_AROUND, now) {
-            return;
-        }
-        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
-        for table in tables.iter().filter(|t| !t.is_listed() && !t.is_dropped()) {
-            if table.trees().iter().any(Tree::may_have_work) {
-                self.queue.add(table);
-                table.set_listed(true);
+    /// What nobody notes in the ledger (LG2): work that readers have made, and that of tables just opened. A
+    /// round looks at some tables and the next one goes on there, so that it takes no longer with many.
+    fn sweep(&self) {
+        let tables: Vec<Arc<Table>> = {
+            let tables = self.tables.read();
+            let from = self.upkeep.swept_to.load(Ordering::Relaxed);
+            let next = tables.range(TableId(from)..).take(SWEPT_TABLES).map(|(_, t)| t.clone());
+            next.collect()
+        };
+        let last = tables.last().filter(|_| tables.len() == SWEPT_TABLES);
+        self.upkeep.swept_to.store(last.map_or(0, |t| t.id().0 + 1), Ordering::Relaxed);
+        for table in &tables {
+            let first_time = table.mark_swept();
+            for tree in table.trees() {
+                if tree.wants_freeze() {
+                    self.freeze(tree);
+                } else if tree.take_reader_news()
+                    || first_time && tree.may_have_work()
+                    || table.noted(tree.id().index) == 0 && tree.active_bytes() > 0
+                {
+                    self.ledger.note(table, tree);
+                }
             }
         }
-        if self.disk.is_full() {
+    }
+
+    /// Once in a while, on a full disk: what can be given back without a commit or a job.
+    fn look_around(&self, now: Duration) {
+        if self.disk.is_full() && self.upkeep.look.is_due(LOOK_AROUND, now) {
+            let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
             self.give_space_back(&tables);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Readers};
-use frond_tree::{JobKind, Plan, Step, Tree};
+use frond_tree::{Plan, Step, Tree};
 
 use crate::commit::core::Core;
 use crate::table::Table;
@@ -90,8 +90,11 @@ impl Core {
             if self.options.background_threads > 0 {
                 self.queue.overtaken(tree.id(), self.shared.vfs.now() + OVERTAKEN_WAIT);
             }
+            self.ledger.note(&table, &tree);
             return true;
         };
+        // What it does is not offered to other threads any more.
+        self.ledger.note(&table, &tree);
         let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();
         let outcome = loop {
@@ -99,12 +102,14 @@ impl Core {
                 return false;
             }
             match job.step() {
-                Ok(Step::More) => {}
+                // A part of it may be in the trunk: work for others.
+                Ok(Step::More) => self.ledger.note(&table, &tree),
                 Ok(Step::Done) => break Ok(()),
                 Err(e) => break Err(e),
             }
         };
         drop(job);
+        self.ledger.note(&table, &tree);
         let now = self.shared.vfs.now();
         self.counters.jobs.fetch_add(1, Ordering::Relaxed);
         match outcome {
@@ -141,40 +146,8 @@ impl Core {
     }
 
     pub(crate) fn most_urgent(&self) -> Option<(Arc<Table>, Tree, Plan)> {
-        let tables = self.queue.tables();
         let now = self.shared.vfs.now();
-        let memory_short = self.pressure.memory_is_short();
-        let mut best: Option<(u64, Arc<Table>, Tree, Plan)> = None;
-        for table in tables {
-            let mut idle = true;
-            for tree in table.trees() {
-                if table.is_dropped() {
-                    continue;
-                }
-                idle &= tree.buffered_bytes() == 0;
-                if self.queue.is_held(tree.id(), now) {
-                    idle = false;
-                    continue;
-                }
-                let Some(plan) = tree.plan() else { continue };
-                idle = false;
-                let frees_memory = matches!(plan.kind, JobKind::Freeze | JobKind::Attach);
-                let weight = if frees_memory && memory_short { 8 } else { 1 };
-                let urgency = plan.urgency.saturating_mul(weight);
-                if best.as_ref().is_none_or(|(u, ..)| urgency > *u) {
-                    best = Some((urgency, table.clone(), tree.clone(), plan));
-                }
-            }
-            if idle || table.is_dropped() {
-                // Unlist first: a commit that comes in between lists it again.
-                table.set_listed(false);
-                self.queue.forget(table.id());
-                if !table.is_dropped() && table.trees().iter().any(|t| t.buffered_bytes() > 0) {
-                    table.set_listed(true);
-                    self.queue.add(&table);
-                }
-            }
-        }
-        best.map(|(_, table, tree, plan)| (table, tree, plan))
+        let held = |tree| self.queue.is_held(tree, now);
+        self.ledger.most_urgent(self.pressure.memory_is_short(), &held)
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
         for tree in table.trees() {
             core.freeze(tree);
         }
-        core.queue.retry(table);
+        core.queue.retry(table.id());
         loop {
             core.shared.check_poison()?;
             core.disk.check()?;
@@ -50,6 +50,8 @@ impl Engine {
             if killed() {
                 return Err(Error::new(ErrorKind::Interrupted, "OPTIMIZE was interrupted"));
             }
+            // What readers made of it, too.
+            core.ledger.note_all(table);
             if !core.job_step() {
                 core.queue.pause();
             }

@@ -8,7 +8,8 @@
 //! Those three work for the whole engine. What they share knows nothing of it:
 //!
 //! ```text
-//! queue         tables with work, trees left alone after a failure, sleeping and ending
+//! ledger        what each tree has buffered and what work it offers
+//! queue         trees left alone after a failure, sleeping and ending
 //! pressure      memory and debt against their limits; pacing turns them into delays
 //! disk_full     whether commits are refused
 //! upkeep        what the log thread keeps between its rounds
@@ -22,6 +23,7 @@ pub(crate) mod disk_full;
 pub(crate) mod held_writers;
 pub(crate) mod housekeeping;
 pub(crate) mod jobs;
+pub(crate) mod ledger;
 pub(crate) mod maintain;
 pub(crate) mod pacing;
 pub(crate) mod pressure;

@@ -1,7 +1,7 @@
 //! Memory and debt: how much there is of both, and how much there may be.
 //!
 //! Write buffers have a share of the budget; merge debt and the log have limits of their own. Commits are
-//! counted as they come and measured once in a while: a measurement sums up all buffers, freezes the largest
+//! counted as they come and measured once in a while: a measurement takes the sums, freezes the largest buffers
 //! when active ones take too much, and tells the budget. Who waits for what is in `admission.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use frond_tree::Tree;
 use parking_lot::Mutex;
 
 use crate::background::held_writers::HeldWriters;
+use crate::background::ledger::{Ledger, Sums};
 use crate::background::pacing::Pacer;
 use crate::background::queue::Queue;
 use crate::commit::memory::Returned;
@@ -126,50 +127,31 @@ impl Pressure {
         unmeasured > self.write_limit.load(Ordering::Relaxed) / 64
     }
 
-    /// Sums up buffers and debt of the queue's tables, has the largest frozen by `freeze` (false: it was
-    /// empty) when memory runs short, and tells the budget. Does nothing while another thread measures.
+    /// Takes over the ledger's sums, has the largest buffers frozen by `freeze` (which notes it in the ledger;
+    /// false: it was empty) when memory runs short, and tells the budget. Does nothing while another thread
+    /// measures.
     pub fn measure(
         &self,
-        queue: &Queue,
+        (ledger, queue): (&Ledger, &Queue),
         budget: &Budget,
         cache: &PageCache<Page>,
         mut freeze: impl FnMut(&Tree) -> bool,
     ) {
         let Some(mut charged) = self.charged.try_lock() else { return };
         self.unmeasured.store(0, Ordering::Relaxed);
-        let tables = queue.tables();
-        let (mut active, mut frozen, mut debt) = (0, 0, 0);
-        let mut buffers: Vec<(u64, &Tree)> = Vec::new();
-        for table in &tables {
-            for tree in table.trees() {
-                let bytes = tree.active_bytes();
-                active += bytes;
-                frozen += tree.frozen_bytes();
-                debt += tree.debt().total();
-                if bytes > 0 {
-                    buffers.push((bytes, tree));
-                }
-                if tree.wants_freeze() {
-                    freeze(tree);
-                }
-            }
-        }
         let limit = self.write_limit.load(Ordering::Relaxed);
         let mark = limit / 100 * FREEZE_PERCENT;
-        if active > mark {
+        if ledger.sums().active > mark {
+            let mut left = ledger.sums().active;
             // The largest first: it amortises best, and the others grow on.
-            buffers.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-            let mut left = active;
-            for (bytes, tree) in buffers {
-                if left <= mark {
-                    break;
-                }
-                if freeze(tree) {
-                    left -= bytes.min(left);
-                }
+            while left > mark {
+                let Some((tree, bytes)) = ledger.largest() else { break };
+                freeze(&tree);
+                left -= bytes.min(left);
             }
             queue.wake();
         }
+        let Sums { active, frozen, debt } = ledger.sums();
         let total = active + frozen;
         self.buffered.store(total, Ordering::Relaxed);
         self.debt.store(debt, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The queue of background work: tables that may have some, trees that are left alone after a failure, and
-//! how workers sleep and end. What is done with a tree is decided in `jobs.rs`.
+//! The queue of background work: trees that are left alone after a failure, and how workers sleep and
+//! end. What there is to do is in `ledger.rs`, what is done is decided in `jobs.rs`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use frond_base::{Error, TableId, TreeId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::background::held_writers::HeldWriters;
-use crate::table::Table;
 
 /// A failed job's tree is left alone for this long, doubling up to a minute.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -25,9 +24,6 @@ pub struct Queue {
     running: AtomicU64,
     signal: Mutex<u64>,
     wake: Condvar,
-    /// Tables that may have buffered entries or work to do. Ordered, so that equally urgent work is taken
-    /// in the same order in every run.
-    tables: Mutex<BTreeMap<TableId, Arc<Table>>>,
     held: Mutex<HashMap<TreeId, Held>>,
     writers: Arc<HeldWriters>,
 }
@@ -57,7 +53,6 @@ impl Queue {
             running: AtomicU64::new(0),
             signal: Mutex::new(0),
             wake: Condvar::new(),
-            tables: Mutex::default(),
             held: Mutex::default(),
             writers,
         }
@@ -106,30 +101,12 @@ impl Queue {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    // ---- tables ----
+    // ---- trees that are left alone ----
 
-    /// The table may have work: look at it when planning.
-    pub fn add(&self, table: &Arc<Table>) {
-        self.tables.lock().entry(table.id()).or_insert_with(|| table.clone());
-    }
-
-    /// All tables that may have work, by number.
-    pub fn tables(&self) -> Vec<Arc<Table>> {
-        self.tables.lock().values().cloned().collect()
-    }
-
-    pub fn forget(&self, table: TableId) {
-        self.tables.lock().remove(&table);
+    /// Looks at the table now, whatever failed there before; also for a table that was dropped.
+    pub fn retry(&self, table: TableId) {
         self.held.lock().retain(|tree, _| tree.table != table);
     }
-
-    /// Looks at the table now, whatever failed there before.
-    pub fn retry(&self, table: &Arc<Table>) {
-        self.held.lock().retain(|tree, _| tree.table != table.id());
-        self.add(table);
-    }
-
-    // ---- trees that are left alone ----
 
     /// Looks at every tree now, whatever failed before.
     pub fn retry_all(&self) {

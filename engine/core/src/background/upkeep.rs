@@ -1,6 +1,7 @@
 //! What the log thread keeps between its rounds (`housekeeping.rs`): when it did what is done once in a
 //! while, and what others leave for it to clean up.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use crate::table::Table;
 pub struct Upkeep {
     pub sync: Every,
     pub look: Every,
+    /// The next sweep for readers' work begins with this table.
+    pub swept_to: AtomicU32,
     /// Files of dropped tables, to remove.
     doomed: Mutex<Vec<String>>,
     /// Tables whose files have space that a rolled-back transaction took.

@@ -178,7 +178,8 @@ impl Core {
         if let Some(table) = table {
             table.mark_dropped();
         }
-        self.queue.forget(id);
+        self.queue.retry(id);
+        self.ledger.forget(id);
         self.images.forget(id);
         self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);

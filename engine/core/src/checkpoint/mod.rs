@@ -161,8 +161,12 @@ impl Core {
 
     /// Freezes the tree's active buffer (C1). Returns false when it was empty.
     pub(crate) fn freeze(&self, tree: &Tree) -> bool {
-        let _gate = self.gate.write();
+        let gate = self.gate.write();
         let frozen = tree.freeze(self.shared.wal.end());
+        drop(gate);
+        if let Some(table) = self.tables.read().get(&tree.id().table) {
+            self.ledger.note(table, tree);
+        }
         if frozen {
             self.counters.freezes.fetch_add(1, Ordering::Relaxed);
         }

@@ -30,6 +30,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::background::disk_full::DiskFull;
 use crate::background::held_writers::HeldWriters;
+use crate::background::ledger::Ledger;
 use crate::background::pressure::Pressure;
 use crate::background::queue::Queue;
 use crate::background::upkeep::Upkeep;
@@ -68,6 +69,7 @@ pub struct Core {
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
     pub(crate) queue: Queue,
+    pub(crate) ledger: Ledger,
     pub(crate) pressure: Pressure,
     pub(crate) disk: DiskFull,
     pub(crate) held_writers: Arc<HeldWriters>,
@@ -125,6 +127,7 @@ impl Core {
             trimming: Mutex::new(()),
             images: Images::default(),
             queue: Queue::new(held_writers.clone()),
+            ledger: Ledger::default(),
             pressure,
             disk: DiskFull::new(held_writers.clone()),
             held_writers,
@@ -271,7 +274,7 @@ impl Core {
         tables: &[Arc<Table>],
     ) -> Vec<CounterRecord> {
         let deltas = writes.row_deltas();
-        let delta = |id| deltas.iter().filter(|(of, _)| *of == id).map(|(_, n)| n).sum();
+        let delta = |id| deltas.get(id).copied().unwrap_or(0);
         let counters: Vec<_> = tables.iter().map(|t| t.counter_record(delta(t.id()))).collect();
         record::put_counters(payload, &counters);
         counters
@@ -300,9 +303,13 @@ impl Core {
 
     /// Step 4.
     pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], at: Appended) {
+        let mut at_table = 0;
         for tree in writes.trees() {
-            let table = tables.iter().find(|t| t.id() == tree.table);
-            let table = table.expect("every tree written to belongs to a noted table");
+            // Trees and tables are in the order of their first change: the next one is near.
+            let from_here = (at_table..tables.len()).chain(0..at_table);
+            let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
+            at_table = found.expect("every tree written to belongs to a noted table");
+            let table = &tables[at_table];
             let entries = writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
             table.tree(tree.index).write(at.start, entries);
         }

@@ -106,6 +106,7 @@ impl Core {
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
+        tables.iter().for_each(|table| self.ledger.note_all(table));
         self.wrote(bytes, tables);
         self.queue.wake();
         Ok(Some(end))
@@ -232,7 +233,7 @@ impl Transaction {
         all: bool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let table = self.tables.iter().find(|t| t.id() == id.table);
+        let table = self.tables.get(id.table);
         let table = table.expect("every tree written to belongs to a noted table").clone();
         let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
@@ -275,7 +276,7 @@ impl Transaction {
     /// The files that private runs took space in: it goes back to the file system in the background.
     pub(crate) fn give_back_later(&self) {
         for private in self.spilled.filled() {
-            let table = self.tables.iter().find(|t| t.id() == private.id().table);
+            let table = self.tables.get(private.id().table);
             if let Some(table) = table {
                 self.core.upkeep.give_back_later(table);
             }

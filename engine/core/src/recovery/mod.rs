@@ -197,7 +197,7 @@ impl Core {
             if !kept {
                 // Dropped further on in the log: nothing of it may be flushed.
                 table.mark_dropped();
-                self.queue.forget(*id);
+                self.ledger.forget(*id);
             }
             kept
         });
@@ -222,7 +222,7 @@ impl Core {
                 self.tables.write().remove(&table.id());
                 // Nothing of it may be flushed.
                 table.mark_dropped();
-                self.queue.forget(table.id());
+                self.ledger.forget(table.id());
             }
         }
         Ok(())

@@ -69,6 +69,34 @@ fn keys_are_spread_evenly_over_runs_and_buffers() {
     assert!(Bench::new(tiny()).tree.spread(20).is_empty());
 }
 
+/// Subtrees that a range covers answer with their totals: the sums must be those of what is there, with slices
+/// that wait on edges and tombstones among them.
+#[test]
+fn ranges_are_estimated_from_the_totals_of_the_trunk() {
+    let mut bench = grown(40_000);
+    put_all(&mut bench, 40_000..60_000);
+    delete_all(&mut bench, 20_000..24_000);
+    bench.freeze();
+    let mut rng = TestRng::new(7);
+    // A buffer says how many entries it has, not how many of them delete.
+    while bench.tree.frozen_count() > 0 {
+        bench.work(&mut rng);
+    }
+    for _ in 0..40 {
+        let (a, b) = (below(&mut rng, 60_000), below(&mut rng, 60_000));
+        let (lo, hi) = (a.min(b), a.max(b));
+        let deleted = hi.min(24_000).saturating_sub(lo.max(20_000));
+        let rows = hi - lo - deleted;
+        let found = bench.tree.estimate(Some(&row(lo)), Some(&row(hi)));
+        assert!(found.abs_diff(rows) <= 2_500, "{lo}..{hi}: {found}, there are {rows}");
+        bench.work(&mut rng);
+    }
+    bench.settle();
+    let stats = bench.tree.stats();
+    assert!(stats.height >= 3, "{stats:?}");
+    assert_eq!(bench.tree.estimate(None, None), stats.entries - 2 * stats.tombstones);
+}
+
 #[test]
 fn rows_that_arrive_in_key_order_are_written_once() {
     let options = TreeOptions { leaf_bytes: 256 << 10, min_slice: 16 << 10, ..tiny() };
