@@ -41,7 +41,7 @@
 //! # Locks
 //!
 //! In this order: `checkpointing` (held through a checkpoint's I/O), `freed`, `space`, `blocks`. The
-//! last three are held for memory work only, except that cutting the file's free tail holds `space`.
+//! last three are held for memory work only, except that cutting off the file's free end holds `space`.
 //! Reads take `blocks` shared, and no lock during I/O.
 //!
 //! Not here: when to checkpoint or release, what a block holds, moving blocks.
@@ -363,7 +363,7 @@ impl TableFile {
 
     // ---- space
 
-    /// Cuts the file's free tail and punches what was freed and not reused; checkpoints do it, too.
+    /// Cuts off the file's free end and punches what was freed and not reused; checkpoints do it, too.
     /// Returns how many bytes the file system got back.
     pub fn give_back(&self) -> Result<u64> {
         self.assert_writable();

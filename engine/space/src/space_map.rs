@@ -14,7 +14,7 @@ use crate::extent::Extent;
 use crate::extent_tree::ExtentTree;
 use crate::format::{FIRST_EXTENT, MAX_FILE};
 
-/// A free tail shorter than this is kept: the next run would only grow the file again.
+/// A free end shorter than this is kept: the next run would only grow the file again.
 const TRUNCATE_MIN: u64 = 1 << 20;
 
 pub struct SpaceMap {
@@ -62,7 +62,7 @@ impl SpaceMap {
         self.unpunched = self.tree.holes_within(FIRST_EXTENT, self.file_len);
     }
 
-    /// The length to cut the file to, when its free tail is worth it.
+    /// The length to cut the file to, when cutting off its free end is worth it.
     pub fn truncate_to(&self) -> Option<u64> {
         let tail = self.tree.tail();
         (self.file_len.saturating_sub(tail) >= TRUNCATE_MIN).then_some(tail)

@@ -96,23 +96,24 @@ impl Backlog {
     }
 
     /// Entries that no part has.
-    pub fn tail(&self) -> usize {
+    pub fn unsorted(&self) -> usize {
         self.heads.len() - self.indexed
     }
 
     /// Whether a reader should look through the entries that no part has; otherwise they are to be sorted.
     #[inline]
     pub fn may_look(&self) -> bool {
-        let tail = self.tail();
-        tail <= SHORT || (tail <= LONG && self.looked.fetch_add(tail, Relaxed) < LOOKS * tail)
+        let unsorted = self.unsorted();
+        unsorted <= SHORT
+            || (unsorted <= LONG && self.looked.fetch_add(unsorted, Relaxed) < LOOKS * unsorted)
     }
 
     /// Sorts what no part has yet.
     pub fn index(&mut self) {
-        if self.tail() == 0 {
+        if self.unsorted() == 0 {
             return;
         }
-        let mut part = self.tail_part();
+        let mut part = self.unsorted_part();
         while self.parts.last().is_some_and(|p| p.len() < GROWTH * part.len()) {
             if let Some(earlier) = self.parts.pop() {
                 part = earlier.merge(&part, &self.arena);
@@ -124,13 +125,13 @@ impl Backlog {
         *self.looked.get_mut() = 0;
     }
 
-    fn tail_part(&self) -> Part {
+    fn unsorted_part(&self) -> Part {
         Part::sort(&self.heads[self.indexed..], &self.places[self.indexed..], &self.arena)
     }
 
     /// All of it in order; its parts are used up.
     pub fn sort(&mut self) -> Part {
-        let mut part = self.tail_part();
+        let mut part = self.unsorted_part();
         while let Some(earlier) = self.parts.pop() {
             part = earlier.merge(&part, &self.arena);
         }
@@ -170,16 +171,16 @@ impl Backlog {
     /// else in the shelf can be newer. Of equal sequences it is the one that came last. A row that is changed
     /// again and again has its versions here: those that came last are looked at first.
     #[inline]
-    pub fn find_in_tail<'a>(
+    pub fn find_unsorted<'a>(
         &'a self,
         head: u64,
         key: &[u8],
         at: Seq,
     ) -> (Option<EntryRef<'a>>, bool) {
         let from = self.indexed;
-        let tail = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
+        let unsorted = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
         let mut best: Option<EntryRef<'a>> = None;
-        for (i, (heads, places)) in tail.enumerate().rev() {
+        for (i, (heads, places)) in unsorted.enumerate().rev() {
             // Without a branch for each head.
             if heads.iter().fold(false, |any, h| any | (*h == head)) {
                 for (_, place) in heads.iter().zip(places).rev().filter(|(h, _)| **h == head) {
@@ -201,17 +202,18 @@ impl Backlog {
     }
 
     /// Heads and places of the entries that no part has and that have heads from `first` to `last`.
-    pub fn tail_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
+    pub fn unsorted_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
         let width = last.wrapping_sub(first);
         let near = move |h: &u64| h.wrapping_sub(first) <= width;
         let from = self.indexed;
-        let tail = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
+        let unsorted = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
         // Without a branch for each head.
-        tail.filter(move |(heads, _)| {
-            first <= last && heads.iter().fold(false, |any, h| any | near(h))
-        })
-        .flat_map(|(heads, places)| heads.iter().copied().zip(places.iter().copied()))
-        .filter(move |(h, _)| near(h))
+        unsorted
+            .filter(move |(heads, _)| {
+                first <= last && heads.iter().fold(false, |any, h| any | near(h))
+            })
+            .flat_map(|(heads, places)| heads.iter().copied().zip(places.iter().copied()))
+            .filter(move |(h, _)| near(h))
     }
 
     /// Places of the entries that no part has and that have heads from `first` to `last`, or of at most
@@ -222,17 +224,17 @@ impl Backlog {
         last: u64,
         most: usize,
     ) -> (impl Iterator<Item = u32> + '_, usize) {
-        let all = match self.tail() > most {
-            true => self.tail_between(first, last).count(),
-            false => self.tail(),
+        let all = match self.unsorted() > most {
+            true => self.unsorted_between(first, last).count(),
+            false => self.unsorted(),
         };
         let step = all.div_ceil(most).max(1);
-        (self.tail_between(first, last).step_by(step).map(|(_, place)| place), all)
+        (self.unsorted_between(first, last).step_by(step).map(|(_, place)| place), all)
     }
 
     /// How many entries of a range no part has, and their bytes. An estimate if more than `most` have heads
     /// that may be in it.
-    pub fn weigh_tail(
+    pub fn weigh_unsorted(
         &self,
         lo: Bound<&[u8]>,
         hi: Bound<&[u8]>,
@@ -257,7 +259,7 @@ impl Backlog {
     }
 
     /// Of the entries that no part has: the key of every `step`th, with how many it stands for.
-    pub fn sample_tail(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
+    pub fn sample_unsorted(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
         for few in self.places[self.indexed..].chunks(step) {
             f(self.arena.entry(few[0]).key, few.len() as u64);
         }
@@ -287,7 +289,7 @@ mod tests {
         assert!((200..=256).contains(&looked) && all == 20_000, "{looked} of {all}");
         assert_eq!(log.some_between(0, head - 1, 256).0.count(), 0);
         let quarter = (Bound::Unbounded, Bound::Excluded(&b"12345678\x40"[..]));
-        let weigh = |most| log.weigh_tail(quarter.0, quarter.1, (head, head), most);
+        let weigh = |most| log.weigh_unsorted(quarter.0, quarter.1, (head, head), most);
         let exact = weigh(usize::MAX);
         assert!((4_500..5_500).contains(&exact.0), "{exact:?}");
         let about = weigh(256);

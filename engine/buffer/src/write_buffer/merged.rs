@@ -30,7 +30,7 @@ pub(crate) fn copy_merged(
         to: scan.to,
         backward,
     };
-    let (mut tail, mut partial) = (Part::default(), false);
+    let (mut unsorted, mut partial) = (Part::default(), false);
     let mut runs: Vec<Run<'_>> = shelf
         .parts()
         .map(|(part, source)| match backward {
@@ -43,7 +43,7 @@ pub(crate) fn copy_merged(
             true => Run::new(part, source, 0, part.upper_bound(hi, shelf.head_prefix(), source)),
         })
         .collect();
-    if shelf.log().tail() > 0 {
+    if shelf.log().unsorted() > 0 {
         // Of what is in no order, only as much is put in order as a batch will reach.
         if let Some(head) = runs[0].head_after(scan.max_entries, &way) {
             if head < way.end && !shelf.is_edge(head ^ way.mask, backward) {
@@ -58,10 +58,10 @@ pub(crate) fn copy_merged(
         let inside =
             |head: u64, place| head != near || (lo, hi).contains(log.arena().entry(place).key);
         let (heads, places): (Vec<u64>, Vec<u32>) =
-            log.tail_between(first, last).filter(|(h, p)| inside(*h, *p)).unzip();
-        tail = Part::sort(&heads, &places, log.arena());
+            log.unsorted_between(first, last).filter(|(h, p)| inside(*h, *p)).unzip();
+        unsorted = Part::sort(&heads, &places, log.arena());
     }
-    runs.push(Run::new(&tail, shelf.log().arena(), 0, tail.len()));
+    runs.push(Run::new(&unsorted, shelf.log().arena(), 0, unsorted.len()));
     let ahead = scan.max_entries.clamp(1, AHEAD);
     for (i, run) in runs.iter_mut().enumerate() {
         // The base gives most of what is wanted.

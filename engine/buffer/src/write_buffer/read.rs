@@ -17,7 +17,7 @@ const WEIGHED: usize = 4096;
 
 /// What a reader does with entries of a shelf that are in no order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tail {
+enum Unsorted {
     /// Looks through them.
     Any,
     /// Looks through them if that costs little.
@@ -27,13 +27,17 @@ enum Tail {
 }
 
 impl WriteBuffer {
-    /// The latch of a shelf that has entries in no order only as far as `tail` says.
-    fn read_indexed<'s>(&self, latch: &'s RwLock<Shelf>, tail: Tail) -> RwLockReadGuard<'s, Shelf> {
+    /// The latch of a shelf that has entries in no order only as far as `unsorted` says.
+    fn read_indexed<'s>(
+        &self,
+        latch: &'s RwLock<Shelf>,
+        unsorted: Unsorted,
+    ) -> RwLockReadGuard<'s, Shelf> {
         let read = latch.read();
-        let fine = match tail {
-            Tail::Any => true,
-            Tail::Cheap => read.log().may_look(),
-            Tail::None => read.log().tail() == 0,
+        let fine = match unsorted {
+            Unsorted::Any => true,
+            Unsorted::Cheap => read.log().may_look(),
+            Unsorted::None => read.log().unsorted() == 0,
         };
         if fine {
             return read;
@@ -55,13 +59,19 @@ impl WriteBuffer {
 
     /// Calls `read` on shelves from the one that holds (`key`, `seq`) on to the right, for as long
     /// as it returns true.
-    fn walk_right(&self, key: &[u8], seq: Seq, tail: Tail, mut read: impl FnMut(&Shelf) -> bool) {
+    fn walk_right(
+        &self,
+        key: &[u8],
+        seq: Seq,
+        unsorted: Unsorted,
+        mut read: impl FnMut(&Shelf) -> bool,
+    ) {
         let mut at: Option<Fence> = None;
         loop {
             let (key, seq) = at.as_ref().map_or((key, seq), |f| (&*f.key, f.seq));
             let directory = self.directory();
             let no = directory.router.route(key, seq);
-            let shelf = self.read_indexed(&directory.shelves[no], tail);
+            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
             if !shelf.span().reaches(key, seq) {
                 continue; // split meanwhile (invariant 3)
             }
@@ -80,7 +90,7 @@ impl WriteBuffer {
     fn walk_left(
         &self,
         from: Option<(&[u8], Seq)>,
-        tail: Tail,
+        unsorted: Unsorted,
         mut read: impl FnMut(&Shelf) -> bool,
     ) {
         let mut below: Option<Fence> = None;
@@ -95,7 +105,7 @@ impl WriteBuffer {
                 (None, Some((key, seq))) => directory.router.route(key, seq),
                 (None, None) => directory.shelves.len() - 1,
             };
-            let shelf = self.read_indexed(&directory.shelves[no], tail);
+            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
             let current = match (&below, from) {
                 (Some(f), _) => shelf.span().hi() == Some(f),
                 (None, Some((key, seq))) => shelf.span().reaches(key, seq),
@@ -116,7 +126,7 @@ impl WriteBuffer {
     fn find<T>(&self, key: &[u8], at: Seq, found: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
         let mut found = Some(found);
         let mut result = None;
-        self.walk_right(key, at, Tail::Cheap, |shelf| match shelf.get(key, at) {
+        self.walk_right(key, at, Unsorted::Cheap, |shelf| match shelf.get(key, at) {
             Some(e) => {
                 result = found.take().map(|f| f(e));
                 false
@@ -150,8 +160,8 @@ impl WriteBuffer {
             Bound::Excluded(k) => (k, 0),
         };
         let mut stop = Stop::Unsorted;
-        for tail in [Tail::Cheap, Tail::None] {
-            self.walk_right(key, seq, tail, |shelf| {
+        for unsorted in [Unsorted::Cheap, Unsorted::None] {
+            self.walk_right(key, seq, unsorted, |shelf| {
                 stop = copy_merged(shelf, scan.from, scan, batch, false);
                 stop == Stop::Edge
             });
@@ -171,8 +181,8 @@ impl WriteBuffer {
             Bound::Excluded(k) => Some((k, SEQ_MAX)),
         };
         let mut stop = Stop::Unsorted;
-        for tail in [Tail::Cheap, Tail::None] {
-            self.walk_left(from, tail, |shelf| {
+        for unsorted in [Unsorted::Cheap, Unsorted::None] {
+            self.walk_left(from, unsorted, |shelf| {
                 stop = copy_merged(shelf, scan.from, scan, batch, true);
                 stop == Stop::Edge
             });
@@ -194,7 +204,7 @@ impl WriteBuffer {
         // What is flushed is weighed well; an estimate for a query reads the records that are in no order alone.
         let exact = if self.is_frozen() { WEIGHED } else { 0 };
         let mut w = Weight::default();
-        self.walk_right(key, seq, Tail::Any, |shelf| {
+        self.walk_right(key, seq, Unsorted::Any, |shelf| {
             w.add(shelf.weigh(lo, hi, exact));
             !shelf.span().ends(hi)
         });

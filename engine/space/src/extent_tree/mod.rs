@@ -168,17 +168,17 @@ impl ExtentTree {
         self.used
     }
 
-    /// Number of holes in front of the tail.
+    /// Number of holes in front of the file's free end.
     pub fn holes(&self) -> usize {
         self.nodes.len() - self.vacant.len() - 1
     }
 
-    /// The largest hole in front of the tail, bytes.
+    /// The largest hole in front of the file's free end, bytes.
     pub fn largest_hole(&self) -> u64 {
         self.nodes[self.root as usize].largest
     }
 
-    /// Free stretches within `[from, to)`, clipped to it, ascending; the space behind the tail counts.
+    /// Free stretches within `[from, to)`, clipped to it, ascending; so is the space behind the last stretch.
     pub fn holes_within(&self, from: u64, to: u64) -> Vec<Extent> {
         let mut found = Vec::new();
         let mut at = self.at_or_before(from);

@@ -263,7 +263,7 @@ impl Shelf {
         if self.is_settled() {
             return base.part.find(key, at, head_prefix, &base.records);
         }
-        let (mut best, is_newest) = log.find_in_tail(head_prefix.head(key), key, at);
+        let (mut best, is_newest) = log.find_unsorted(head_prefix.head(key), key, at);
         if is_newest {
             return best;
         }
@@ -323,8 +323,8 @@ impl Shelf {
         let in_order: usize = ranges().map(|(_, _, from, to)| to - from).sum();
         let heads = self.heads(lo, hi);
         let most = if exact > 0 { usize::MAX } else { LOOKED_AT };
-        let (tail, mut bytes) = self.log.weigh_tail(lo, hi, heads, most);
-        let entries = in_order as u64 + tail;
+        let (unsorted, mut bytes) = self.log.weigh_unsorted(lo, hi, heads, most);
+        let entries = in_order as u64 + unsorted;
         if in_order <= exact {
             for (part, source, from, to) in ranges() {
                 let records = (from..to).map(|i| record_bytes(&part.entry(i, source)) as u64);
@@ -343,7 +343,7 @@ impl Shelf {
                 f(part.entry(from, source).key, step.min(part.len() - from) as u64);
             }
         }
-        self.log.sample_tail(step, f);
+        self.log.sample_unsorted(step, f);
     }
 
     /// Asserts the structure of a settled shelf; for tests.

@@ -31,7 +31,7 @@ fn scan(shelf: &Shelf, backward: bool) -> Vec<(Vec<u8>, Seq, Vec<u8>)> {
     (0..batch.len()).map(|i| own(batch.entry(i))).collect()
 }
 
-/// Entry by entry into the base, the descent, a part and the tail: the later ones are more recent.
+/// Entry by entry into the base, the descent, a part and the unsorted: the later ones are more recent.
 #[test]
 fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
     let mut shelf = Shelf::new();
@@ -62,7 +62,7 @@ fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
     push(&mut shelf, b"hot", 2, b"part");
     push(&mut shelf, b"hot", 3, b"part");
     shelf.index();
-    assert_eq!(shelf.log().tail(), 0);
+    assert_eq!(shelf.log().unsorted(), 0);
     see(&shelf, b"part", &[3, 2, 1]);
     push(&mut shelf, b"y", 2, b"tail");
     push(&mut shelf, b"hot", 3, b"tail");
