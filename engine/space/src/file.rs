@@ -1,9 +1,9 @@
 //! One table's file: blocks that are written once, and checkpoints that name them.
 //!
 //! A block is written to a fresh extent, synced, and named by a log record ("edit") of the caller. It
-//! is never changed. When an edit no longer needs it, it is freed. Now and then a checkpoint writes an
-//! image (block map and the caller's bytes, the trunk) and a header that names it, so that the log can
-//! be trimmed. Recovery is the image of the newest valid header, then the edits of the log after it.
+//! is never changed. When an edit no longer needs it, it is freed. A checkpoint writes an image
+//! (block map and the caller's bytes, the trunk) and a header that names it, so that the log can be
+//! trimmed. Recovery is the image of the newest valid header, then the edits of the log after it.
 //!
 //! # Invariants
 //!
@@ -13,7 +13,7 @@
 //!   leaves the other one whole.
 //! - S3. What recovery may need stays untouched: the image of the newest durable header until a later
 //!   header is durable; a block until the edit that freed it is durable in the log ([`TableFile::release`])
-//!   -- only then no recovery can come to a state that names it.
+//!   -- only then can no recovery reach a state that names it.
 //! - S4. Everything read here verifies before it is used: headers, image, block map. Pages are the
 //!   caller's, with the caller's checksums.
 //! - S5. Opening writes the header it chose again and syncs, before anything can be reused: after the
