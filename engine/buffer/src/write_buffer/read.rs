@@ -12,22 +12,22 @@ use crate::write_buffer::buffer::WriteBuffer;
 use crate::write_buffer::merged::copy_merged;
 use crate::write_buffer::shelf::Shelf;
 
-/// Entries of a range on one shelf whose bytes are added up one by one.
+/// Up to this many entries of a range on one shelf, bytes are added up one by one.
 const WEIGHED: usize = 4096;
 
-/// What a reader does with entries of a shelf that are in no order.
+/// What a reader does with the unsorted entries of a shelf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unsorted {
-    /// Looks through them.
+    /// Searches them.
     Any,
-    /// Looks through them if that costs little.
+    /// Searches them if that costs little; otherwise has them sorted.
     Cheap,
     /// Has them sorted.
     None,
 }
 
 impl WriteBuffer {
-    /// The latch of a shelf that has entries in no order only as far as `unsorted` says.
+    /// The latch of a shelf whose unsorted entries are as `unsorted` allows.
     fn read_indexed<'s>(
         &self,
         latch: &'s RwLock<Shelf>,
@@ -57,8 +57,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Calls `read` on shelves from the one that holds (`key`, `seq`) on to the right, for as long
-    /// as it returns true.
+    /// Calls `read` on shelves from the one that holds (`key`, `seq`) to the right, as long as it
+    /// returns true.
     fn walk_right(
         &self,
         key: &[u8],
@@ -85,8 +85,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Calls `read` on shelves from the one that holds (`key`, `seq`), or the last, on to the left,
-    /// for as long as it returns true.
+    /// Calls `read` on shelves from the one that holds (`key`, `seq`), or the last, to the left, as
+    /// long as it returns true.
     fn walk_left(
         &self,
         from: Option<(&[u8], Seq)>,
@@ -201,7 +201,7 @@ impl WriteBuffer {
             Bound::Included(k) => (k, SEQ_MAX),
             Bound::Excluded(k) => (k, 0),
         };
-        // What is flushed is weighed well; an estimate for a query reads the records that are in no order alone.
+        // A flush needs good figures; an estimate for a query only reads the records of unsorted entries.
         let exact = if self.is_frozen() { WEIGHED } else { 0 };
         let mut w = Weight::default();
         self.walk_right(key, seq, Unsorted::Any, |shelf| {
@@ -211,9 +211,9 @@ impl WriteBuffer {
         w
     }
 
-    /// Calls `f` with the keys of about `most` entries or of one of each array, if those are more, and how many
-    /// entries each stands for: it and those behind it in its array. For who wants to know where the
-    /// entries lie, about. The numbers add up to all entries of a buffer that does not change.
+    /// Samples how the keys are distributed: calls `f` with the keys of about `most` entries, at
+    /// least one of each array, and the number of entries each stands for: itself and those behind
+    /// it in its array. The numbers add up to all entries of a buffer that does not change.
     pub fn sample(&self, most: usize, f: &mut dyn FnMut(&[u8], u64)) {
         let directory = self.directory();
         let entries: usize = directory.shelves.iter().map(|s| s.read().entries()).sum();
