@@ -1,5 +1,5 @@
 //! The check of all that a tree has stored: its structure, and every page of every run against what the
-//! trunk records of it. A page that does not verify hides no other.
+//! trunk records of it. A page that does not verify does not end the check.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::store::TrunkRun;
 use crate::tree::Tree;
 use crate::view::Content;
 
-/// Problems told of one tree at most: a destroyed file need not fill anybody's memory.
+/// Most problems reported of one tree: a destroyed file must not fill the memory.
 const PROBLEMS_MAX: usize = 200;
 
-/// What a check went through.
+/// The extent of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     pub nodes: u64,
@@ -38,13 +38,12 @@ impl Tree {
         }
     }
 
-    /// As [`Self::check`], and goes on behind what is wrong: `found` hears every problem, up to some
-    /// number of them.
+    /// As [`Self::check`], but goes on after a problem: `found` gets each one, up to a limit.
     pub fn check_all(&self, deep: bool, found: &mut dyn FnMut(Error)) -> CheckReport {
         self.check_all_unless(deep, found, &mut || false)
     }
 
-    /// As [`Self::check_all`], but ends early when `killed`, asked before each page, says so.
+    /// As [`Self::check_all`], but ends early when `killed`, called before each page, returns true.
     pub fn check_all_unless(
         &self,
         deep: bool,
@@ -173,12 +172,12 @@ struct RunWalk {
     max_seq: Seq,
     key: Vec<u8>,
     seq: Seq,
-    /// A page could not be read: the sums say nothing.
+    /// A page could not be read: the sums mean nothing.
     torn: bool,
 }
 
 impl RunWalk {
-    /// Takes in an entry, exchanging its key for the one before; false when it does not come after that.
+    /// Counts an entry and keeps its key; false when it is not after the entry before.
     fn entry(&mut self, key: &mut Vec<u8>, seq: Seq, kind: EntryKind, value_len: usize) -> bool {
         let ordered = match self.key.cmp(key) {
             std::cmp::Ordering::Less => true,

@@ -1,4 +1,4 @@
-//! A range of keys, as callers say it.
+//! A range of keys, as callers give it.
 
 use std::ops::Bound;
 

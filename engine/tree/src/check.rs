@@ -1,5 +1,5 @@
-//! The structure check: whether a trunk holds the invariants of `node.rs`. Used on what recovery
-//! assembled (a violation there is corruption) and by `Tree::check`.
+//! The structure check: whether a trunk obeys the invariants of `node.rs`. Used by recovery (where
+//! a violation is corruption) and by `Tree::check`.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! How trunk edits come about: they are derived, never written by hand. Jobs change a draft, and the edit is what
-//! the draft changed. So replaying edits cannot disagree with what the running tree did.
+//! Deriving trunk edits. Jobs change a draft, and the edit is the difference between the draft and
+//! the trunk. So replaying edits cannot disagree with the running tree.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::node::{Body, Child, Node};
 use crate::store::TrunkRun;
 use crate::trunk::{node_slices, Trunk};
 
-/// How many places of the trunk refer to each run.
+/// The number of places of the trunk that refer to each run.
 pub(crate) type Refs = HashMap<BlockId, u32>;
 
-/// An edit, and what else follows from installing it.
+/// An edit, and the other effects of installing it.
 pub(crate) struct Change {
     pub edit: TrunkEdit,
     pub added: Vec<Arc<TrunkRun>>,
@@ -25,7 +25,7 @@ pub(crate) struct Change {
     pub refs: Refs,
 }
 
-/// What `draft` changed in `old`, from which it was made and which is still alive.
+/// The difference from `old` to `draft`, which was made from it; `old` is still alive.
 pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
     let mut new_nodes = Collected::default();
     let mut kept = HashSet::new();
@@ -119,7 +119,7 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    /// Notes a node; its pending slices are counted with the parent that holds the edge.
+    /// Notes a node; its pending slices are counted at its parent, which has the edge.
     fn note(&mut self, node: &'a Node) {
         self.nodes.insert(node.id, node);
         let edges: &[Child] = match &node.body {
@@ -133,7 +133,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// Nodes of the draft that the old version does not share (invariant 1 of the draft), and the
+/// Nodes of the draft that are not shared with the old version (invariant 1 of the draft), and the
 /// addresses of the topmost shared ones.
 fn collect_changed<'a>(
     node: &'a Arc<Node>,

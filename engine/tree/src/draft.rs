@@ -38,7 +38,7 @@ impl Draft {
         }
     }
 
-    /// Makes the totals of all changed nodes right.
+    /// Computes the totals of all changed nodes.
     pub fn sum_up(&mut self) {
         Node::sum_up(&mut self.root);
     }
@@ -90,7 +90,7 @@ impl Draft {
         }
     }
 
-    /// Adds what a job wrote for node `id`, newer than all that the node's subtree holds.
+    /// Adds the slices that a job wrote for node `id`; they are newer than all in the node's subtree.
     pub fn add(&mut self, key: &[u8], id: NodeId, slice: &Slice, covered: &[Range]) {
         self.edit_node(key, id, |node, range| add_to(node, range, slice, covered));
     }

@@ -1,5 +1,5 @@
-//! A trunk edit: the difference between two versions of the trunk, as it goes into the log. How it is found is in
-//! `difference.rs`, its bytes are in `format.rs`.
+//! A trunk edit: the difference between two versions of the trunk, as it is logged. `difference.rs`
+//! derives it, `format.rs` has its bytes.
 
 use frond_base::{BlockId, Lsn, NodeId};
 use frond_run::RunMeta;

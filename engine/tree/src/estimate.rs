@@ -1,6 +1,6 @@
 //! Estimates from metadata in memory: fences and counts, no page is read (but for a run whose
-//! fences were never loaded). Subtrees that a question covers answer with their totals, so that it costs
-//! the fan-out times the height of the trunk.
+//! fences were never loaded). Subtrees within the range are counted by their totals, so an estimate
+//! costs the fan-out times the height of the trunk.
 
 use std::ops::Bound;
 
@@ -16,9 +16,9 @@ use crate::view::Content;
 /// 2^16 divided by the golden ratio: multiples of it, modulo 2^16, are spread evenly however many there are.
 const GOLDEN: u16 = 40_503;
 const HALF: u16 = 1 << 15;
-/// Marks within one buffer, about.
+/// Approximate number of marks within one buffer.
 const BUFFER_MARKS: usize = 4096;
-/// Marks for each part, within slices that have more entries than that leaves room for.
+/// Marks for each part, within slices of more entries than one part.
 const MARKS_PER_PART: u64 = 4;
 
 impl Tree {
@@ -65,16 +65,16 @@ impl Tree {
     }
 }
 
-/// What of the trunk lies in a range.
+/// The entries of the trunk in a range.
 #[derive(Default)]
 struct Held {
     counts: Counts,
-    /// Something is there, if less than a page of each run.
+    /// There are entries, though less than a page of each run.
     any: bool,
 }
 
 impl Held {
-    /// Adds what `node` and all below it have in `range`; the node covers `own`.
+    /// Adds the entries of `node` and all below it in `range`; the node covers `own`.
     fn subtree(&mut self, node: &Node, own: &Range, range: &Range) {
         let inner = match &node.body {
             Body::Leaf(leaf) => return self.slices(leaf.slices(), range),
@@ -148,7 +148,7 @@ impl Marks {
         }
     }
 
-    /// Marks of a slice, so that none stands for more than `piece` entries, or than are in a page.
+    /// Marks of a slice, so that none stands for more than `piece` entries or a page.
     fn slice(&mut self, slice: &Slice, piece: u64) {
         let entries = slice.counts.entries;
         let index = if entries > piece { slice.run.index().ok() } else { None };
@@ -171,7 +171,7 @@ impl Marks {
         self.0.sort_unstable();
         let total: u64 = self.0.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n));
         let mut keys: Vec<Vec<u8>> = Vec::with_capacity(n);
-        // One in each of `n` equal parts, not at the same place in each: data may have a period.
+        // One in each of `n` equal parts, at varying places, because data may be periodic.
         let due = |part: usize| {
             let within = (part as u16).wrapping_mul(GOLDEN) ^ HALF;
             let place = ((part as u128) << 16) + u128::from(within);

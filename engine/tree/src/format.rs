@@ -12,8 +12,8 @@
 //! - image: position of the last edit that it contains, then an edit that makes the tree from
 //!   nothing.
 //!
-//! Integrity is the carrier's: log records and images have checksums. Still, nothing here trusts a
-//! number: decoding ends in an error, never in a panic or a large allocation.
+//! Log records and images, which hold these bytes, have checksums. Still, no number is trusted: bad
+//! bytes end in an error, never in a panic or a large allocation.
 
 use frond_base::{
     put_bytes, put_varint, BlockId, ByteReader, Error, Lsn, NodeId, Result, ShortInput,

@@ -25,7 +25,7 @@ pub(crate) fn bounds(range: &Range) -> (Bound<&[u8]>, Bound<&[u8]>) {
 }
 
 impl Source {
-    /// Stored bytes of the source in `range`, about. `ratio`: see `TreeInner::ratio`.
+    /// Estimated stored bytes of the source in `range`. `ratio`: see `TreeInner::ratio`.
     pub fn weight(&self, range: &Range, ratio: u64) -> u64 {
         match self {
             Source::Buffer(buffer) => {

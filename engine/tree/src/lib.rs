@@ -1,15 +1,16 @@
 //! The tree: a lazy B-epsilon-tree of immutable sorted runs.
 //!
 //! Committed entries go into a write buffer in memory. A full buffer is frozen and moves down the
-//! trunk as sorted runs: in pieces worth it straight to the leaves, the rest to wait on the edges
-//! of inner nodes. Leaves merge what arrives into their base when enough has arrived, or when
-//! reading makes it worth while. Everything stored is immutable; what changes is the trunk,
-//! metadata in memory that is copied on write, published by one pointer, and logged as edits.
+//! trunk as sorted runs: large pieces go straight to the leaves, the rest waits on the edges of
+//! inner nodes. A leaf merges its delta runs into its base when there are enough of them, or when
+//! reading them has cost as much as the merge. Everything stored is immutable; only the trunk
+//! changes: metadata in memory that is copied on write, published by one pointer, and logged as
+//! edits.
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
-//! `audit`, `stats`, `store` (the doors to file and log), `testing` (with the feature of that name).
+//! `audit`, `stats`, `store` (interfaces to file and log), `testing` (with the feature of that name).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!

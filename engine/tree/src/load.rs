@@ -26,7 +26,7 @@ const MAX_HEIGHT: usize = 64;
 /// Node numbers stay far below this; forged ones must not overflow.
 const MAX_NODE: NodeId = 1 << 62;
 
-/// Collects what an image and the edits after it say.
+/// Collects an image and the edits after it.
 pub struct TreeLoader {
     id: TreeId,
     nodes: HashMap<NodeId, RawNode>,
@@ -38,7 +38,7 @@ pub struct TreeLoader {
 }
 
 impl TreeLoader {
-    /// A tree without an image: created after the last checkpoint.
+    /// Begins a tree without an image: it was created after the last checkpoint.
     pub fn empty(id: TreeId) -> TreeLoader {
         let leaf = RawNode::Leaf { base: Vec::new(), deltas: Vec::new() };
         TreeLoader {
@@ -119,7 +119,7 @@ impl TreeLoader {
         self.runs.iter().map(|(block, (_, extent))| (*block, *extent))
     }
 
-    /// The tree, after everything it says about itself was checked. `readers` as for [`Tree::new`].
+    /// The tree, after all its metadata were checked. `readers` as for [`Tree::new`].
     pub fn finish(
         mut self,
         options: TreeOptions,

@@ -1,8 +1,8 @@
 //! Merging the runs of a leaf: all of them into new base runs, or some deltas among themselves.
 //!
-//! A full merge rewrites only where deltas meet the base: a base run of some size that no delta
-//! overlaps is kept by reference. What comes out is cut into leaves of about `leaf_bytes`. Deltas
-//! that arrive meanwhile (possible at a root leaf only) stay on top of the result.
+//! A full merge rewrites only where deltas overlap the base: a base run of some size that no delta
+//! overlaps is kept by reference. The result is cut into leaves of about `leaf_bytes`. Deltas that
+//! arrive meanwhile (possible at a root leaf only) stay on top of the result.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -134,12 +134,12 @@ impl LeafMerge {
         Ok(())
     }
 
-    /// The leaf becomes leaves of the merged runs, with deltas that came meanwhile on top.
+    /// Replaces the leaf by leaves of the merged runs, with deltas that arrived meanwhile on top.
     fn replace(&self, draft: &mut Draft) {
         let (newer, range) = draft.edit_node(&self.key, self.id, |node, range| {
             let Body::Leaf(leaf) = &node.body else { panic!("a leaf stays a leaf while marked") };
             let newer = |s: &&Slice| !self.blocks.contains(&s.run.block());
-            // What came meanwhile may have been adopted as base: it overlaps nothing older.
+            // A run that arrived meanwhile may have been adopted as base: it overlaps nothing older.
             let came: Vec<Slice> = leaf.slices().filter(newer).cloned().collect();
             (came, range.clone())
         });
@@ -166,8 +166,8 @@ impl LeafMerge {
         draft.replace_leaf(&self.key, self.id, pieces);
     }
 
-    /// The merged deltas take the place of those that they were made of. New ones only ever come in
-    /// front, so places counted from the oldest have not moved.
+    /// The merged delta replaces its inputs. New deltas are added in front only, so positions
+    /// counted from the oldest have not changed.
     fn replace_deltas(&self, leaf: &mut Leaf, merged: usize) {
         let came = leaf.deltas.len() - self.deltas;
         leaf.deltas.splice(came..came + merged, self.done.iter().cloned());
@@ -192,13 +192,13 @@ fn target_bytes(leaf: &Leaf, mode: MergeMode, options: &TreeOptions) -> u64 {
     let base = sum(&leaf.base).bytes;
     let base_logical: u64 = leaf.base.iter().map(Slice::logical_bytes).sum();
     let logical = leaf.deltas.iter().map(Slice::logical_bytes).sum::<u64>() + base_logical;
-    // What comes out is encoded as the base is; without a base, about as the deltas are.
+    // The estimate assumes that the result is encoded like the base; without a base, like the deltas.
     let expected = match base {
         0 => sum(&leaf.deltas).bytes,
         _ => scale(base, logical, base_logical).max(base),
     };
     let pieces = expected.div_ceil(options.leaf_bytes).max(1);
-    // A little more, so that the last piece is not a sliver.
+    // A little more, so that the last piece is not tiny.
     let even = expected / pieces;
     (even + even / 8).clamp(options.leaf_bytes / 2, options.leaf_bytes + options.leaf_bytes / 8)
 }
@@ -208,7 +208,7 @@ fn delta_parts(leaf: &Leaf, n: usize) -> VecDeque<Part> {
     VecDeque::from([Part::Rewrite(sources)])
 }
 
-/// All of the leaf, with the base runs that can stay as they are between stretches to rewrite.
+/// All of the leaf: base runs that are kept, and stretches to rewrite between them.
 fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
     let mut parts = VecDeque::new();
     let mut lo: Option<Key> = None;
@@ -236,7 +236,7 @@ fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>) -> Option<Part> {
     let deltas = leaf.deltas.iter().filter_map(|d| d.clip(range));
     let mut sources: Vec<Vec<Slice>> = deltas.map(|d| vec![d]).collect();
     if let ([single], true) = (&base[..], sources.is_empty()) {
-        // Between runs that stay; alone it has nothing to be merged with.
+        // Between runs that are kept; alone it has nothing to be merged with.
         let clean = single.counts.tombstones == 0 && single.run.meta().max_seq == 0;
         if clean {
             return Some(Part::Keep(single.clone()));

@@ -20,8 +20,8 @@ use frond_base::NodeId;
 use crate::slice::{Key, Range, Slice};
 use crate::totals::{Pending, Totals};
 
-/// Read work wasted at a node since it was last put in order; charged by cursors without
-/// synchronisation, read by the planner. Survives copies of the node.
+/// Read work wasted at a node since its last merge or flush; cursors add to it without
+/// synchronisation, the planner reads it. Copies of the node share it.
 #[derive(Default)]
 pub(crate) struct Heat {
     /// Entries of pending slices of the edge to this node that readers looked at.
@@ -51,7 +51,7 @@ pub(crate) struct Node {
     pub id: NodeId,
     pub body: Body,
     pub heat: Arc<Heat>,
-    /// Right when published (invariant 6); in a draft as of the last sums.
+    /// Exact when published (invariant 6); in a draft as of the last `sum_up`.
     pub totals: Totals,
 }
 
@@ -97,7 +97,7 @@ impl Node {
         Node { id, body, heat: Arc::default(), totals }
     }
 
-    /// Sums up `node` and all below it that nobody shares: what a draft has changed.
+    /// Sums up `node` and all unshared nodes below it, which are those that a draft has changed.
     pub fn sum_up(node: &mut Arc<Node>) {
         let Some(node) = Arc::get_mut(node) else { return };
         if let Body::Inner(inner) = &mut node.body {
@@ -116,7 +116,7 @@ impl Node {
 }
 
 impl Body {
-    /// Of a node with this body, whose children have theirs (invariant 6).
+    /// The totals of a node with this body; the children's are exact (invariant 6).
     pub fn totals(&self) -> Totals {
         match self {
             Body::Leaf(leaf) => Totals { leaves: 1, ..Totals::of_slices(leaf.slices()) },
@@ -189,7 +189,7 @@ impl Child {
         Child { node: Arc::new(node), pending: Pending::default() }
     }
 
-    /// Adds slices newer than all that wait.
+    /// Adds slices newer than all pending ones.
     pub fn prepend(&mut self, newer: Vec<Slice>) {
         if !newer.is_empty() {
             self.pending = newer.into_iter().chain(self.pending.iter().cloned()).collect();

@@ -1,4 +1,4 @@
-//! What a tree may be told about its shape and pace.
+//! Options of a tree's shape and of its background work.
 
 use frond_run::RunFormat;
 
@@ -6,10 +6,10 @@ use frond_run::RunFormat;
 /// tiny numbers so that every shape occurs.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// Runs of inner nodes and delta runs of leaves: written soon to be rewritten.
+    /// Runs of inner nodes and delta runs of leaves, which are soon rewritten.
     pub format_upper: RunFormat,
-    /// Base runs of leaves, and runs that are adopted as such. Its `filter` holds for deltas as
-    /// well: runs of inner nodes never get one.
+    /// Base runs of leaves, and runs that are adopted as such. Its `filter` applies to deltas as
+    /// well; runs of inner nodes never get one.
     pub format_leaf: RunFormat,
     /// A merged leaf is cut into pieces of at most about this many bytes.
     pub leaf_bytes: u64,
@@ -23,14 +23,14 @@ pub struct TreeOptions {
     pub base_runs: usize,
     /// A leaf is merged when its deltas reach this part of its base, in percent.
     pub alpha_percent: u32,
-    /// What goes to a child in one piece must be at least this large; less waits at the parent.
+    /// A piece that goes to a child is at least this large; a smaller one waits at the parent.
     pub min_slice: u64,
     /// Input after which a freeze installs what it has pushed so far.
     pub group_bytes: u64,
     /// Entries that one job step takes in.
     pub step_entries: usize,
-    /// Batches after which a cursor reloads its view, so that it does not pin dead runs and
-    /// buffers.
+    /// Batches after which a cursor reloads its view, so that it does not keep dead runs and
+    /// buffers alive.
     pub cursor_refills: u32,
 }
 
@@ -52,7 +52,7 @@ impl TreeOptions {
         }
     }
 
-    /// Panics on numbers with which the tree could not hold its invariants.
+    /// Panics on numbers with which the tree could not keep its invariants.
     pub(crate) fn assert_sound(&self) {
         assert!(self.fanout >= 4, "an inner node splits into halves of at least two");
         assert!(self.node_runs >= 1 && self.leaf_runs >= 2 && self.base_runs >= 2);

@@ -1,4 +1,4 @@
-//! What a tree has to do next, and how urgent it is. Doing it is in `job.rs`.
+//! The next work of a tree, and its urgency. `job.rs` does it.
 
 use frond_base::NodeId;
 
@@ -10,7 +10,7 @@ use crate::view::Content;
 pub enum JobKind {
     /// The oldest frozen buffer moves into the trunk.
     Freeze,
-    /// What waits on the edge into a node moves into it.
+    /// The pending slices of the edge into a node move into the node.
     Flush,
     /// The runs of a leaf are merged.
     Merge,
@@ -25,13 +25,13 @@ pub struct Plan {
     /// Bytes of debt that it takes away; comparable across trees. Frozen memory counts fourfold: it
     /// holds back writers.
     pub urgency: u64,
-    /// Bytes that it reads, about.
+    /// Estimated bytes that it reads.
     pub input_bytes: u64,
     pub(crate) node: NodeId,
     pub(crate) lo: Option<Key>,
 }
 
-/// What a step left to do.
+/// Whether a step left work to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     More,
@@ -71,8 +71,8 @@ impl Tree {
                 Content::Buffer(_) => JobKind::Freeze,
                 Content::Runs(_) => JobKind::Attach,
             };
-            // Runs are no debt yet, so nobody is slowed down for their sake, and they hold the log back: they
-            // and what is before them go before any merge.
+            // Attached runs do not count as debt, so they slow no writer, but they keep the log:
+            // they, and the items before them, go before any merge.
             let runs_wait = view.frozen.iter().any(|f| matches!(f.content, Content::Runs(_)));
             let urgency = match runs_wait {
                 true => u64::MAX >> 8,

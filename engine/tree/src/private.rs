@@ -1,4 +1,4 @@
-//! Private runs: what a transaction has written to the table's file before it commits, of one tree.
+//! Private runs: changes of one tree that a transaction has written to the table's file before it commits.
 //!
 //! A transaction whose write set takes too much memory writes it out as a *generation*: a list of
 //! runs, ascending and not overlapping, with one version per key and without sequences. Newer
@@ -8,11 +8,11 @@
 //! Invariants
 //! 1. No edit, image or log record names a private run, so a crash frees its blocks.
 //! 2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
-//!    later generations are later. No savepoint that may still be returned to lies inside a segment:
-//!    a rollback drops whole generations.
-//! 3. Of each size class (a factor of eight) at most seven generations that could be one are left by
-//!    [`PrivateRuns::tidy`], so a point read asks a logarithmic number of them. Keys that arrive in
-//!    order make a generation longer and are never written again.
+//!    later generations are later. No live savepoint is inside a segment: a rollback drops whole
+//!    generations.
+//! 3. [`PrivateRuns::tidy`] leaves at most seven generations of a size class (a factor of eight)
+//!    that could be merged, so a point read searches a logarithmic number of them. Keys that arrive
+//!    in order make a generation longer and are never written again.
 //!
 //! Not here: when to write a generation out, and the log. Tested in `tests/` and by the engine's tests.
 
@@ -58,13 +58,13 @@ impl Generation {
         Generation { runs: runs.into(), segment, bytes: counts.bytes, entries: counts.entries }
     }
 
-    /// Size class: each holds eight times what the one before does.
+    /// Size class: each is eight times as large as the one before.
     fn class(&self) -> u32 {
         self.bytes.max(1).ilog2() / FAN_IN.ilog2()
     }
 }
 
-/// What a cursor reads of private runs: lists of runs, newest first.
+/// The private runs as cursors read them: lists of runs, newest first.
 #[derive(Clone)]
 pub struct PrivateView(Arc<[Arc<[Slice]>]>);
 
@@ -121,7 +121,7 @@ impl PrivateRuns {
         self.generations.last().map_or(0, |g| g.segment.upto)
     }
 
-    /// What cursors read. It is another one whenever [`Self::stamp`] is.
+    /// The runs for cursors. They have changed when [`Self::stamp`] has.
     pub fn view(&self) -> PrivateView {
         self.view.clone()
     }
@@ -143,8 +143,8 @@ impl PrivateRuns {
     }
 
     /// Writes `input` out as the newest generation: one version per key, of the operations in
-    /// `segment`, which lie behind all that are written. `poll` is asked now and then whether to go on.
-    /// On `Err` nothing has changed.
+    /// `segment`, which are later than all that are written. `poll` is called now and then and
+    /// returns whether to go on. On `Err` nothing has changed.
     pub fn write(
         &mut self,
         input: MergeInput,
@@ -160,8 +160,8 @@ impl PrivateRuns {
         Ok(())
     }
 
-    /// Joins and merges generations that no savepoint of `marks` keeps apart (invariant 3). On `Err`
-    /// what is there is as good as before.
+    /// Joins and merges generations between which no savepoint of `marks` is (invariant 3). On
+    /// `Err` the generations are still valid.
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);
         while let Some(first) = self.mergeable(marks) {
@@ -197,7 +197,7 @@ impl PrivateRuns {
         }
     }
 
-    /// Where the newest generations begin that are to be one.
+    /// The first of the newest generations that are to be merged.
     fn mergeable(&self, marks: &[u64]) -> Option<usize> {
         let all = &self.generations;
         let newest = all.last()?.segment;
@@ -233,8 +233,8 @@ impl PrivateRuns {
         Ok(runs)
     }
 
-    /// Takes back all operations after `to`. Panics when `to` lies inside a segment: it was not among
-    /// the marks that [`Self::write`] and [`Self::tidy`] were told of.
+    /// Takes back all operations after `to`. Panics when `to` lies inside a segment: it was not
+    /// among the marks given to [`Self::write`] and [`Self::tidy`].
     pub fn rollback_to(&mut self, to: u64) {
         let kept = self.generations.partition_point(|g| g.segment.upto <= to);
         if kept == self.generations.len() {
@@ -246,19 +246,19 @@ impl PrivateRuns {
         self.changed();
     }
 
-    /// Makes all of them durable, with whatever else was written to the table's file.
+    /// Makes all of them durable, by a sync of the table's file.
     pub fn sync(&self) -> Result<()> {
         self.tree.store.sync()
     }
 
-    /// What the commit record names: lists of runs, oldest first.
+    /// The runs for the commit record: lists, oldest first.
     pub fn lists(&self) -> Vec<Vec<(RunMeta, Extent)>> {
         let named = |s: &Slice| (s.run.meta().clone(), s.run.extent);
         self.generations.iter().map(|g| g.runs.iter().map(named).collect()).collect()
     }
 
-    /// The record that names the runs may be in the log or not: their blocks must stay until recovery
-    /// knows. Nothing is left here.
+    /// Forgets all runs without freeing their blocks: the record that names them may be in the log,
+    /// and only recovery can tell.
     pub fn abandon(&mut self) {
         for slice in self.generations.iter().flat_map(|g| g.runs.iter()) {
             slice.run.set_live();
@@ -267,7 +267,7 @@ impl PrivateRuns {
         self.changed();
     }
 
-    /// The runs as committed ones, oldest list first; nothing is left here.
+    /// Takes the runs out as committed ones, oldest list first.
     fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
         let committed = |s: &Slice| Slice::whole(Arc::new(TrunkRun::committed_at(&s.run, seq)));
         let lists = self.generations.iter().map(|g| g.runs.iter().map(committed).collect());
@@ -279,7 +279,7 @@ impl PrivateRuns {
 }
 
 impl Tree {
-    /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
+    /// As [`Self::attach`], of a transaction's private runs; all their entries get the sequence `seq`.
     pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
         assert_eq!(private.id(), self.id(), "private runs are of one tree");
         self.inner.attach(private.commit(seq), lsn, boundary);

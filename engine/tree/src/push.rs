@@ -1,13 +1,13 @@
-//! Moving entries down: a frozen item from the top of the tree, or what waits on an edge.
+//! Moving entries down: a frozen item from the top of the tree, or the pending slices of an edge.
 //!
-//! Starting from the top (or from one child), the entries for a child go on down in one piece when
-//! they are at least `min_slice`; together with all that waits on the edges they pass, because that
-//! is older and must not end up above them. The rest stays: it becomes one run of the node, sliced
-//! over the edges of those children. A freeze works through the root's children in groups of
-//! `group_bytes` of input and installs each group with an edit of its own; the frozen item leaves
-//! the view, and the recovery position advances, with the last one. A crash in between replays the
-//! whole item from the log: the versions that are in runs already are then met twice, which readers
-//! and merges take as one.
+//! Starting from the top (or from one child), the entries for a child go down in one piece when
+//! they are at least `min_slice`; all pending slices of the edges that they pass go with them,
+//! because those are older and must not end up above them. The rest stays: it becomes one run of
+//! the node, sliced over the edges of those children. A freeze works through the root's children in
+//! groups of `group_bytes` of input and installs each group with an edit of its own; the frozen
+//! item leaves the view, and the recovery position advances, with the last one. A crash in between
+//! replays the whole item from the log: versions that are already in runs then exist twice, which
+//! readers and merges treat as one.
 //!
 //! A node that another job holds is not entered: its part waits on the edge.
 
@@ -75,7 +75,7 @@ struct Router<'a> {
     busy: &'a mut HashSet<NodeId>,
     group: Group,
     ratio: u64,
-    /// The newest keys lie beyond all others: they go down at the right edge whatever their size.
+    /// The newest keys are above all others: they go down at the right edge whatever their size.
     append: bool,
     input: u64,
 }
@@ -83,7 +83,7 @@ struct Router<'a> {
 impl Push {
     /// Takes the oldest frozen item.
     pub fn freeze(tree: &Arc<TreeInner>, snapshots: Vec<Seq>) -> Option<Push> {
-        // Before anything is locked: committers ask a tree what it owes.
+        // Before any lock is taken: committers ask a tree for its debt.
         if let Some(Content::Buffer(buffer)) = tree.view.load().frozen.last().map(|f| &f.content) {
             buffer.settle();
         }
@@ -99,7 +99,7 @@ impl Push {
         })
     }
 
-    /// Takes what waits on the edge into the planned node.
+    /// Takes the pending slices of the edge into the planned node.
     pub fn flush(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
         tree.taking(|view, state| {
             state.flushes.remove(&plan.node);
@@ -155,7 +155,7 @@ impl Push {
         let finished = self.item.as_ref().filter(|_| last);
         tree.install(&group.marks, finished, |draft| {
             if let Some(Content::Runs(lists)) = self.item.as_ref().map(|i| &i.content) {
-                // All of them in one edit: the log record that names them is done with as a whole.
+                // All of them in one edit: then the log record that names them is no longer needed.
                 let busy = tree.state.lock().busy.clone();
                 let oldest_first = lists.iter().rev().flat_map(|runs| runs.iter());
                 oldest_first.for_each(|slice| attach(draft, slice, &busy));
@@ -180,7 +180,7 @@ impl Push {
         Ok(Step::More)
     }
 
-    /// The job is over, done or not: another one may take the item, and goes on where this one was.
+    /// The job is over, done or not: another one may take the item and continues from here.
     pub fn let_go(&mut self, tree: &TreeInner) {
         self.let_go_of_group(tree);
         if self.item.take().is_some() {
@@ -216,9 +216,9 @@ fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: &Frozen) -
             };
             let mut rest = Vec::new();
             for (i, child) in root.children.iter().enumerate() {
-                // Whole children, though the groups before may have ended within this one (the root split,
-                // or children were joined): what waits on an edge goes down whole or not at all. What was
-                // installed already is then met twice.
+                // Whole children, though the group before may have ended within this one (the root
+                // split, or children were joined): pending slices of an edge go down all or not at
+                // all. Entries that were installed already are then installed twice.
                 let range = root.range(i, &Range::all());
                 if range.intersect(&from).is_empty() {
                     continue;
@@ -258,8 +258,8 @@ impl<'a> Router<'a> {
         Router { tree, busy, group: Group::default(), ratio, append: false, input: 0 }
     }
 
-    /// Sends what `upper` holds in `range` into `child` if it is worth it and the child is free.
-    /// False: it has to wait.
+    /// Sends the entries of `upper` in `range` into `child` if they are large enough and the child
+    /// is free. False: they have to wait.
     fn route(&mut self, child: &Child, range: &Range, upper: &[Source]) -> bool {
         let from_above: u64 = upper.iter().map(|s| s.weight(range, self.ratio)).sum();
         let waiting = child.pending.totals().counts.bytes;
@@ -274,7 +274,7 @@ impl<'a> Router<'a> {
         true
     }
 
-    /// Marks the child and routes on below it.
+    /// Marks the child and goes on below it.
     fn enter(&mut self, child: &Child, range: &Range, upper: &[Source]) {
         let id = child.node.id;
         self.busy.insert(id);
@@ -327,7 +327,7 @@ fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Op
     Rewrite::new(tree, inputs, retention, format, bytes).map(Some)
 }
 
-/// Whether the target leaf has no key as large as the smallest that comes. Holds until the job
+/// Whether the target leaf has no key as large as the smallest new one. Holds until the job
 /// installs: only this job adds to the leaf (it is marked; as root it is fed by freezes only, and
 /// this is one).
 fn nothing_below(tree: &TreeInner, target: &Target) -> bool {

@@ -1,8 +1,8 @@
 //! Point reads: no lock, no allocation beyond the caller's buffers.
 //!
-//! The view's sources are asked newest first; within the trunk that is the path of the key from the
-//! root, on each level the slices that wait on the edge, then the leaf's deltas, then its base. The
-//! first version that the snapshot sees decides.
+//! The view's sources are searched newest first; in the trunk these are, on the path from the root
+//! to the key, the pending slices of each edge, then the leaf's deltas, then its base. The first
+//! version that the snapshot sees decides.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -39,7 +39,7 @@ impl Tree {
     }
 
     /// Replaces `out` by a key that no key of the tree exceeds; false when the tree is empty. From
-    /// memory alone: a key beyond it surely is new. The key itself may have been deleted.
+    /// memory alone: a larger key is certainly new. The key itself may have been deleted.
     pub fn last_key(&self, out: &mut Vec<u8>) -> Result<bool> {
         let further = |key: &[u8], known: &[u8]| key > known;
         self.outermost(out, Trunk::last_key, WriteBuffer::scan_backward, further, |runs| {

@@ -1,4 +1,4 @@
-//! A merge on its way from inputs to stored runs: what flushes, leaf merges and private runs have in common.
+//! A merge of inputs into stored runs: the common part of flushes, leaf merges and private runs.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Rewrite {
         Ok(Rewrite { job, finished: false, format })
     }
 
-    /// Takes in some entries and stores runs that got complete; true when all is done.
+    /// Merges some entries and stores the runs that are complete; true when all is done.
     pub fn step(&mut self, tree: &Arc<TreeInner>, out: &mut Vec<Slice>) -> Result<bool> {
         if !self.finished {
             self.finished = self.job.step(tree.options.step_entries)?;

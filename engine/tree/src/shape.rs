@@ -11,8 +11,8 @@
 //! 4. An inner node of more than `fanout` children is split in the middle; a root grows a new root.
 //! 5. A root with a single child gives way to it.
 //!
-//! A node that some other job has marked busy keeps its identity: the rules pass it by until that
-//! job's own change.
+//! A node that another job has marked busy keeps its identity: the rules skip it until that job's
+//! own change.
 
 use std::collections::HashSet;
 use std::sync::Arc;

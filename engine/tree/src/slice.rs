@@ -61,7 +61,7 @@ impl Range {
     }
 }
 
-/// What a slice holds, about.
+/// Estimated counts of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub bytes: u64,
@@ -170,12 +170,12 @@ impl Slice {
         Some(Slice { run: self.run.clone(), lo, hi, counts })
     }
 
-    /// What of the slice lies in `range`, about.
+    /// Estimated counts of the slice in `range`.
     pub fn counts_in(&self, range: &Range) -> Counts {
         self.clip(range).map_or(Counts::default(), |s| s.counts)
     }
 
-    /// Key and value bytes before encoding, about.
+    /// Estimated key and value bytes before encoding.
     pub fn logical_bytes(&self) -> u64 {
         let meta = self.run.meta();
         scale(meta.logical_bytes, self.counts.bytes, meta.bytes)
@@ -191,8 +191,8 @@ pub(crate) fn scale(total: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The counts of `[lo, hi)` of a run by its page fences (invariant 2). Fences that cannot be read
-/// make it all of the run: counts steer the flow, they decide nothing that must be right.
+/// The counts of `[lo, hi)` of a run by its page fences (invariant 2). If fences cannot be read,
+/// the counts of the whole run: counts only schedule work, correctness does not depend on them.
 fn share(run: &TrunkRun, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Counts {
     let meta = run.meta();
     let pages = u64::from(meta.pages);

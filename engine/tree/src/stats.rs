@@ -10,13 +10,13 @@ use crate::plan::Debt;
 use crate::tree::Tree;
 use crate::view::Content;
 
-/// Memory of a trunk node without its slices, of a slice with one bound, and of a run with its
-/// smallest and largest key, about.
+/// Estimated memory of a trunk node without its slices, of a slice with one bound, and of a run
+/// with its smallest and largest key.
 const NODE_BYTES: u64 = 256;
 const SLICE_BYTES: u64 = 96;
 const RUN_BYTES: u64 = 256;
 
-/// What a tree holds and has done.
+/// Contents of a tree, and counters of its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
     /// Versions in runs, tombstones included.
@@ -41,12 +41,12 @@ pub struct TreeStats {
     /// Entries that came from frozen buffers: `entries_written / entries_flushed` is the write
     /// amplification in entries.
     pub entries_flushed: u64,
-    /// Memory of the trunk, about; buffers and the indexes of runs not included.
+    /// Estimated memory of the trunk, without buffers and run indexes.
     pub memory_bytes: u64,
 }
 
 impl TreeStats {
-    /// Rows, about: exact when no key has several versions.
+    /// Estimated rows: exact when no key has several versions.
     pub fn rows(&self) -> u64 {
         self.entries.saturating_sub(self.tombstones.saturating_mul(2)) + self.buffered_entries
     }

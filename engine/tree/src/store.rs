@@ -1,8 +1,8 @@
-//! The two doors out of a tree: where runs are stored, and where trunk edits are logged.
+//! The two interfaces of a tree to the layers above: storage of runs, and the log of trunk edits.
 //!
 //! Invariants
 //! 1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
-//!    (an edit removed it and the last reader has let go), or neither (the tree was closed while it
+//!    (an edit removed it and the last reader has released it), or neither (the tree was closed while it
 //!    held it).
 //! 2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
 //!    attaches, and that edit or the commit's record.
@@ -27,8 +27,8 @@ pub trait RunStore: PageSource + Send + Sync + 'static {
     /// The block was written but no edit names it: its space may be reused at once.
     fn discard(&self, block: BlockId);
     /// The edit logged at `lsn` removed the run and nobody reads it any more: its space may be
-    /// reused once that edit is durable. Called from whichever thread lets go last, readers
-    /// included: it must only note the block, never wait, never panic.
+    /// reused once that edit is durable. Called by the thread that releases the run last, which may
+    /// be a reader: it must only note the block, never wait, never panic.
     fn retire(&self, block: BlockId, lsn: Lsn);
 }
 
@@ -44,7 +44,7 @@ const FRESH: u64 = u64::MAX;
 /// `TrunkRun::fate` of a run that the trunk holds. Any smaller number is the edit that removed it.
 const LIVE: u64 = u64::MAX - 1;
 
-/// A stored run with the duty to tell the store when it is no longer needed (invariant 1).
+/// A stored run that tells the store when it is no longer needed (invariant 1).
 pub(crate) struct TrunkRun {
     pub run: Arc<Run>,
     pub extent: Extent,
@@ -63,8 +63,8 @@ impl TrunkRun {
         TrunkRun { run: Arc::new(Run::new(meta)), extent, store, fate: AtomicU64::new(LIVE) }
     }
 
-    /// The run with the sequence that its transaction got. The handle before must not give the block
-    /// back any more.
+    /// The run with the sequence that its transaction got. The old handle must not free the block
+    /// any more.
     pub fn committed_at(&self, seq: Seq) -> TrunkRun {
         self.set_live();
         let meta = self.meta().clone().committed_at(seq);

@@ -1,6 +1,6 @@
-//! What a part of the trunk holds: sums that each node keeps of itself and all below it.
+//! Totals of a part of the trunk: each node keeps the sums of itself and all below it.
 //!
-//! A change copies the path to the root, and sums anew what is on that path only ([`Draft::sum_up`]).
+//! A change copies the path to the root and recomputes the sums on that path only ([`Draft::sum_up`]).
 //! So figures about a tree cost the height of the trunk, not its size.
 //!
 //! [`Draft::sum_up`]: crate::draft::Draft::sum_up
@@ -14,7 +14,7 @@ use crate::slice::{Counts, Slice};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub counts: Counts,
-    /// Key and value bytes before encoding, about.
+    /// Estimated key and value bytes before encoding.
     pub logical_bytes: u64,
     pub slices: u64,
     pub leaves: u64,
@@ -42,7 +42,7 @@ impl Totals {
     }
 }
 
-/// The slices that wait on an edge, newest first, with their sums. Immutable.
+/// The pending slices of an edge, newest first, with their sums. Immutable.
 #[derive(Clone)]
 pub(crate) struct Pending {
     slices: Arc<[Slice]>,

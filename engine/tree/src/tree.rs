@@ -1,14 +1,14 @@
-//! A tree: the write buffers, the trunk, and the doors to both.
+//! A tree: the write buffers, the trunk, and access to both.
 //!
 //! Invariants
 //! 1. Readers see one [`View`]; every publication swaps a whole view. The view lock orders swaps,
 //!    the install lock orders edits (and is taken first).
-//! 2. A node is marked busy only under the install lock, so a change in the making never splits,
-//!    joins or removes a node that a job has just taken.
-//! 3. At most one job flushes frozen items, oldest first. So what enters at the top is always newer
-//!    than what is in the trunk.
-//! 4. A job that passes entries to a child marks the child, takes along everything that waits on
-//!    the edges it passes, and adds to marked nodes only; what it cannot pass it adds to edges.
+//! 2. A node is marked busy only under the install lock, so a change that is being made never
+//!    splits, joins or removes a node that a job has just taken.
+//! 3. At most one job flushes frozen items, oldest first. So entries that enter at the top are
+//!    always newer than those in the trunk.
+//! 4. A job that passes entries to a child marks the child, takes along all pending slices of the
+//!    edges it passes, and adds to marked nodes only; entries that it cannot pass it adds to edges.
 //!    That keeps recency (invariant 3 of `node.rs`) whatever other jobs do meanwhile.
 //!
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
@@ -54,17 +54,17 @@ pub(crate) struct TreeInner {
     view_lock: Mutex<()>,
     install: Mutex<Refs>,
     pub state: Mutex<State>,
-    /// Nodes that readers have made work at.
+    /// Nodes at which reading has made work.
     hot: Mutex<Vec<(NodeId, Option<Key>)>>,
     reader_news: AtomicBool,
     pub counters: Counters,
-    /// Stored bytes per 1024 logical bytes, as runs of this tree came out lately.
+    /// Stored bytes per 1024 logical bytes of this tree's recent runs.
     pub ratio: AtomicU64,
     buffer_dead: AtomicU64,
     wants_freeze: AtomicBool,
 }
 
-/// What jobs are about.
+/// State of jobs.
 #[derive(Default)]
 pub(crate) struct State {
     pub busy: HashSet<NodeId>,
@@ -106,8 +106,8 @@ pub struct Image {
 }
 
 impl Tree {
-    /// An empty tree. Its write buffers drop versions that none of `readers` needs: whoever reads it has
-    /// one of their snapshots as long as that lasts, or reads at `SEQ_MAX`.
+    /// An empty tree. Its write buffers drop versions that none of `readers` needs: a reader holds
+    /// one of their snapshots while it reads, or reads at `SEQ_MAX`.
     pub fn new(
         id: TreeId,
         options: TreeOptions,
@@ -178,7 +178,7 @@ impl Tree {
     }
 
     /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The
-    /// caller sees to it that no write is under way, and that all records of earlier writes start
+    /// caller makes sure that no write is under way and that all records of earlier writes start
     /// below `boundary`. False: nothing was buffered.
     pub fn freeze(&self, boundary: Lsn) -> bool {
         let inner = &self.inner;
@@ -208,8 +208,8 @@ impl Tree {
     /// Memory of the active buffer.
     pub fn active_bytes(&self) -> u64 {
         let view = self.inner.view.load();
-        // What an empty buffer takes no flush can free: counted, thousands of idle trees would hold up
-        // writers for ever.
+        // Without the memory of an empty buffer, which no flush can free: with it, thousands of
+        // idle trees would stop writers for ever.
         if view.active.buffer.is_empty() {
             return 0;
         }
@@ -229,8 +229,8 @@ impl Tree {
         self.active_bytes() + self.frozen_bytes()
     }
 
-    /// The log must be kept from here for the sake of this tree; `None` when nothing is buffered.
-    /// Records appended but not yet written to the tree are the caller's to consider.
+    /// This tree needs the log from here on; `None` when nothing is buffered. The caller must
+    /// consider records that are appended but not yet written to the tree.
     pub fn oldest_needed(&self) -> Option<Lsn> {
         let view = self.inner.view.load();
         let frozen = view.frozen.iter().map(|f| f.first_lsn).min();
@@ -238,7 +238,7 @@ impl Tree {
         (oldest != Lsn::MAX).then_some(oldest)
     }
 
-    /// Records of this tree that start below are in its runs: recovery passes them by.
+    /// Records of this tree that start below are in its runs: recovery skips them.
     pub fn flushed_upto(&self) -> Lsn {
         self.inner.view.load().trunk.flushed_upto
     }
@@ -259,18 +259,18 @@ impl Tree {
         news.load(Ordering::Relaxed) && news.swap(false, Ordering::Relaxed)
     }
 
-    /// Readers waded through many dead entries in the active buffer: freezing it would help.
+    /// Readers met many dead entries in the active buffer: freezing it would help.
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)
     }
 }
 
 impl TreeInner {
-    /// `lists` oldest first. What was buffered before is older than they are.
+    /// `lists` oldest first. Entries buffered before are older.
     pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
-        // Not up to `boundary`: while the buffer is flushed and the runs are not, the record is needed.
+        // Not up to `boundary`: the record is needed until the runs are flushed too.
         self.freeze_locked(lsn);
         let view = self.view.load_full();
         let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: lsn };
@@ -286,7 +286,7 @@ impl TreeInner {
         self.buffer_dead.store(0, Ordering::Relaxed);
         if view.active.buffer.is_empty() {
             if view.active.first_lsn() != Lsn::MAX {
-                // A batch without entries, of a log that holds such: it must not hold the log back.
+                // A batch without entries, which a log may have: it must not keep the log.
                 let active = Arc::new(Active::new(&self.readers));
                 let (frozen, trunk) = (view.frozen.clone(), view.trunk.clone());
                 self.view.store(Arc::new(View { active, frozen, trunk }));
@@ -306,7 +306,7 @@ impl TreeInner {
         true
     }
 
-    /// A cursor tells of dead entries that it met in write buffers.
+    /// A cursor reports dead entries that it met in write buffers.
     pub fn note_buffer_dead(&self, count: u64) {
         let before = self.buffer_dead.fetch_add(count, Ordering::Relaxed);
         if before + count >= DEAD_IN_BUFFER {
@@ -314,7 +314,7 @@ impl TreeInner {
         }
     }
 
-    /// A cursor tells of a node at which reading has made work.
+    /// A cursor reports a node at which reading has made work.
     pub fn note_hot(&self, id: NodeId, lo: &Option<Key>) {
         if let Some(mut hot) = self.hot.try_lock() {
             if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
@@ -324,7 +324,7 @@ impl TreeInner {
         }
     }
 
-    /// A job gives a node back: its need was taken off the list when the job began.
+    /// A job releases a node: its need was taken off the list when the job began.
     pub fn note_given_back(&self, id: NodeId, lo: Option<Key>) {
         let mut hot = self.hot.lock();
         if !hot.iter().any(|(other, _)| *other == id) {

@@ -1,10 +1,10 @@
-//! What makes a leaf due for a merge and an edge for a flush, and how badly. Pure functions of nodes and their
-//! heat.
+//! When a leaf is due for a merge and an edge for a flush, and how urgently. Pure functions of
+//! nodes and their heat.
 //!
 //! A leaf is merged when its deltas reach `alpha` of its base, when it is rich in tombstones, or
-//! when readers have wasted as much work on the deltas as the merge costs (then the merge pays for
-//! itself, however reading goes on). An edge is flushed when it holds `node_runs` slices, when what
-//! waits is large, or for the same reason of wasted work.
+//! when readers have wasted as much work on the deltas as the merge costs (then the merge costs at
+//! most as much as the waste did). An edge is flushed when it holds `node_runs` slices, when its
+//! slices are large, or when readers have wasted as much work on them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -31,7 +31,7 @@ pub(crate) struct Need {
     pub input: u64,
 }
 
-/// The needs of one kind, with what the planner asks: the most urgent one and their sum. Each change
+/// The needs of one kind; the planner gets the most urgent one and their sum. Each change
 /// costs the logarithm of their number.
 ///
 /// - N1. `by_debt` has exactly the needs of `by_node`, and `debt` is their sum.
@@ -114,7 +114,7 @@ pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Opt
     if leaf.deltas.len() < options.leaf_runs {
         return None;
     }
-    // The newest deltas of similar size: each joins as long as the ones before weigh as much.
+    // The newest deltas of similar size: a delta joins when those before it are together as large.
     let mut count = 2;
     let mut bytes = sum(&leaf.deltas[..2]).bytes;
     while count < leaf.deltas.len() && leaf.deltas[count].counts.bytes <= bytes {
@@ -124,10 +124,10 @@ pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Opt
     Some(MergeMode::Deltas(count))
 }
 
-/// Which base runs are worth keeping when their neighbours are rewritten: `(bytes, entries)` below
-/// either of which a run is not. In a leaf that is merged because it has too many base runs those
-/// of middling size stay, so that small appends are rewritten a logarithmic number of times. (In
-/// entries, because the smallest runs are mostly padding.)
+/// `(bytes, entries)`: a base run below either is rewritten with its neighbours, a larger one is
+/// kept. In a leaf that is merged because it has too many base runs those of middling size stay, so
+/// that small appends are rewritten a logarithmic number of times. (In entries, because the
+/// smallest runs are mostly padding.)
 pub(crate) fn keep_limits(leaf: &Leaf, options: &TreeOptions) -> (u64, u64) {
     if !leaf.deltas.is_empty() || leaf.base.len() <= options.base_runs {
         return (options.leaf_bytes / 16, 0);
@@ -193,7 +193,7 @@ pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) ->
     full.then(|| Need { lo: lo.clone(), debt, input: pending.bytes })
 }
 
-/// Whether reading has made work at the node: cheap enough to ask whenever a cursor leaves a leaf.
+/// Whether reading has made work at the node; cheap, as cursors call it whenever they leave a leaf.
 pub(crate) fn heated(node: &Node) -> bool {
     let heat = &node.heat;
     heat.deltas() >= MIN_HEAT || heat.edge() >= MIN_HEAT || heat.dead() >= MIN_DEAD

@@ -3,7 +3,7 @@
 //! Invariant: sources are ranked active buffer, frozen items newest first, trunk. A key's versions
 //! in a higher source are newer than, or the same as, its versions in a lower one. They are the
 //! same while a frozen item is being flushed: it stays in the view until its last part is in the
-//! trunk, so no reader can fall between the two, whichever view it loaded.
+//! trunk, so every view has the entries in at least one of the two.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Active {
     }
 }
 
-/// What waits to be flushed.
+/// A frozen item, which waits to be flushed.
 pub(crate) struct Frozen {
     pub content: Content,
     /// All records of the tree that start below are in this item, older items or the trunk.

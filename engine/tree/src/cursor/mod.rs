@@ -9,14 +9,13 @@
 //! 1. Sources are in rank order: private runs newest first, active buffer, frozen items newest first, edges from the root
 //!    down, each newest first, deltas newest first, base.
 //! 2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
-//!    key: the snapshot sees the same in any view. So no cursor pins dead runs or flushed buffers
-//!    for long.
+//!    key: the snapshot sees the same in any view. So no cursor keeps dead runs or flushed buffers
+//!    alive for long.
 //!
-//! On leaving a window the cursor charges the entries that it had to look at beyond the leaf's
-//! base, and dead ones, to the node's heat: that is how read-hot and tombstone-rich leaves get
-//! merged.
+//! When it leaves a window the cursor adds the dead entries, and those that it read outside the
+//! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
 //!
-//! `cursor/window.rs` has the leaf that it is in, `bounds.rs` what callers ask for. Tested in `tests/`.
+//! `cursor/window.rs` has the current leaf, `bounds.rs` the range that callers give. Tested in `tests/`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub struct TreeCursor {
     tree: Arc<TreeInner>,
     walk: Walk,
     view: Option<Arc<View>>,
-    /// The first `buffers` of them live across windows.
+    /// The first `buffers` of them are kept across windows.
     sources: Vec<Source>,
     buffers: usize,
     /// The first `privates` of them are the transaction's own.
@@ -67,11 +66,11 @@ pub struct TreeCursor {
     buffer_dead: u64,
 }
 
-/// The leaf that the cursor is in.
+/// The current leaf.
 struct Window {
     node: Arc<Node>,
     range: Range,
-    /// Node and edge heats to look at when leaving: of the nodes on the path.
+    /// Heats of the nodes on the path and their edges, to be updated when the window is left.
     path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
     dead: u64,
 }
@@ -105,7 +104,7 @@ impl TreeCursor {
         self.walk.interrupt = Some(raised);
     }
 
-    /// Reads the runs that a transaction has not committed yet, above all that is committed. Gives up the
+    /// Reads the uncommitted runs of a transaction above all committed sources. Gives up the
     /// position.
     pub fn set_private(&mut self, private: Option<PrivateView>) {
         self.release();
@@ -125,8 +124,9 @@ impl TreeCursor {
         self.walk.at = at;
     }
 
-    /// Gives up the position, and the view unless it still is the tree's: whoever reads the newest does so
-    /// before each positioning, or misses what was committed to a buffer that the view does not have.
+    /// Gives up the position, and the view unless it is still the tree's. A reader of the newest
+    /// versions calls this before each positioning; otherwise it misses commits to a buffer that
+    /// the view does not have.
     pub fn look_anew(&mut self) {
         self.leave_window();
         self.current = None;
@@ -215,7 +215,7 @@ impl TreeCursor {
         self.or_lost(moved)
     }
 
-    /// After an error the position is gone.
+    /// After an error there is no position.
     fn or_lost(&mut self, moved: Result<bool>) -> Result<bool> {
         if moved.is_err() {
             self.release();
@@ -287,7 +287,7 @@ impl TreeCursor {
         self.view = Some(view);
     }
 
-    /// A list of runs that is read across windows, if anything of it is within the bounds.
+    /// A list of runs that is read across windows, if a part of it is within the bounds.
     fn add_runs(&mut self, runs: &Arc<[Slice]>) {
         let first = runs.partition_point(|s| s.ends_before(&self.walk.lo));
         let inside = runs.get(first).is_some_and(|s| !self.begins_beyond(s));
@@ -323,7 +323,7 @@ impl TreeCursor {
         Ok(())
     }
 
-    /// Finds the entry that the sources' positions make current, going on past tombstones and from
+    /// Finds the current entry from the sources' positions; skips tombstones and goes on from
     /// window to window.
     fn settle(&mut self) -> Result<bool> {
         loop {

@@ -1,10 +1,10 @@
-//! The leaf that a cursor is in: opening the slices on its path, going on to its neighbours, and charging
-//! what reading it cost.
+//! The current leaf of a cursor: opening the slices on its path, moving to its neighbours, and
+//! charging the cost of reading it.
 //!
-//! - Slices on the path are cut to the leaf's range, so sources of a window hold nothing of another one.
-//! - Buffers and lists of runs above the trunk are read across windows; an entry of theirs is current only
-//!   when the window holds its key.
-//! - The pages at which the window's runs are entered are asked for at once.
+//! - Slices on the path are cut to the leaf's range, so sources of a window have no entries of another one.
+//! - Buffers and lists of runs above the trunk are read across windows; an entry of theirs is
+//!   current only when its key is in the window.
+//! - The first pages of all of the window's runs are read at once.
 
 use std::sync::atomic::Ordering as Atomic;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::slice::{Range, Slice};
 use crate::source::{Charge, RunSource, SourceBody};
 use crate::triggers;
 
-/// Entries that opening a source is worth, when read work is charged.
+/// Opening a source counts as this many entries of read work.
 const OPEN_COST: u64 = 32;
 
 impl TreeCursor {
@@ -40,7 +40,7 @@ impl TreeCursor {
             node = &child.node;
             path.push((node.id, range.lo.clone(), node.clone()));
         }
-        // The path's ranges are nested, so only now it is known what to cut the slices to.
+        // The path's ranges are nested, so the range to cut the slices to is known only now.
         let mut at = &view.trunk.root;
         for (_, _, next) in &path {
             if let Body::Inner(inner) = &at.body {
@@ -72,7 +72,7 @@ impl TreeCursor {
         Ok(())
     }
 
-    /// Gets the pages at which the window's runs are entered, all at once: one after another each may
+    /// Reads the first pages of all of the window's runs at once: one after another, each read may
     /// wait for the device.
     fn prepare(&mut self, from: Option<&[u8]>) -> Result<()> {
         let runs = &mut self.sources[self.buffers..];
@@ -104,7 +104,7 @@ impl TreeCursor {
         self.add(SourceBody::Run(RunSource::new([part].into())), Some(node), charge);
     }
 
-    /// Cuts without estimating what is left, which would cost a look at fences.
+    /// Cuts without estimating the rest, which would read fences.
     fn clip(&self, slice: &Slice, range: &Range) -> Option<Slice> {
         if !slice.in_range(range) {
             return None;
@@ -119,7 +119,7 @@ impl TreeCursor {
         Some(part)
     }
 
-    /// Buffers run ahead of the window.
+    /// Buffers are read beyond the window.
     pub(super) fn in_window(&self, key: &[u8]) -> bool {
         let Some(window) = &self.window else { return false };
         match self.walk.forward {
@@ -128,7 +128,7 @@ impl TreeCursor {
         }
     }
 
-    /// On to the neighbouring leaf; false at the bounds.
+    /// Moves to the neighbouring leaf; false at the bounds.
     pub(super) fn next_window(&mut self) -> Result<bool> {
         let Some(window) = &self.window else { return Ok(false) };
         let edge = match self.walk.forward {
@@ -148,7 +148,7 @@ impl TreeCursor {
         Ok(true)
     }
 
-    /// Closes the leaf's sources and charges what they cost.
+    /// Closes the leaf's sources and charges their cost.
     pub(super) fn leave_window(&mut self) {
         let Some(window) = self.window.take() else { return };
         let mut charged = window.dead > 0;

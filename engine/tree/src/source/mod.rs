@@ -1,5 +1,5 @@
 //! Sources of a cursor: each yields, key by key in the cursor's direction, the newest version that
-//! the snapshot sees. Which source wins a key is the cursor's business.
+//! the snapshot sees. The cursor decides which source wins a key.
 //!
 //! Invariant: a key's versions are resolved inside its source, whichever page or batch they span;
 //! the cursor sees each key at most once per source.
@@ -20,10 +20,10 @@ mod run;
 pub(crate) use buffer::BufferSource;
 pub(crate) use run::RunSource;
 
-/// Entries examined between two looks at the interrupt.
+/// Entries examined between two polls for an interrupt.
 const POLL_EVERY: u64 = 1000;
 
-/// What sources share while the cursor moves.
+/// State that the sources of a cursor share.
 pub(crate) struct Walk {
     pub store: Arc<dyn RunStore>,
     pub at: Seq,
@@ -72,7 +72,7 @@ impl Walk {
     }
 }
 
-/// Whose read work an open run source is.
+/// The node to which a run source's read work is charged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charge {
     None,

@@ -2,8 +2,8 @@
 //!
 //! - A position is an entry of a page. Forward it is the version that the key resolves to; backward the
 //!   walk meets a key's oldest version first, and goes on to its newest.
-//! - Keys may span pages: the fence of the next page tells, before it is read.
-//! - A slice of which the snapshot sees nothing is passed over without a read.
+//! - Keys may span pages: the fence of the next page tells without reading it.
+//! - A slice of which the snapshot sees nothing is skipped without a read.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::slice::Slice;
 /// Slices that do not overlap, ascending; one of them is open at a time.
 pub(crate) struct RunSource {
     slices: Arc<[Slice]>,
-    /// Where the next seek goes, with the page that it reads, when that was found out beforehand.
+    /// The target of the next seek, with the page that it reads, if it was found beforehand.
     ready: Option<(Spot, Arc<Page>)>,
     open: Option<Open>,
     /// The version that the current key resolves to.
@@ -123,8 +123,8 @@ impl RunSource {
         walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
     }
 
-    /// Where slice `slice`, or the first one behind it of which `at` sees anything, has its first entry
-    /// `>= from`.
+    /// The first entry `>= from` of slice `slice`, or of the first one behind it of which `at` sees
+    /// anything.
     fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
         while self.slices.get(slice).is_some_and(|s| s.run.meta().is_after(at)) {
             slice += 1;
@@ -186,7 +186,7 @@ impl RunSource {
         }
     }
 
-    /// Opens what follows the current page: the next one of the slice, or the next slice.
+    /// Opens the next page of the slice, or the next slice.
     fn next_page(&mut self, walk: &mut Walk) -> Result<bool> {
         let Some(open) = &self.open else { return Ok(false) };
         let (slice, number) = (open.slice, open.number + 1);
@@ -246,8 +246,8 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// Where the last slice before position `after` of which `at` sees anything has its last entry
-    /// `< from`.
+    /// The last entry `< from` of the last slice before position `after` of which `at` sees
+    /// anything.
     fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         let seen = |s: &Slice| !s.run.meta().is_after(at);
         let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
