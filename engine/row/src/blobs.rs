@@ -1,7 +1,7 @@
-//! Access to the values a record image only points to.
+//! Access to the values to which a record image points.
 //!
 //! A blob column's field is a little-endian length and an eight-byte pointer. Safe code cannot
-//! follow the pointer; whoever owns the record does.
+//! follow the pointer; the owner of the record does.
 
 /// Reads blob columns of one record.
 pub trait Blobs {

@@ -13,11 +13,11 @@ use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, MAX_KEY_BYTES};
 use crate::value::{extras_of, put_extras, source_of, Extra, ValuePlan};
 
-/// What [`RowCodec::tuple_key`] made of a tuple.
+/// The result of [`RowCodec::tuple_key`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TupleKey {
-    /// Tuple parts that are in the key. Fewer than asked only when a primary key part is missing
-    /// from the tuple because the index holds a prefix of that column.
+    /// Tuple parts that are in the key. Fewer than given only when the tuple lacks a primary key
+    /// part because the index has a prefix of that column.
     pub parts: usize,
     /// One of them is NULL: the tuple cannot match a unique key.
     pub has_null: bool,
@@ -71,7 +71,7 @@ pub(crate) fn index_plans(schema: &Schema, layout: &RecordLayout) -> Vec<IndexPl
 
 impl RowCodec {
     /// Compiles `schema` for records of `layout`. `name` is the table's name in messages; `history`
-    /// are the older schemas that rows may still carry the versions of.
+    /// are the older schemas whose versions rows may still have.
     ///
     /// Errors: `InvalidArgument` when the layout does not fit; `Unsupported` when an older schema
     /// differs in more than columns added, dropped, moved, lengthened or made nullable, or in the
@@ -106,8 +106,8 @@ impl RowCodec {
         &self.layout
     }
 
-    /// Compares the weight of a space that the schema keeps for each collation with the one
-    /// [`SortKeys`] gives now: a changed collation makes the keys in the trees wrong.
+    /// Compares the weight of a space in the schema, for each collation, with the one that
+    /// [`SortKeys`] gives now: if a collation has changed, the keys in the trees are wrong.
     ///
     /// Errors: `Unsupported`, naming the column.
     pub fn check_collations(&self) -> Result<()> {
@@ -293,7 +293,7 @@ impl RowCodec {
         }
     }
 
-    /// Whether entries of `index` give back the whole of `column`.
+    /// Whether entries of `index` have the whole of `column`.
     pub fn covers(&self, index: usize, column: usize) -> bool {
         let in_key = source_of(&self.plans[index].parts, column).is_some();
         in_key || (index == 0 && self.schema.columns[column].stored)
@@ -386,7 +386,7 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What an index's keys depend on.
+/// The properties that an index's keys depend on.
 fn key_columns(schema: &Schema, index: &Index) -> Vec<(Column, Part)> {
     let parts = index.parts.iter();
     parts

@@ -1,6 +1,6 @@
 //! The entries of one row, in one reusable buffer.
 
-/// Where one index's entry lies.
+/// Position of one index's entry.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Slot {
     pub start: usize,
@@ -11,7 +11,7 @@ pub(crate) struct Slot {
     pub present: bool,
 }
 
-/// Keys and values that [`crate::RowCodec::encode_row`] made, one slot per index of the schema in
+/// The keys and values from [`crate::RowCodec::encode_row`], one slot per index of the schema in
 /// schema order. Reuse one value for many rows: no allocation once it has grown.
 #[derive(Default, Debug)]
 pub struct Entries {

@@ -7,7 +7,7 @@ use crate::layout::ColumnPlace;
 use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType};
 
-/// How a column's contents lie in its image.
+/// The layout of a column's contents in its image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// The image is the contents.
@@ -36,7 +36,7 @@ pub(crate) struct Misfit;
 impl Form {
     pub fn of(c: &Column) -> Form {
         match c.ty {
-            // Padding of wider characters (UTF-16, UTF-32) is not one byte: kept as it is.
+            // Padding of wider characters (UTF-16, UTF-32) is not one byte: it is kept.
             ColumnType::Char if c.min_char_bytes == 1 => Form::Char,
             ColumnType::VarChar { length_bytes } => Form::VarChar { length: length_bytes.into() },
             ColumnType::Blob { length_bytes } => Form::Blob { length: length_bytes.into() },
@@ -124,7 +124,7 @@ impl Field {
         record[self.offset..self.offset + length].fill(fill);
     }
 
-    /// Writes contents into the image; the NULL bit is the caller's.
+    /// Writes contents into the image; the caller sets the NULL bit.
     #[inline]
     pub fn put(
         &self,

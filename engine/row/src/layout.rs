@@ -1,5 +1,5 @@
-//! Where columns sit in a record image. Known only while a table is open: a server may place
-//! columns differently after an upgrade, so nothing of this is stored.
+//! The positions of columns in a record image. Known only while a table is open: a server may place
+//! columns differently after an upgrade, so positions are not stored.
 
 use frond_base::{Error, ErrorKind, Result};
 

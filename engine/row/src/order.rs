@@ -1,10 +1,10 @@
-//! Memcomparable, prefix-free encodings of byte strings, and the door to collations.
+//! Memcomparable, prefix-free encodings of byte strings, and the interface to collations.
 //!
 //! *Escaped* (NO PAD; a prefix sorts first): bytes 0x00 and 0x01 become `01 01` and `01 02`, every
 //! other byte stands for itself, 0x00 ends. The end is below every continuation, `01 xx` below
 //! every plain byte, and `01 01 < 01 02`; so order is kept, and no encoding is a prefix of another.
-//! A one-byte end beats the more usual two (00 00 with 00 -> 00 FF): most strings hold neither
-//! byte.
+//! The more usual end has two bytes (00 00 with 00 -> 00 FF); one is shorter, as most strings have
+//! neither byte.
 //!
 //! *Padded* (PAD SPACE): a string stands for itself followed by endless spaces. It is cut into
 //! units as long as the weight of a space, and loses its trailing spaces. A unit that is no space
@@ -21,7 +21,7 @@
 /// the life of a table: the bytes they produce are stored.
 pub trait SortKeys: Send + Sync {
     /// Appends the weights of `src` at `level` in collation `charset`, with no padding and no
-    /// terminator. Trailing spaces give their weights; the codec removes them where they do not
+    /// terminator. Trailing spaces have weights too; the codec removes them where they do not
     /// count.
     fn weights(&self, charset: u32, level: u8, src: &[u8], out: &mut Vec<u8>);
 
@@ -62,7 +62,7 @@ pub fn prefix_end(key: &mut Vec<u8>) -> bool {
     false
 }
 
-/// The bytes are no encoding of a string (or end early). Callers add the place.
+/// The bytes do not encode a string, or end early. Callers add the place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BadKey;
 
@@ -103,7 +103,7 @@ pub(crate) fn put_padded(out: &mut Vec<u8>, src: &[u8], space: u8) -> usize {
     while let Some(n) = rest.iter().position(|b| *b == space) {
         out.extend_from_slice(&rest[..n]);
         let run = rest[n..].iter().take_while(|b| **b == space).count();
-        // A byte that is no space follows: trailing ones are gone.
+        // A byte that is no space follows: trailing spaces are cut off already.
         let marker = if rest[n + run] < space { LESS } else { GREATER };
         for _ in 0..run {
             out.extend_from_slice(&[space, marker]);
@@ -136,7 +136,7 @@ pub(crate) fn put_padded_weights(out: &mut Vec<u8>, src: &[u8], space: &[u8]) {
     }
     let partial = chunks.remainder();
     if !partial.is_empty() {
-        // Not produced by any known collation; completed so that units stay aligned.
+        // No known collation produces it; padded so that units stay aligned.
         let mut whole = [0u8; 4];
         whole[..unit].copy_from_slice(space);
         whole[..partial.len()].copy_from_slice(partial);
@@ -149,7 +149,7 @@ pub(crate) fn put_padded_weights(out: &mut Vec<u8>, src: &[u8], space: &[u8]) {
     out.push(END);
 }
 
-/// One byte of a key, its inversion undone.
+/// One byte of a key, with the inversion removed.
 #[inline]
 fn byte(key: &[u8], at: &mut usize, mask: u8) -> Result<u8, BadKey> {
     let b = *key.get(*at).ok_or(BadKey)?;
@@ -228,7 +228,7 @@ pub(crate) fn skip_padded(
     }
 }
 
-/// Bytes of a descending part: all bits turned over; `mask` is 0 for an ascending one.
+/// Bytes of a descending part: all bits inverted; `mask` is 0 for an ascending one.
 #[inline]
 pub(crate) fn invert(bytes: &mut [u8], mask: u8) {
     if mask != 0 {

@@ -12,7 +12,7 @@ use crate::order::BadKey;
 use crate::schema::{DefaultValue, Schema};
 use crate::value::{source_of, stored_columns, ExtraKind};
 
-/// What to take from the entries of one index. Made by [`RowCodec::project`], for that codec only.
+/// The columns to take from the entries of one index. Made by [`RowCodec::project`], for that codec only.
 pub struct Projection {
     plan: Arc<IndexPlan>,
     /// Per key part up to the last wanted one: put it into the record?
@@ -25,7 +25,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Wanted columns that this index does not hold (nor compute): decoding leaves them alone.
+    /// Wanted columns that this index neither has nor computes: decoding does not change them.
     pub fn missing(&self) -> &[u16] {
         &self.missing
     }
@@ -40,7 +40,7 @@ struct RowSteps {
     version: u32,
     bitmap_bytes: usize,
     steps: Vec<Step>,
-    /// Wanted columns that version did not have.
+    /// Wanted columns that this version did not have.
     fills: Vec<(Field, DefaultValue)>,
 }
 
@@ -48,12 +48,12 @@ enum Step {
     Skip {
         bytes: usize,
     },
-    /// Columns that are NOT NULL then and now and adjacent in value and record.
+    /// Columns that are NOT NULL in both versions and adjacent in value and record.
     Copy {
         to: usize,
         bytes: usize,
     },
-    /// `target` `None`: step over.
+    /// `target` `None`: skip.
     Fixed {
         bit: Option<usize>,
         bytes: usize,
@@ -76,7 +76,7 @@ impl Step {
 }
 
 impl RowCodec {
-    /// Compiles reading the columns for which `wanted` holds from entries of `index`.
+    /// Compiles a projection: the columns for which `wanted` is true, from entries of `index`.
     pub fn project(&self, index: usize, wanted: impl Fn(usize) -> bool) -> Projection {
         let plan = Arc::clone(&self.plans[index]);
         let source = |column| source_of(&plan.parts, column);
@@ -107,7 +107,7 @@ impl RowCodec {
         Projection { plan, key, extras, rows, missing }
     }
 
-    /// Steps through row values that `writer` described, to the end if extras are wanted.
+    /// The steps through row values of the schema `writer`, to the end if extras are wanted.
     fn row_steps(&self, writer: &Schema, wanted: &dyn Fn(usize) -> bool, to_end: bool) -> RowSteps {
         let plans = index_plans(writer, &RecordLayout::compact(writer));
         let (columns, bits) = stored_columns(writer, &plans[0].parts);

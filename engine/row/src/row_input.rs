@@ -1,4 +1,4 @@
-//! What is encoded.
+//! A row as input of the codec.
 
 use crate::blobs::Blobs;
 

@@ -15,7 +15,7 @@ use frond_base::{Error, ErrorKind, IndexNo, Result};
 /// The longest key a tree takes.
 pub const MAX_KEY_BYTES: usize = 3500;
 
-/// Limits that keep hostile bytes from describing absurd tables.
+/// Limits against absurd tables in hostile bytes.
 pub(crate) const MAX_COLUMNS: usize = 8192;
 pub(crate) const MAX_INDEXES: usize = 130;
 pub(crate) const MAX_PARTS: usize = 64;
@@ -97,7 +97,7 @@ pub enum Sort {
     Weights(Vec<WeightLevel>),
 }
 
-/// What a column added without rewriting the table holds in older rows.
+/// The value, in older rows, of a column that was added without rewriting the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefaultValue {
     /// NULL for nullable columns; zero or empty for others.
@@ -116,7 +116,7 @@ pub struct Column {
     /// Length in the record image, length bytes and pointers included.
     pub bytes: u32,
     pub nullable: bool,
-    /// Collation number, passed to [`crate::SortKeys`]; also kept for those who print rows.
+    /// Collation number, passed to [`crate::SortKeys`]; also used when rows are printed.
     pub charset: u32,
     /// Longest character in bytes (1 for byte strings and numbers).
     pub max_char_bytes: u8,
@@ -129,8 +129,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// A NOT NULL column of `ty` with the rest at its plainest: id 0, byte order, no default. The
-    /// caller sets what differs.
+    /// A NOT NULL column of `ty` with plain settings: id 0, byte order, no default. The caller
+    /// changes the others.
     pub fn new(name: &str, ty: ColumnType, bytes: u32) -> Column {
         Column {
             id: 0,

@@ -10,7 +10,7 @@
 //! part    = column:varint flags:u8(1 descending, 2 prefix) [bytes:varint chars:varint]
 //! ```
 //! `bytes` in the text is a varint length and that many bytes. Unknown types, flags and trailing
-//! bytes are refused: a newer writer raises the leading format number.
+//! bytes are refused: a newer writer increases the leading format number.
 
 use frond_base::{put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput};
 
@@ -256,6 +256,6 @@ fn code_type(code: u8, a: u8, b: u8) -> Option<ColumnType> {
         25 => Opaque { key_bytes: u16::from(a) | u16::from(b) << 8 },
         _ => return None,
     };
-    // The same bytes come back, or they were not written by us.
+    // Encoding gives the same bytes, or they were not written by us.
     (type_code(ty) == (code, a, b)).then_some(ty)
 }

@@ -22,7 +22,7 @@ pub struct RowText {
 }
 
 impl RowText {
-    /// `history`: older schemas that rows may carry the versions of.
+    /// `history`: older schemas whose versions rows may have.
     pub fn new(name: &str, schema: Arc<Schema>, history: Vec<Arc<Schema>>) -> Result<RowText> {
         schema.validate()?;
         let layout = RecordLayout::compact(&schema);
@@ -46,8 +46,9 @@ impl RowText {
         names.join("\t")
     }
 
-    /// A key of `index`, or its first parts, as people read it: `a=7, b="text"`. What only the server could
-    /// turn back, weights of a collation, is given as text if it looks like text, or in hexadecimal.
+    /// A key of `index`, or its first parts, for people: `a=7, b="text"`. Weights of a collation,
+    /// which only the server could decode, are printed as text if they look like text, otherwise in
+    /// hexadecimal.
     pub fn key_to_text(&mut self, index: usize, key: &[u8]) -> String {
         let schema = Arc::clone(&self.codec.schema);
         let plan = Arc::clone(&self.codec.plans[index]);
@@ -148,7 +149,8 @@ impl RowText {
     }
 }
 
-/// Weights of simple collations are capital letters, with zeros between them or not, and marks at their ends.
+/// Weights of simple collations are capital letters, perhaps with zeros between them, and marks at
+/// their ends.
 fn loose_text(bytes: &[u8]) -> String {
     const SHOWN: usize = 64;
     let letters: Vec<u8> = bytes.iter().copied().filter(|b| *b > 3).collect();

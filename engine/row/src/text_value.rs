@@ -1,6 +1,6 @@
 //! One stored value as text: numbers, dates and strings decoded from their images.
 //!
-//! Any bytes give some text; values outside a type's range print what their digits say.
+//! Any bytes give some text; a value outside its type's range is printed as its digits.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -148,7 +148,7 @@ fn integer(bytes: &[u8], unsigned: bool) -> String {
 }
 
 fn float(n: f64, text: impl Fn() -> String) -> Value {
-    // JSON has no other numbers.
+    // JSON has finite numbers only.
     if n.is_finite() {
         Value::Number(text())
     } else {
@@ -250,7 +250,7 @@ fn decimal(bytes: &[u8], precision: u8, scale: u8) -> String {
 
 fn uuid(bytes: &[u8], swapped: bool) -> String {
     let Ok(b) = <[u8; 16]>::try_from(bytes) else { return hex(bytes) };
-    // Time-ordered storage reverses the groups; a mark in two version and variant bits tells.
+    // Time-ordered storage reverses the groups; the version and variant bits show which order it is.
     let reversed = swapped || (b[6] & 0x80 != 0 && b[8] & 0x80 == 0 && b[8] != 0);
     let b = if reversed {
         let mut u = [0u8; 16];

@@ -1,4 +1,4 @@
-//! Entry values: what the key does not hold.
+//! Entry values: the columns, and parts of columns, that the key lacks.
 //!
 //! ```text
 //! value of the primary index = version:varint nulls fixed* variable* extras
@@ -7,10 +7,9 @@
 //!             nullable ones in schema order; nothing for NULL
 //!   variable  length:varint contents, in schema order; CHAR without padding, blobs in line;
 //!             nothing for NULL
-//!   Columns that come back from the key (R4) and computed columns are left out.
-//! value of any other index   = extras
-//! extras = one item per column that the parts (primary key included) hold whole, but not wholly
-//!          give back: first all originals, then the others
+//!   Columns that the key gives (R4) and computed columns are left out.
+//! value of any other index   = extras extras = one item per column that the parts (primary key
+//! included) have whole but with losses: first all originals, then the others
 //!   original    length:varint contents    collated text, opaque images; empty for NULL
 //!   spaces      n:varint                  trailing spaces the key dropped
 //!   zero sign   1 if -0.0, else 0
@@ -26,7 +25,7 @@ use crate::layout::RecordLayout;
 use crate::row_input::RowInput;
 use crate::schema::Schema;
 
-/// One column as it lies in a row value.
+/// One column in a row value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub column: usize,
@@ -146,7 +145,7 @@ pub(crate) enum ExtraKind {
     ZeroSign,
 }
 
-/// Something an index key loses and its value keeps.
+/// Information that an index key loses and its value keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct Extra {
     pub kind: ExtraKind,
@@ -177,7 +176,7 @@ pub(crate) fn extras_of(schema: &Schema, parts: &[KeyPart], primary: bool) -> Ve
     extras
 }
 
-/// The part that gives `column` back: the first that holds it whole.
+/// The part to read `column` from: the first that has it whole.
 pub(crate) fn source_of(parts: &[KeyPart], column: usize) -> Option<&KeyPart> {
     parts.iter().find(|p| p.field.column == column && p.whole)
 }

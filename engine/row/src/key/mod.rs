@@ -8,7 +8,7 @@
 //!        float, double         big-endian; positive: sign bit set, negative: all bits inverted;
 //!                              -0.0 as +0.0 (the entry's value tells them apart)
 //!        decimal, temporal, BIT, BINARY, UUID, INET: the image
-//!        opaque                what SortKeys::opaque gives
+//!        opaque the bytes from SortKeys::opaque
 //!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights
 //! ```
 //! All bytes of a descending part are inverted. Tested by `tests/it` (order, prefixes, tuples).
@@ -33,7 +33,7 @@ pub(crate) struct KeyPart {
     pub mask: u8,
     /// The whole column, not a prefix.
     pub whole: bool,
-    /// Whether the key gives the column's bytes back, exceptions in the value (R3) aside.
+    /// Whether the column's bytes can be read from the key, but for exceptions in the value (R3).
     pub reversible: bool,
     pub kind: PartKind,
     /// Bytes of the value in a key tuple, without NULL byte and length.

@@ -1,7 +1,7 @@
 //! Text and byte strings in keys: the bytes, or the weights of their collation, cut to a prefix.
 //!
-//! What a prefix keeps is counted in characters, before the weights are taken: so equal prefixes have equal
-//! keys. The forms themselves are in `order.rs`. Tested by `tests/it`.
+//! A prefix is cut in characters, before the weights are computed: so equal prefixes have equal
+//! keys. The encodings are in `order.rs`. Tested by `tests/it`.
 
 use crate::order::{
     invert, put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey,
