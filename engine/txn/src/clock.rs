@@ -1,9 +1,9 @@
-//! `CommitClock`: commit sequences, handed out in one order and published in the same.
+//! `CommitClock`: assigns commit sequences and publishes them in the same order.
 //!
 //! Invariants:
 //! 1. `published()` is the largest sequence such that it and all smaller ones have been applied.
 //! 2. A committer returns from [`CommitClock::finish`] only after its own sequence is published, so
-//!    whoever hears of a commit sees it in the next snapshot.
+//!    a client that was told of a commit sees it in its next snapshot.
 //!
 //! Tested here.
 
@@ -81,8 +81,8 @@ impl CommitClock {
         }
     }
 
-    /// The newest sequence below all commits that are being applied: nothing after it is in the buffers
-    /// for certain. `None`: every commit that has begun is.
+    /// The newest sequence below all commits that are being applied: of later ones it is not
+    /// certain that they are in the buffers. `None`: every commit that has begun is in the buffers.
     pub fn applied_upto(&self) -> Option<Seq> {
         let pending = self.pending.lock();
         (!pending.is_empty()).then(|| self.published())

@@ -1,5 +1,5 @@
-//! Finding and breaking cycles of waits. Everything here runs under the graph latch; why that
-//! suffices is in `lock_table`.
+//! Finding and breaking cycles of waits. All of this runs under the graph latch; `lock_table` says
+//! why that suffices.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use crate::TxnId;
 
 impl LockTable {
     /// Breaks every cycle through `requester`, which has just been queued. True when it must give
-    /// way itself; otherwise the victims have been taken out of their queues and told.
+    /// way itself; otherwise the victims have been taken out of their queues and woken.
     pub(crate) fn break_cycles(&self, graph: &mut Graph, requester: &Arc<Owner>) -> bool {
         while let Some(cycle) = self.find_cycle(graph, requester.id) {
             let victim = choose_victim(graph, &cycle);
@@ -77,7 +77,7 @@ impl LockTable {
     }
 }
 
-/// The one with the least weight; among equals the requester, whose thread is at hand.
+/// The one with the least weight; among equals the requester, whose thread is running.
 fn choose_victim(graph: &Graph, cycle: &[TxnId]) -> TxnId {
     let weight = |id: &TxnId| graph.waiting.get(id).map_or(u64::MAX, |p| p.owner.weight());
     let mut victim = cycle[0];

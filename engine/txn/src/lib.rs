@@ -1,8 +1,7 @@
-//! What makes a group of changes a transaction: commit order, snapshots, locks, and the private
-//! set of changes.
+//! Transactions without storage: commit order, snapshots, locks, and write sets.
 //!
-//! - [`CommitClock`]: hands out commit sequences and publishes them in order.
-//! - [`SnapshotRegistry`]: which sequences somebody still reads at.
+//! - [`CommitClock`]: assigns commit sequences and publishes them in order.
+//! - [`SnapshotRegistry`]: the sequences at which readers read.
 //! - [`LockTable`], [`Locker`]: row and tree locks, queues, deadlocks, interrupts.
 //! - [`WriteSet`]: a transaction's changes until commit.
 //!

@@ -1,13 +1,13 @@
-//! One lock: who holds it and who waits, and a shard of the table that finds it.
+//! One lock: its holders and waiters; and a shard of the lock table.
 //!
 //! A lock with one holder and nobody waiting is one slot of an array and one entry of the index.
 //! Anything more is in a boxed [`Crowd`].
 //!
 //! Invariants:
 //! 1. `waiting` is ordered: upgrades first, then by arrival.
-//! 2. A request is granted when its mode goes with every other holder's and with every request before
-//!    it in `waiting`. So nobody overtakes what it conflicts with, and nobody waits behind what it
-//!    does not conflict with.
+//! 2. A request is granted when its mode is compatible with every other holder's and with every
+//!    request before it in `waiting`. So no request overtakes one that it conflicts with, or waits
+//!    for one that it does not conflict with.
 //! 3. A slot without holders and waiters does not exist.
 
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ impl SlotKey {
 
 pub(crate) struct Waiting {
     pub owner: Arc<Owner>,
-    /// What it will hold when granted.
+    /// The mode that it holds when granted.
     pub mode: LockMode,
     pub upgrade: bool,
     ticket: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Slot {
     pub holding: Holding,
 }
 
-/// How a request fares.
+/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// The owner had a covering lock.
@@ -122,7 +122,7 @@ impl Slot {
             return Outcome::Held;
         }
         let want = held.map_or(mode, |h| h.join(mode));
-        // An upgrade only has to go with the holders and earlier upgrades.
+        // An upgrade only has to be compatible with the holders and earlier upgrades.
         let free = c.free_of_holders(owner, want)
             && c.waiting.iter().all(|w| (held.is_some() && !w.upgrade) || w.mode.goes_with(want));
         match (free, held) {
@@ -149,7 +149,7 @@ impl Slot {
         }
     }
 
-    /// Queues a request that [`Slot::request`] turned down.
+    /// Queues a request that [`Slot::request`] did not grant.
     pub fn enqueue(&mut self, owner: Arc<Owner>, mode: LockMode, upgrade: bool) {
         let c = self.crowd();
         c.tickets += 1;
@@ -158,7 +158,7 @@ impl Slot {
         c.waiting.insert(at, w);
     }
 
-    /// Ends the hold of `owner`, and grants what that makes possible. True when nobody is left.
+    /// Ends the hold of `owner`, and grants the requests that this allows. True when nobody is left.
     pub fn release(&mut self, owner: TxnId) -> bool {
         match &mut self.holding {
             Holding::One(holder, _) => {
@@ -175,8 +175,8 @@ impl Slot {
         }
     }
 
-    /// Takes `owner` out of the queue, and grants what that makes possible. `None` when it does not
-    /// queue (any more); else whether nobody is left.
+    /// Takes `owner` out of the queue, and grants the requests that this allows. `None` when it is
+    /// not queued; otherwise whether nobody is left.
     pub fn leave_queue(&mut self, owner: TxnId) -> Option<bool> {
         let Holding::Many(c) = &mut self.holding else { return None };
         let i = c.waiting.iter().position(|w| w.owner.id == owner)?;
@@ -185,14 +185,14 @@ impl Slot {
         Some(c.holders.is_empty() && c.waiting.is_empty())
     }
 
-    /// The owners through which a wait of `owner` leads on, for the search for cycles: holders, and
-    /// upgrades queued before it. Plain waiters before it lead nowhere else than to those, because an
-    /// owner waits for one lock at a time. `None` when it does not queue here.
+    /// For the search for cycles: the owners for which `owner` waits, which are holders and
+    /// upgrades queued before it. Plain waiters before it wait only for the same ones, because an owner
+    /// waits for one lock at a time. `None` when it is not queued here.
     pub fn leads_to(&self, owner: TxnId) -> Option<Vec<TxnId>> {
         let Holding::Many(c) = &self.holding else { return None };
-        // From the back: a request that has just been queued is there.
+        // From the back, where a request that has just been queued is.
         let at = c.waiting.iter().rposition(|w| w.owner.id == owner)?;
-        // Modes waited for: its own, and those of the requests before it that it waits behind.
+        // The modes to check for conflicts: its own, and those of the requests before it for which it waits.
         let mut modes = vec![c.waiting[at].mode];
         let mut found = Vec::new();
         for w in c.waiting.iter().take(at).rev() {
@@ -219,7 +219,7 @@ impl Slot {
         Some(found)
     }
 
-    /// Whom a waiter waits for, directly: for reports.
+    /// The owners for which a waiter waits directly: for reports.
     pub fn blockers(&self, owner: TxnId) -> Vec<TxnId> {
         let Holding::Many(c) = &self.holding else { return Vec::new() };
         let Some(at) = c.waiting.iter().position(|w| w.owner.id == owner) else {
@@ -293,7 +293,7 @@ impl Shard {
     }
 
     fn home(&self, hash: u64) -> usize {
-        // The shard is chosen by the top bits, the place by the low ones.
+        // The top bits choose the shard, the low ones the position.
         hash as usize & (self.index.len() - 1)
     }
 
@@ -370,7 +370,7 @@ impl Shard {
         let Some(slot) = self.slots[no as usize].take() else { return 0 };
         self.live -= 1;
         if self.live == 0 && self.slots.len() > 1024 {
-            // What one large transaction needed is not kept for ever.
+            // The memory that one large transaction needed is not kept for ever.
             *self = Shard::default();
             return slot.key.heap_bytes();
         }

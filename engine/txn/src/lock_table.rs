@@ -1,22 +1,22 @@
 //! `LockTable`: all locks of a database.
 //!
-//! Locks are spread over shards by a hash of (tree, key); taking and releasing a lock that nobody
-//! else wants touches one shard latch. Only who has to wait takes the *graph* latch as well.
+//! Locks are spread over shards by a hash of (tree, key); taking and releasing a lock without
+//! conflict takes one shard latch. Only an owner that has to wait takes the *graph* latch as well.
 //!
 //! Invariants (with those of `lock_slot`):
 //! 1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
 //!    sleeping for a lock.
 //! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
 //!    used by one thread at a time.
-//! 3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
-//!    under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
-//!    takes the name out before it does anything else.
+//! 3. `Graph::waiting` has every queued owner. Owners enter it and a queue under the graph latch; a
+//!    grant takes them out of the queue without it, and the owner's own thread then removes its
+//!    name before it does anything else.
 //!
 //! Why deadlocks are neither missed nor invented: an owner's wait can only close a cycle at the moment
-//! when it is queued, and then the cycle contains that owner. It looks for one then, under the graph
-//! latch, so no two waits begin at once. What it reads from one queue after the other holds together,
-//! because an owner found waiting has been waiting since before the latch was taken, so it has not
-//! released anything that an earlier step relied on.
+//! when it is queued, and then the cycle contains that owner. It searches for one then, under the
+//! graph latch, so no two waits begin at once. It reads the queues one after another, yet
+//! consistently: an owner found waiting has waited since before the latch was taken, so it has not
+//! released a lock that an earlier step saw.
 //!
 //! Tested by `tests/it/main.rs`.
 
@@ -36,7 +36,7 @@ use crate::{LockMode, TxnId};
 const SHARD_BITS: u32 = 6;
 const OWNER_SHARDS: usize = 16;
 
-/// Charged for a lock, its part of the index included.
+/// Bytes charged for a lock, including its part of the index.
 pub(crate) const SLOT_BYTES: usize = std::mem::size_of::<Option<Slot>>() + 12;
 
 /// Settings of a lock table.
@@ -44,7 +44,8 @@ pub(crate) const SLOT_BYTES: usize = std::mem::size_of::<Option<Slot>>() + 12;
 pub struct LockOptions {
     /// Row locks beyond this many bytes are refused with `LockTableFull`.
     pub memory_limit: usize,
-    /// Row locks of one owner on one tree from which `Locker::should_escalate` says yes; 0: never.
+    /// Number of row locks of one owner on one tree from which on `Locker::should_escalate` returns
+    /// true; 0: never.
     pub escalate_after: usize,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct Counters {
     pub refused_full: AtomicU64,
 }
 
-/// Where an owner queues.
+/// The place where an owner is queued.
 pub(crate) struct WaitPlace {
     pub owner: Arc<Owner>,
     pub shard: usize,
@@ -98,7 +99,7 @@ pub struct LockTable {
     pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
     owners: Vec<Mutex<HashMap<TxnId, Arc<Owner>>>>,
     used: AtomicUsize,
-    /// For reports; asked only by those who wait.
+    /// For reports; only waiters call it.
     clock: OnceLock<Clock>,
 }
 
@@ -116,7 +117,7 @@ impl LockTable {
         })
     }
 
-    /// Where [`WaitInfo::since`] comes from; only the first call counts.
+    /// The clock for [`WaitInfo::since`]; only the first call counts.
     pub fn set_clock(&self, now: impl Fn() -> Duration + Send + Sync + 'static) {
         let _ = self.clock.set(Box::new(now));
     }
@@ -173,7 +174,7 @@ impl LockTable {
         (hash >> (64 - SHARD_BITS)) as usize
     }
 
-    /// Takes a slot out that has nobody left; the caller holds the shard.
+    /// Removes a slot without owners; the caller holds the shard.
     pub(crate) fn drop_slot(&self, shard: &mut Shard, no: u32) {
         self.refund(SLOT_BYTES + shard.remove(no));
     }
@@ -193,7 +194,7 @@ impl LockTable {
         self.last_deadlock.lock().clone()
     }
 
-    /// Locks held, in no order, at most `limit`. One shard at a time: not a picture of one moment.
+    /// Locks held, in no order, at most `limit`. Read shard by shard, so not a consistent snapshot.
     pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
         let mut all = Vec::new();
         for shard in &self.shards {

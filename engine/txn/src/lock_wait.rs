@@ -1,4 +1,4 @@
-//! An owner of locks as seen by others, and the place where it sleeps.
+//! An owner of locks as other threads see it, and where it sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::TxnId;
 
-/// What the owner's thread is told. Changed from `Waiting` under the latch of the shard in which the
-/// owner queues.
+/// The outcome for the owner's thread. Changed from `Waiting` under the latch of the shard in which
+/// the owner is queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Park {
     Idle,
@@ -21,7 +21,7 @@ pub(crate) enum Park {
 pub(crate) struct Owner {
     pub id: TxnId,
     weight: AtomicU64,
-    /// What people know the owner by, a connection's number; 0: nothing.
+    /// The owner's name for people, a connection's number; 0: none.
     label: AtomicU64,
     interrupted: AtomicBool,
     pub park: Mutex<Park>,
@@ -63,7 +63,7 @@ impl Owner {
     }
 }
 
-/// Reaches an owner from other threads. Cheap to clone; outlives the owner harmlessly.
+/// Handle of an owner for other threads. Cheap to clone; may outlive the owner.
 #[derive(Clone)]
 pub struct OwnerHandle(pub(crate) Arc<Owner>);
 
@@ -72,17 +72,17 @@ impl OwnerHandle {
         self.0.id
     }
 
-    /// The number that reports name the owner by, beside its own.
+    /// The number by which reports name the owner, beside its own.
     pub fn set_label(&self, label: u64) {
         self.0.label.store(label, Ordering::Relaxed);
     }
 
     /// Ends the owner's wait with `Interrupted`, now or when it next has to wait, until
-    /// [`OwnerHandle::clear_interrupt`]. May be called with any foreign mutex held: it takes one latch
-    /// under which nobody waits or calls out.
+    /// [`OwnerHandle::clear_interrupt`]. May be called with any foreign mutex held: it takes one
+    /// latch, and holders of that latch neither wait nor call other code.
     pub fn interrupt(&self) {
         self.0.interrupted.store(true, Ordering::SeqCst);
-        // Passing through the latch: the owner either has not looked at the flag yet, or sleeps.
+        // After this latch was taken the owner either has not read the flag yet, or sleeps.
         drop(self.0.park.lock());
         self.0.wake.notify_one();
     }

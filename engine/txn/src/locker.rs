@@ -14,7 +14,7 @@ use crate::{LockMode, RowMode, TreeMode, TxnId};
 /// What to do when a lock is not free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Fail with `LockNoWait`. SKIP LOCKED is this, and the caller goes on to the next row.
+    /// Fail with `LockNoWait`. For SKIP LOCKED the caller then goes on to the next row.
     NoWait,
     /// Wait at most this long, then fail with `LockTimeout`.
     Block(Duration),
@@ -26,11 +26,11 @@ pub enum Granted {
     New,
     /// A weaker lock became this one.
     Upgraded,
-    /// The owner had it, by itself or through a tree lock.
+    /// The owner already had it, or a tree lock that covers it.
     AlreadyHeld,
 }
 
-/// A row's lock that whoever took it may give back before the transaction ends: [`Locker::loosen`].
+/// A row's lock that may be given back before the transaction ends: [`Locker::loosen`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LooseLock {
     serial: u32,
@@ -38,7 +38,7 @@ pub struct LooseLock {
     shard: u8,
 }
 
-/// So many locks are loose at most, one per scan; the oldest are fastened.
+/// At most this many locks are loose, one per scan; the oldest are fastened.
 const MOST_LOOSE: usize = 16;
 
 #[derive(Clone, Copy)]
@@ -67,13 +67,13 @@ pub struct Locker {
     held: Vec<Held>,
     /// In the order in which their tree locks were taken.
     trees: IdMap<TreeId, TreeHold>,
-    /// Row locks for which nobody has asked again.
+    /// Row locks that were not requested again.
     loose: Vec<LooseLock>,
     serial: u32,
     waits: u64,
 }
 
-/// The first look at a lock.
+/// The result of the first attempt at a lock.
 enum Look {
     Done(Outcome, u32),
     Full,
@@ -106,8 +106,8 @@ impl Locker {
         self.owner.id
     }
 
-    /// Another number after each request that met another owner's lock and was to wait for it, however
-    /// that ended and for a lock of whatever kind. What this owner read before, others may have changed since.
+    /// A counter that changes with each request, for any kind of lock, that had to wait for another
+    /// owner, however the wait ended. What this owner read before may have been changed since.
     #[inline]
     pub fn waits(&self) -> u64 {
         self.waits
@@ -118,15 +118,15 @@ impl Locker {
         OwnerHandle(Arc::clone(&self.owner))
     }
 
-    /// How much would be lost by rolling this owner back. Of a deadlock's members the one with the
-    /// least weight gives way. To be told before each lock: another owner reads it during a wait.
+    /// The cost of rolling this owner back: of a deadlock's members the one with the least weight
+    /// gives way. Set it before each lock: other owners read it during a wait.
     pub fn set_weight(&self, weight: u64) {
         self.owner.set_weight(weight);
     }
 
     /// Locks row `key` of `tree`; the row need not exist. The tree's intention lock comes with the
     /// first row. Errors: `LockNoWait`, `LockTimeout`, `Deadlock` (roll back), `Interrupted`,
-    /// `LockTableFull`; after any of them the owner holds what it held before.
+    /// `LockTableFull`; after any of them the owner holds the same locks as before.
     pub fn lock(&mut self, tree: TreeId, key: &[u8], mode: RowMode, wait: Wait) -> Result<Granted> {
         let at = match self.trees.position(tree) {
             Some(at) if self.trees.at(at).mode.covers(mode.intention()) => at,
@@ -181,7 +181,7 @@ impl Locker {
         self.trees.get(tree).is_some_and(|hold| hold.rows >= hold.escalate_at)
     }
 
-    /// Exchanges this owner's row locks on `tree` for one lock on the tree that covers them and `mode`
+    /// Replaces this owner's row locks on `tree` by one lock on the tree that covers them and `mode`
     /// (X when rows are locked X). False, and nothing changed, when another owner's locks are in the way;
     /// [`Locker::should_escalate`] then says no until twice as many rows are locked.
     pub fn escalate(&mut self, tree: TreeId, mode: RowMode) -> bool {
@@ -278,12 +278,12 @@ impl Locker {
         });
     }
 
-    /// Slot `slot`, which this owner holds, was asked for again.
+    /// Slot `slot`, which this owner holds, was requested again.
     fn asked_again(&mut self, shard: usize, slot: u32) {
         self.loose.retain(|l| (l.shard as usize, l.slot) != (shard, slot));
     }
 
-    /// Asks for the lock once, under its shard's latch. A granted lock is accounted for.
+    /// Requests the lock once, under its shard's latch. A granted lock is accounted for.
     fn look(&self, hash: u64, tree: TreeId, key: Option<&[u8]>, mode: LockMode) -> Look {
         let mut shard = self.table.shards[LockTable::shard_of(hash)].lock();
         self.look_in(&mut shard, hash, tree, key, mode)
@@ -357,7 +357,7 @@ impl Locker {
         timeout: Duration,
         at: usize,
     ) -> Result<Granted> {
-        // Also when it turns out to be free by now: whoever held it has made its changes.
+        // Also when it is free by now: its holder has made changes.
         self.waits += 1;
         if self.owner.is_interrupted() {
             return Err(self.interrupted());
@@ -409,7 +409,7 @@ impl Locker {
         Ok(Granted::New)
     }
 
-    /// Sleeps until told; `Some` when it ends otherwise.
+    /// Sleeps until another thread sets the outcome; `Some` when the sleep ends otherwise.
     fn sleep(&self, timeout: Duration) -> Option<End> {
         let mut park = self.owner.park.lock();
         let mut timed_out = false;
@@ -420,7 +420,7 @@ impl Locker {
             if timed_out {
                 return Some(End::TimedOut);
             }
-            // Wake-ups without cause would only lengthen the wait.
+            // A spurious wake-up only lengthens the wait.
             timed_out = self.owner.wake.wait_for(&mut park, timeout).timed_out();
         }
         None

@@ -1,4 +1,4 @@
-//! Lock modes, and which go together.
+//! Lock modes and their compatibility.
 
 /// How a row is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -22,7 +22,7 @@ pub enum TreeMode {
     X,
 }
 
-/// A mode of either kind; what status lists show.
+/// A mode of either kind, for status lists.
 pub type LockMode = TreeMode;
 
 impl From<RowMode> for TreeMode {
@@ -35,7 +35,7 @@ impl From<RowMode> for TreeMode {
 }
 
 impl RowMode {
-    /// What the tree must be locked with first.
+    /// The lock on the tree that is needed first.
     pub(crate) fn intention(self) -> TreeMode {
         match self {
             RowMode::S => TreeMode::IS,
@@ -52,7 +52,7 @@ impl TreeMode {
         matches!((self, other), (IS, IS | IX | S) | (IX, IS | IX) | (S, IS | S))
     }
 
-    /// Whether holding `self` makes holding `other` needless.
+    /// Whether `self` includes `other`.
     #[inline]
     pub fn covers(self, other: TreeMode) -> bool {
         use TreeMode::*;
@@ -64,8 +64,8 @@ impl TreeMode {
         }
     }
 
-    /// The weakest mode that covers both. S and IX together become X: a mode of its own for this
-    /// rare pair is not worth its column in the table.
+    /// The weakest mode that covers both. S and IX together become X: this rare pair is not worth a
+    /// mode of its own.
     pub(crate) fn join(self, other: TreeMode) -> TreeMode {
         if self.covers(other) {
             self

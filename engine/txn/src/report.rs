@@ -1,4 +1,4 @@
-//! What the lock table tells people.
+//! Reports of the lock table for people.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,15 +1,15 @@
-//! `SnapshotRegistry`: the sequences at which somebody still reads.
+//! `SnapshotRegistry`: the sequences at which readers read.
 //!
 //! Invariants:
 //!
-//! 1. Whoever drops versions takes [`SnapshotRegistry::retention`], which reads the published
-//!    sequence under the same latch as `register` does. A snapshot is therefore either in that list, or
-//!    not older than its last element; reading the clock by hand before or after would leave a gap.
-//! 2. The list is bounded by the snapshots that are held, not by those that ever were: a released
-//!    place stays as a zero until zeros are more than half, then all of them go at once. So one old
-//!    snapshot does not keep the places of the millions of readers that came and went after it, and
-//!    registering and releasing cost O(log n) amortised. (A map would need an allocation for readers in
-//!    ascending order, which are nearly all.)
+//! 1. Code that drops versions uses [`SnapshotRegistry::retention`], which reads the published
+//!    sequence under the same latch as `register` does. A snapshot is therefore either in that list
+//!    or not older than its last element; reading the clock separately would leave a gap.
+//! 2. The length of the list is bounded by the snapshots that are held: a released place becomes a
+//!    zero, and when zeros are more than half, all of them are removed. So one old snapshot does
+//!    not keep the places of millions of later readers, and registering and releasing cost O(log n)
+//!    amortised. (A map would need an allocation for readers in ascending order, which are nearly
+//!    all.)
 //!
 //! Tested here.
 
@@ -27,16 +27,16 @@ pub struct SnapshotRegistry {
     live: Mutex<Live>,
 }
 
-/// The sequences that are read at.
+/// The sequences at which readers read.
 #[derive(Default)]
 struct Live {
-    /// (sequence, how many read at it), ascending; zeros inside, none at either end.
+    /// (sequence, number of its readers), ascending; zeros inside, none at either end.
     places: VecDeque<(Seq, u32)>,
-    /// How many of them are zero.
+    /// Number of zeros among them.
     zeros: usize,
 }
 
-/// Fewer places than this are not worth tidying.
+/// Lists shorter than this are not compacted.
 const TIDY_MIN: usize = 32;
 
 impl Live {
@@ -64,7 +64,7 @@ impl Live {
             self.zeros -= 1;
         }
         if self.zeros > TIDY_MIN && self.zeros > self.places.len() / 2 {
-            // As many were released since the last time as are looked at now, or half as many.
+            // Since the last compaction at least half as many were released as are visited now.
             self.places.retain(|(_, n)| *n > 0);
             self.zeros = 0;
             if self.places.capacity() > 4 * self.places.len().max(TIDY_MIN) {
@@ -74,7 +74,7 @@ impl Live {
     }
 }
 
-/// A reader's place in commit order; dropping it lets go of the versions only it could see.
+/// A reader's place in commit order; dropping it releases the versions that only it could see.
 pub struct Snapshot {
     registry: Arc<SnapshotRegistry>,
     at: Seq,
@@ -97,12 +97,13 @@ impl SnapshotRegistry {
         Snapshot { registry: Arc::clone(self), at }
     }
 
-    /// Sequences that somebody reads at, ascending, each once.
+    /// Sequences at which readers read, ascending, each once.
     pub fn live(&self) -> Vec<Seq> {
         self.live.lock().held().collect()
     }
 
-    /// [`SnapshotRegistry::live`] and then the published sequence: what merges and buffers must keep.
+    /// [`SnapshotRegistry::live`] and then the published sequence: the list by which merges and
+    /// buffers keep versions.
     pub fn retention(&self, clock: &CommitClock) -> Vec<Seq> {
         let live = self.live.lock();
         let published = clock.published();

@@ -1,12 +1,13 @@
-//! `WriteSet`: what a transaction has changed and not yet committed.
+//! `WriteSet`: the uncommitted changes of a transaction.
 //!
 //! One [`SortedBuffer`] per tree; the sequence of an entry is the number of the operation that wrote
-//! it. A savepoint is a number, a rollback removes what is newer. A key that is written again with no
-//! savepoint in between keeps only its last version. The engine takes a savepoint when a statement
-//! begins, so a cursor of that statement reads at the savepoint and does not meet its own changes.
+//! it. A savepoint is a number; a rollback removes all newer entries. A key that is written twice
+//! without a savepoint in between keeps only the last version. The engine takes a savepoint when a
+//! statement begins, so a cursor of that statement reads at the savepoint and does not meet its own
+//! changes.
 //!
-//! What takes too much memory is written elsewhere by the owner: it takes a tree's buffer out
-//! ([`WriteSet::take`]), cuts it at the savepoints that are live, and puts back what it keeps.
+//! When a set takes too much memory, its owner takes a tree's buffer out ([`WriteSet::take`]), cuts
+//! it at the live savepoints, writes parts elsewhere and puts the rest back.
 //!
 //! Tested here; the buffer in its own crate.
 
@@ -26,16 +27,16 @@ struct RowDelta {
 #[derive(Default)]
 pub struct WriteSet {
     trees: IdMap<TreeId, SortedBuffer>,
-    /// What the buffers of all trees have allocated.
+    /// Bytes allocated by the buffers of all trees.
     buffer_bytes: usize,
     rows: Vec<RowDelta>,
-    /// Where in `rows` each table was counted last; a place that a rollback took away or gave to another table
-    /// says nothing.
+    /// The position in `rows` of each table's last count; invalid when a rollback removed it or
+    /// another table has it.
     counted: IdMap<TableId, usize>,
     op: Op,
     /// No version at or before it may be overwritten: the latest live savepoint, or later.
     mark: Op,
-    /// Savepoints that may be returned to, ascending; some several times.
+    /// Live savepoints, ascending; some several times.
     live: Vec<Op>,
 }
 
@@ -61,7 +62,7 @@ impl WriteSet {
         self.trees.get(tree)
     }
 
-    /// Sets `key` to `value`; says what this transaction had written there before.
+    /// Sets `key` to `value`; returns what this transaction had written there before.
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Put {
         self.write(tree, key, EntryKind::Put, value)
     }
@@ -105,7 +106,7 @@ impl WriteSet {
         self.op
     }
 
-    /// The savepoint `mark` will not be returned to any more; others stay, also of the same operation.
+    /// Releases the savepoint `mark`; others stay, also of the same operation.
     pub fn release(&mut self, mark: Op) {
         let Some(at) = self.live.iter().rposition(|m| *m == mark) else { return };
         self.live.remove(at);
@@ -113,12 +114,12 @@ impl WriteSet {
         self.join_rows();
     }
 
-    /// Savepoints that may be returned to, ascending. The beginning is one, and not listed.
+    /// Live savepoints, ascending. The transaction's beginning always is one and is not listed.
     pub fn live_savepoints(&self) -> &[Op] {
         &self.live
     }
 
-    /// After a change of several buffers, or of all of one.
+    /// Recomputes the sizes after a change of several buffers, or of all of one.
     fn count_bytes(&mut self) {
         self.buffer_bytes = self.trees.values().iter().map(SortedBuffer::bytes).sum();
     }
@@ -128,7 +129,7 @@ impl WriteSet {
         self.put_back(tree, SortedBuffer::new())
     }
 
-    /// Puts changes in the place of those that [`WriteSet::take`] took, or of whatever is there: returns that.
+    /// Puts changes back in place of those that [`WriteSet::take`] took; returns what was there.
     pub fn put_back(&mut self, tree: TreeId, buffer: SortedBuffer) -> SortedBuffer {
         let after = buffer.bytes();
         let old = std::mem::replace(self.tree_mut(tree), buffer);
@@ -136,8 +137,8 @@ impl WriteSet {
         old
     }
 
-    /// Takes back everything after the savepoint `to`, which stays. Operation numbers are not used again,
-    /// so savepoints taken later must not be returned to any more (asserted only if beyond the end).
+    /// Takes back everything after the savepoint `to`, which stays. Operation numbers are not used
+    /// again, so later savepoints become invalid (asserted only if beyond the end).
     pub fn rollback_to(&mut self, to: Op) {
         assert!(to <= self.op, "savepoint {to} is not of this transaction");
         self.trees.values_mut().iter_mut().for_each(|buffer| buffer.undo_to(to));
@@ -151,7 +152,7 @@ impl WriteSet {
         self.mark = self.op;
     }
 
-    /// Counts that no savepoint keeps apart become one per table.
+    /// Counts without a savepoint between them become one per table.
     fn join_rows(&mut self) {
         let from = self.rows.partition_point(|r| r.op <= self.mark);
         let newer = self.rows.split_off(from);
@@ -200,8 +201,8 @@ impl WriteSet {
         self.trees.iter().filter(|(_, buffer)| !buffer.is_empty()).map(|(tree, _)| tree)
     }
 
-    /// The last version of every changed key of `tree`, in order: what commit writes. The sequences
-    /// are operation numbers; the caller puts the commit sequence in their place.
+    /// The last version of every changed key of `tree`, in order, for the commit. The sequences are
+    /// operation numbers; the caller replaces them by the commit sequence.
     pub fn iter_newest(&self, tree: TreeId) -> impl Iterator<Item = EntryRef<'_>> {
         self.buffer(tree).into_iter().flat_map(SortedBuffer::iter_newest)
     }
@@ -214,7 +215,7 @@ impl WriteSet {
             + self.counted.bytes()
     }
 
-    /// Versions held, superseded ones included.
+    /// Number of versions, including superseded ones.
     pub fn entries(&self) -> usize {
         self.trees.values().iter().map(SortedBuffer::entries).sum()
     }
@@ -223,7 +224,7 @@ impl WriteSet {
         self.trees.values().iter().all(SortedBuffer::is_empty)
     }
 
-    /// Empties the set for the next transaction; keeps a little memory per tree, of a few trees.
+    /// Empties the set for the next transaction; keeps a little memory for a few trees.
     pub fn clear(&mut self) {
         const KEEP_TREES: usize = 8;
         self.trees.truncate(KEEP_TREES);
