@@ -1,6 +1,6 @@
-//! Seeded defects for the simulator's own test: each is a broken invariant that it must find within a
-//! bounded number of crash images. Compiled in with feature `canary` only; otherwise [`active`] is a
-//! constant and the compiler removes the branches.
+//! Seeded defects that test the simulator: each breaks an invariant, and the simulator must find it
+//! within a bounded number of crash images. Compiled in with feature `canary` only; otherwise
+//! [`active`] is a constant and the compiler removes the branches.
 
 /// Skip the log's sync before a checkpoint header (K1).
 pub const IMAGE_WITHOUT_LOG: u8 = 1;

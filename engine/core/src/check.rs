@@ -1,5 +1,5 @@
-//! Verification of a whole table or database: every page of every run, every count, the block map. What the
-//! entries mean is compared by `rows/check.rs`.
+//! Verification of a whole table or database: every page of every run, every count, the block map.
+//! `rows/check.rs` compares indexes with rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use frond_base::{BlockId, Error, ErrorKind, Result};
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// One thing that is wrong, in words that name the place.
+/// One problem, in words that name the place.
 pub type Problem = String;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOutcome {
     pub problems: Vec<Problem>,
@@ -36,7 +36,7 @@ impl Engine {
         self.check_table_unless(&table, &mut || false)
     }
 
-    /// As [`Engine::check_table`]; `Interrupted` when `killed`, which is asked before each page, says so.
+    /// As [`Engine::check_table`]; `Interrupted` when `killed`, called before each page, returns true.
     pub fn check_table_unless(
         &self,
         table: &Arc<Table>,
@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Checks every table and the catalog; `progress` hears each table's name first.
+    /// Checks every table and the catalog; `progress` gets each table's name first.
     pub fn check_all(&self, progress: &mut dyn FnMut(&str)) -> CheckOutcome {
         let mut outcome = CheckOutcome::default();
         progress("catalog");

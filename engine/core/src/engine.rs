@@ -1,4 +1,4 @@
-//! An open database: the public face of the engine.
+//! An open database: the public interface of the engine.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Engine {
     /// As [`Engine::open`], with a receiver for messages.
     pub fn open_with_log(vfs: Arc<dyn Vfs>, options: Options, log: Log) -> Result<Engine> {
         options.validate()?;
-        // The number of tables may be far above that of files that a process may open.
+        // There may be far more tables than files that a process may open.
         let open_files = options.open_files(vfs.descriptors());
         let files = FilePool::new(vfs, open_files, is_table_file);
         let vfs: Arc<dyn Vfs> = if options.read_only {
@@ -52,7 +52,7 @@ impl Engine {
         } else {
             Arc::new(files.clone())
         };
-        // Nothing is left in a directory that is not ours, not even a lock file.
+        // Nothing is written to a directory that is not ours, not even a lock file.
         identity::refuse_strangers(&*vfs)?;
         let lock = vfs.lock_dir().map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => {
@@ -114,7 +114,7 @@ impl Engine {
         self.core.open_table(name)
     }
 
-    /// Drops a table in milliseconds, whatever its size; its space comes back in the background.
+    /// Drops a table in milliseconds, whatever its size; its space is freed in the background.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.core.drop_table(name)
     }
@@ -137,10 +137,10 @@ impl Engine {
         self.core.names.read().get(name).is_some()
     }
 
-    /// From now on transactions with an older snapshot get [`ErrorKind::TableChanged`] for what they read
-    /// of `table` without locking. For a table that takes the place of another one (TRUNCATE, a copy under
-    /// the old name): at their snapshot the other one was there, and this one looks empty. Lasts until
-    /// the database is closed, as snapshots do.
+    /// From now on transactions with an older snapshot get [`ErrorKind::TableChanged`] when they
+    /// read `table` without locking. For a table that replaces another one (TRUNCATE, a copy under
+    /// the old name): at their snapshot the other one existed, and this one looks empty. Lasts
+    /// until the database is closed, as snapshots do.
     ///
     /// [`ErrorKind::TableChanged`]: frond_base::ErrorKind::TableChanged
     pub fn refuse_older_snapshots(&self, table: &Table) {
@@ -185,7 +185,7 @@ impl Engine {
         wal.sync_to(wal.end()).map_err(|e| self.core.shared.poison(e))
     }
 
-    /// Whether a failed write or sync ended all writing: only a restart helps.
+    /// Whether writing ended after a failed write or sync, until a restart.
     pub fn is_poisoned(&self) -> bool {
         self.core.shared.check_poison().is_err()
     }
@@ -216,7 +216,7 @@ impl Engine {
         self.core.background_step()
     }
 
-    /// Freezes every buffer, works off all jobs, and writes an image of every table: afterwards recovery
+    /// Freezes every buffer, does all jobs, and writes an image of every table: afterwards recovery
     /// needs no log. For tests, and before copying a directory.
     pub fn flush_all(&self) -> Result<()> {
         self.core.may_free_space()?;

@@ -1,7 +1,7 @@
-//! `frond.id`: says that a directory is a Frond database, of which format and which one.
+//! `frond.id`: marks a directory as a Frond database; has its format and its id.
 //!
-//! Written once, at creation: as `frond.id.new` first, renamed when the log exists. So it is there whole or
-//! not at all, and a directory that has it has a log; without one, somebody removed it.
+//! Written once, at creation: as `frond.id.new` first, renamed when the log exists. So it exists
+//! whole or not at all, and a directory that has it has a log, unless somebody removed that.
 //!
 //! | offset | bytes | field |
 //! |-------:|------:|-------|
@@ -23,11 +23,11 @@ const MAGIC: &[u8; 8] = b"FRONDDB\n";
 pub const FORMAT_VERSION: u32 = 1;
 const LEN: usize = 32;
 
-/// Which database a directory holds.
+/// The database of a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
     Existing(u64),
-    /// Created now: [`finish`] when it has a log.
+    /// Being created: call [`finish`] when it has a log.
     New(u64),
 }
 
@@ -59,13 +59,13 @@ fn is_log(name: &str) -> bool {
     name.ends_with(".frl")
 }
 
-/// Fails when the directory holds something and no database. Changes nothing: to ask before anything is
-/// written there.
+/// Fails when the directory is not empty and has no database. Changes nothing: call it before
+/// anything is written there.
 pub fn refuse_strangers(vfs: &dyn Vfs) -> Result<()> {
     if exists(vfs, NAME)? {
         return Ok(());
     }
-    // A creation that a crash ended leaves its temporary name, and perhaps a log.
+    // A crash during creation leaves the temporary name, and perhaps a log.
     let unfinished = exists(vfs, TEMPORARY)?;
     let ours = |n: &String| n == "LOCK" || n == TEMPORARY || unfinished && is_log(n);
     match list(vfs)?.iter().find(|n| !ours(n)) {
@@ -92,7 +92,8 @@ fn begin(vfs: &dyn Vfs) -> Result<u64> {
 
     let wrap = |doing: &'static str| move |e: io::Error| Error::io(doing, NAME, e);
     if exists(vfs, TEMPORARY)? {
-        // Left by a crash during creation. The log first: without the temporary name it would be a stranger.
+        // Left by a crash during creation. The log first: without the temporary name it would be a
+        // foreign file.
         for name in list(vfs)?.iter().filter(|n| is_log(n)) {
             vfs.remove(name).map_err(|e| Error::io("remove the unfinished", name, e))?;
         }
@@ -108,7 +109,7 @@ fn begin(vfs: &dyn Vfs) -> Result<u64> {
     Ok(database)
 }
 
-/// The database that was begun has a durable log: from now on it is one.
+/// Ends the creation of a database, whose log is durable now.
 pub fn finish(vfs: &dyn Vfs) -> Result<()> {
     vfs.rename(TEMPORARY, NAME).map_err(|e| Error::io("rename", TEMPORARY, e))?;
     vfs.sync_dir().map_err(|e| Error::io("sync the directory of", NAME, e))

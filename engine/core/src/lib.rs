@@ -1,14 +1,14 @@
 //! The storage engine: tables of sorted indexes with transactions, durable in one directory.
 //!
 //! ```text
-//! engine.rs    open, close, settings: the public face       status.rs  what it tells of itself
-//! commit/      transactions, snapshots' cursors, large write sets, the path of a commit
+//! engine.rs    open, close, settings: the public interface  status.rs  counters and report
+//! commit/      transactions, cursors, large write sets, the path of a commit
 //! rows/        typed rows with all their indexes
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
-//! catalog/     which tables there are; create, drop, rename, truncate
-//! background/  what threads do and when: jobs, memory, pacing, upkeep of log and disk
+//! catalog/     the list of tables; create, drop, rename, truncate
+//! background/  threads: jobs, memory, pacing, upkeep of log and disk
 //! checkpoint/  images of tables, and how far the log can be trimmed
-//! recovery/    how everything comes back
+//! recovery/    from files and log to open tables
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Messages for the operator: where they go, and that the same one is not sent again and again.
+//! Messages for the operator: their receiver, and a limit on repetition.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 /// Takes messages for the operator: level 0 error, 1 warning, 2 note. Called from any thread.
 pub type Log = Arc<dyn Fn(u8, &str) + Send + Sync>;
 
-/// The same failure at the same place is told once in this time: the operator's log may be on the full
-/// disk that it is about.
+/// The same failure at the same place is reported once in this time: the operator's log may be on
+/// the full disk.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// The operator's log, and what was told lately.
+/// The operator's log, and recently reported failures.
 pub struct Messages {
     log: Log,
-    /// When which failure was last told, by tree (none: a checkpoint).
+    /// The time at which each failure was last reported, by tree (none: a checkpoint).
     said: Mutex<HashMap<(Option<TreeId>, ErrorKind), Duration>>,
 }
 
@@ -26,12 +26,12 @@ impl Messages {
         Messages { log, said: Mutex::default() }
     }
 
-    /// Tells the operator.
+    /// Sends a message to the operator.
     pub fn say(&self, level: u8, message: &str) {
         (self.log)(level, message);
     }
 
-    /// Whether it is time to tell of a failure of this kind at this place; if so, it counts as told.
+    /// Whether a failure of this kind at this place is to be reported now; if so, it counts as reported.
     pub fn is_news(&self, tree: Option<TreeId>, kind: ErrorKind, now: Duration) -> bool {
         let mut said = self.said.lock();
         said.retain(|_, at| now.saturating_sub(*at) < SAY_AGAIN);

@@ -1,7 +1,8 @@
-//! How commits are let in: held back in proportion to memory and debt, and at the limit until there is room.
+//! Admission of commits: delayed in proportion to memory and debt, and stopped at the limit until
+//! memory is free.
 //!
-//! Without threads (`background_threads` = 0) a writer at the limit runs background steps itself: so the
-//! simulator drives everything.
+//! Without threads (`background_threads` = 0) a writer at the limit runs background steps itself,
+//! as in the simulator.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::table::Table;
 /// Rounds of 5 ms without a job after which a writer stops waiting for memory.
 const STUCK_ROUNDS: u32 = 20;
 const ROUND: Duration = Duration::from_millis(5);
-/// Shorter delays are not worth a sleep.
+/// Shorter delays are not slept.
 const DELAY_MIN: Duration = Duration::from_micros(50);
 
 impl Core {
@@ -27,7 +28,7 @@ impl Core {
         self.pressure.shares(wal.end() - wal.kept_from())
     }
 
-    /// Holds a commit of `bytes` back as long as pressure asks for, or until `owner` is interrupted.
+    /// Delays a commit of `bytes` by the time that `pressure` computes, or until `owner` is interrupted.
     pub(crate) fn pace(self: &Arc<Self>, bytes: u64, owner: &OwnerHandle) -> Result<()> {
         let (memory, debt) = self.pressures();
         if memory >= 1.0 {
@@ -38,7 +39,7 @@ impl Core {
         }
         let delay = self.pressure.pacer.delay(bytes, memory, debt);
         if delay > DELAY_MIN {
-            // Shutdown ends the sleep early, and so does every measurement: pressure is new then.
+            // Shutdown ends the sleep early, and so does every measurement, as the pressure has changed then.
             self.held_writers.wait(delay);
         }
         Ok(())
@@ -46,8 +47,8 @@ impl Core {
 
     /// Waits until write buffers are below their limit.
     ///
-    /// When no job runs and none can be planned, waiting is of no use: then the commit goes on over the
-    /// limit (nothing can be drained), or fails (jobs fail, and are being held back).
+    /// When no job runs and none can be planned, waiting is useless: the commit then goes on over
+    /// the limit (there is nothing to flush) or fails (jobs have failed and wait for their retry).
     fn wait_for_room(self: &Arc<Self>, owner: &OwnerHandle) -> Result<()> {
         let mut idle_rounds = 0;
         loop {
@@ -59,7 +60,7 @@ impl Core {
             self.may_write()?;
             if self.options.background_threads == 0 {
                 if !self.background_step() {
-                    // Nothing can be drained (the data of one commit exceed the limit): go on.
+                    // There is nothing to flush (the data of one commit exceed the limit): go on.
                     return self.may_write();
                 }
                 continue;
@@ -103,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Sums up memory and debt, and freezes what is largest when memory runs short.
+    /// Sums up memory and debt, and freezes the largest buffers when memory is short.
     pub(crate) fn measure(&self) {
         let Shared { budget, cache, .. } = &*self.shared;
         self.pressure.measure((&self.ledger, &self.queue), budget, cache, |tree| self.freeze(tree));
@@ -114,7 +115,7 @@ impl Core {
         pressure::fit_cache(&self.shared.budget, &self.shared.cache);
     }
 
-    /// Has free memory returned to the system when there has been more of it for a while.
+    /// Returns free memory to the system when much of it has been free for a while.
     pub(crate) fn return_memory(&self) {
         let Shared { budget, vfs, .. } = &*self.shared;
         if self.pressure.should_return_memory(budget, vfs.now()) {

@@ -1,5 +1,6 @@
-//! Whether the disk is full: then commits are refused before anything is logged, so that nothing is lost
-//! and nothing needs to be poisoned. Jobs and the log thread find out when there is room again.
+//! Whether the disk is full: then commits are refused before anything is logged, so that nothing is
+//! lost and the engine need not be poisoned. Jobs and the log thread notice when there is space
+//! again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::background::held_writers::HeldWriters;
 
 /// See the module.
 pub struct DiskFull {
-    /// What commits are told.
+    /// The error for commits.
     why: Mutex<Option<Error>>,
     is_full: AtomicBool,
     writers: Arc<HeldWriters>,
@@ -46,7 +47,7 @@ impl DiskFull {
         self.check().err().unwrap_or(failure)
     }
 
-    /// The disk is full: `failure` says where that was met.
+    /// The disk is full: `failure` says where that was noticed.
     pub fn begin(&self, failure: &Error) {
         let told = Error::new(
             ErrorKind::NoSpace,
@@ -55,7 +56,7 @@ impl DiskFull {
         self.set(Some(told));
     }
 
-    /// There is room again, or may be.
+    /// There is, or may be, space again.
     pub fn end(&self) {
         self.set(None);
     }

@@ -1,11 +1,11 @@
-//! Writers that are held back, and what wakes them.
+//! Writers that wait, and waking them.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Where writers sleep while memory is short. Woken by a measurement, a disk that is full or is not any
-/// more, and the end of background work. Every sleep is bounded: waking early only saves time.
+/// Writers sleep here while memory is short. A measurement, a change of the disk-full state and the
+/// end of background work wake them. Every sleep is bounded, so a wake-up only saves time.
 #[derive(Default)]
 pub struct HeldWriters {
     latch: Mutex<()>,
@@ -18,7 +18,7 @@ impl HeldWriters {
         let _ = self.moved.wait_for(&mut self.latch.lock(), time);
     }
 
-    /// Something changed: everyone looks again.
+    /// Something changed: all writers check again.
     pub fn wake(&self) {
         self.moved.notify_all();
     }

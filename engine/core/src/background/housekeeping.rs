@@ -12,9 +12,9 @@ use crate::table::Table;
 
 /// How often the log is synced when commits do not sync it.
 const SYNC: Duration = Duration::from_secs(1);
-/// How often the log thread looks for space to give back on a full disk.
+/// How often the log thread looks for space to free on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
-/// Tables that one round looks at for work that readers have made.
+/// Tables that one round checks for work caused by readers.
 const SWEPT_TABLES: usize = 1024;
 
 impl Core {
@@ -42,7 +42,7 @@ impl Core {
                 self.shared.poison(e);
             }
             Ok(()) if self.disk.is_full() => {
-                // Let the next job find out whether there is room again.
+                // The next job finds out whether there is space again.
                 self.queue.retry_all();
                 if self.most_urgent().is_none() {
                     self.disk.end();
@@ -73,8 +73,9 @@ impl Core {
         self.return_memory();
     }
 
-    /// What nobody notes in the ledger (LG2): work that readers have made, and that of tables just opened. A
-    /// round looks at some tables and the next one goes on there, so that it takes no longer with many.
+    /// Work that is not noted in the ledger otherwise (LG2): that caused by readers, and that of
+    /// tables just opened. A round checks some tables and the next one continues there, so that a
+    /// round of many tables takes no longer.
     fn sweep(&self) {
         let tables: Vec<Arc<Table>> = {
             let tables = self.tables.read();
@@ -99,7 +100,7 @@ impl Core {
         }
     }
 
-    /// Once in a while, on a full disk: what can be given back without a commit or a job.
+    /// From time to time, on a full disk: frees space that needs neither a commit nor a job.
     fn look_around(&self, now: Duration) {
         if self.disk.is_full() && self.upkeep.look.is_due(LOOK_AROUND, now) {
             let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
@@ -107,7 +108,7 @@ impl Core {
         }
     }
 
-    /// What transactions that were rolled back had written goes back to the file system.
+    /// Returns space of rolled-back transactions to the file system.
     fn take_back_lent(&self) {
         for table in self.upkeep.take_lent().iter().filter(|t| !t.is_dropped()) {
             if let Some(file) = table.store().existing_file() {
@@ -117,8 +118,8 @@ impl Core {
         }
     }
 
-    /// Space that edits have freed may be used again when they are durable (ST2), and while nothing can be
-    /// committed nobody syncs the log.
+    /// Space that edits have freed may be used again when they are durable (ST2); while no commit
+    /// is possible, this sync makes them so.
     fn give_space_back(&self, tables: &[Arc<Table>]) {
         let wal = &self.shared.wal;
         if let Err(e) = wal.sync_to(wal.end()) {
@@ -153,7 +154,7 @@ impl Core {
         for name in self.upkeep.take_doomed() {
             match self.shared.vfs.remove(&name) {
                 Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
-                    self.upkeep.remove_later(name); // Somebody reads it: the next round.
+                    self.upkeep.remove_later(name); // A reader has it: the next round.
                 }
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                     self.messages.say(1, &format!("cannot remove {name} of a dropped table: {e}"));

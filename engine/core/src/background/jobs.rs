@@ -19,7 +19,7 @@ const LOG_ROUND: Duration = Duration::from_millis(100);
 const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Starts the threads. Does nothing where the machine does not start threads, and for a reader.
+    /// Starts the threads. Does nothing where `vfs` starts no threads, and in a read-only database.
     pub(crate) fn start_background(self: &Arc<Self>) -> Vec<Box<dyn frond_vfs::JoinThread>> {
         let mut threads = Vec::new();
         if self.options.read_only {
@@ -54,8 +54,8 @@ impl Core {
         threads
     }
 
-    /// Runs a background thread's work. A panic there ends the thread: then nothing more is acknowledged, as
-    /// writers would wait for a job that nobody does, or commits be synced by nobody.
+    /// Runs a background thread's work. A panic there ends the thread. Then the engine is poisoned:
+    /// otherwise writers would wait for jobs, or commits for syncs, that no thread does.
     fn poison_on_panic(&self, work: impl FnOnce()) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else { return };
         let what = panic
@@ -85,15 +85,15 @@ impl Core {
     pub(crate) fn job_step(self: &Arc<Self>) -> bool {
         let Some((table, tree, plan)) = self.most_urgent() else { return false };
         let Some(mut job) = tree.begin(&plan, self.readers.retention()) else {
-            // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
-            // that never begins cannot keep a thread busy.
+            // Overtaken by another thread's job: the tree is checked again a little later, so that
+            // a plan that never begins cannot keep a thread busy.
             if self.options.background_threads > 0 {
                 self.queue.overtaken(tree.id(), self.shared.vfs.now() + OVERTAKEN_WAIT);
             }
             self.ledger.note(&table, &tree);
             return true;
         };
-        // What it does is not offered to other threads any more.
+        // Its work is no longer offered to other threads.
         self.ledger.note(&table, &tree);
         let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();
@@ -102,7 +102,7 @@ impl Core {
                 return false;
             }
             match job.step() {
-                // A part of it may be in the trunk: work for others.
+                // A part of it may be in the trunk and make work for other threads.
                 Ok(Step::More) => self.ledger.note(&table, &tree),
                 Ok(Step::Done) => break Ok(()),
                 Err(e) => break Err(e),
@@ -120,7 +120,7 @@ impl Core {
                     self.disk.end();
                 }
             }
-            // Whoever dropped the table has nothing to be told.
+            // The table was dropped: there is nothing to report.
             Err(_) if table.is_dropped() => {}
             Err(e) => self.job_failed(&tree, &e, now),
         }

@@ -1,14 +1,15 @@
-//! The ledger: what each tree has buffered and what work it offers, kept up as it changes.
+//! The ledger: the buffered bytes and the offered work of each tree, updated at each change.
 //!
-//! Sums, the largest buffer and the most urgent job are asked for after each job and every few commits. So
-//! whoever changes a tree notes it here, and a question costs the same whether ten trees have work or a
-//! hundred thousand.
+//! Sums, the largest buffer and the most urgent job are needed after each job and every few
+//! commits. So code that changes a tree notes it here, and a query costs the same whether ten trees
+//! have work or a hundred thousand.
 //!
 //! - LG1. The sums are those of the entries, and the orders have each entry at most once.
-//! - LG2. What a tree has is noted after each change by a commit, a freeze or a job. Of a growing buffer not
-//!   each byte: up to a [`SLACK`]th of it is missing. What readers make of work shows at the next sweep
-//!   (`housekeeping.rs`).
-//! - LG3. A dropped table has no entry: it is marked before it is forgotten, and looked at under the lock.
+//! - LG2. A tree is noted after each change by a commit, a freeze or a job. A growing buffer is not
+//!   noted for each byte: up to a [`SLACK`]th of it is missing. Work caused by readers is noted by
+//!   the next sweep (`housekeeping.rs`).
+//! - LG3. A dropped table has no entry: it is marked as dropped before its entry is removed, and
+//!   the mark is read under the lock.
 //!
 //! The lock is taken before a tree's own.
 
@@ -22,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::table::Table;
 
-/// Part of a buffer's bytes by which it may grow before that is noted.
+/// A buffer may grow by this part of its bytes before that is noted.
 const SLACK: u64 = 16;
 /// Weight of jobs that free memory while memory is short.
 const FREEING_WEIGHT: u64 = 8;
@@ -72,7 +73,7 @@ impl Offer {
     }
 }
 
-/// Grows with the size, in steps of a quarter of a power of two; `None` for nothing.
+/// Grows with the size, in steps of a quarter of a power of two; `None` for an empty buffer.
 fn size_class(bytes: u64) -> Option<Reverse<u32>> {
     let power = bytes.checked_ilog2()?;
     let quarter = (bytes << (63 - power)) >> 61 & 3;
@@ -80,7 +81,7 @@ fn size_class(bytes: u64) -> Option<Reverse<u32>> {
 }
 
 impl State {
-    /// Replaces what is known of a tree.
+    /// Replaces a tree's entry.
     fn set(&mut self, table: &Arc<Table>, tree: TreeId, has: Sums, offer: Option<Offer>) {
         self.remove(tree);
         if has == Sums::default() && offer.is_none() {
@@ -133,7 +134,7 @@ impl State {
         plan
     }
 
-    /// The tree whose offer counts most, of those that are not held.
+    /// The tree with the most urgent offer, of those that are not held.
     fn most_urgent(&self, memory_short: bool, held: &dyn Fn(TreeId) -> bool) -> Option<TreeId> {
         let first = |order: &BTreeSet<(Reverse<u64>, TreeId)>| {
             order.iter().find(|(_, tree)| !held(*tree)).copied()
@@ -164,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// A commit may have added to the tree's active buffer: nothing else changed. Mostly a comparison.
+    /// A commit may have added to the tree's active buffer and changed nothing else. Usually one comparison.
     pub fn note_written(&self, table: &Arc<Table>, tree: &Tree) {
         let (bytes, noted) = (tree.active_bytes(), table.noted(tree.id().index));
         if bytes <= noted + noted / SLACK {
@@ -193,7 +194,8 @@ impl Ledger {
         Some((entry.table.tree(tree.index).clone(), entry.has.active))
     }
 
-    /// The most urgent work of all trees that are not held. Frees memory first while that is short.
+    /// The most urgent work of all trees that are not held. Work that frees memory comes first
+    /// while memory is short.
     pub fn most_urgent(
         &self,
         memory_short: bool,
@@ -209,7 +211,7 @@ impl Ledger {
                 Some(plan) if noted.is_none_or(|o| o.urgency <= plan.urgency) => {
                     return Some((table, tree, plan));
                 }
-                // Less than it said: another tree may have more.
+                // Less than noted: another tree may have more.
                 _ => {}
             }
         }
@@ -250,7 +252,7 @@ mod tests {
         engine.create_table(spec).unwrap()
     }
 
-    /// What a walk over all trees finds, as measurements did before there was a ledger.
+    /// The same figures from a walk over all trees.
     fn walk(engine: &Engine) -> (Sums, bool) {
         let (mut sums, mut has_work) = (Sums::default(), false);
         for table in engine.core().tables.read().values() {
@@ -264,7 +266,7 @@ mod tests {
         (sums, has_work)
     }
 
-    /// Random commits to random tables, freezes, jobs, drops: the ledger has what a walk finds.
+    /// Random commits to random tables, freezes, jobs, drops: the ledger equals a walk over all trees.
     #[test]
     fn sums_and_work_are_those_of_a_walk_over_all_trees() {
         let options = Options { cache_bytes: 8 << 20, background_threads: 0, ..Options::default() };

@@ -50,7 +50,7 @@ impl Engine {
             if killed() {
                 return Err(Error::new(ErrorKind::Interrupted, "OPTIMIZE was interrupted"));
             }
-            // What readers made of it, too.
+            // Including work caused by readers.
             core.ledger.note_all(table);
             if !core.job_step() {
                 core.queue.pause();

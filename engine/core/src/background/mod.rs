@@ -1,18 +1,18 @@
-//! What is done beside statements.
+//! Background work.
 //!
 //! Worker threads take the most urgent job of all trees, run it step by step, and look again (`jobs`). One
 //! more thread keeps log and disk small (`housekeeping`): the sync each second, the next segment, trimming,
-//! and images for tables that hold the log back. Writers are let in as memory and debt allow (`admission`).
+//! and images for tables that keep the log. Writers are delayed by memory and debt (`admission`).
 //! Without threads (`background_threads` = 0) the owner calls `Core::background_step`.
 //!
-//! Those three work for the whole engine. What they share knows nothing of it:
+//! These three use the whole engine (`Core`). The parts that they share do not know it:
 //!
 //! ```text
-//! ledger        what each tree has buffered and what work it offers
-//! queue         trees left alone after a failure, sleeping and ending
-//! pressure      memory and debt against their limits; pacing turns them into delays
+//! ledger        buffered bytes and offered work of each tree
+//! queue         trees that wait after a failure; sleep and end of workers
+//! pressure      memory and debt against their limits; pacing computes delays from them
 //! disk_full     whether commits are refused
-//! upkeep        what the log thread keeps between its rounds
+//! upkeep        the log thread's state between its rounds
 //! held_writers  where writers sleep
 //! ```
 //!

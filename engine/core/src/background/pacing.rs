@@ -1,13 +1,13 @@
-//! Pacing: writers are slowed in proportion to the work they leave behind.
+//! Pacing: writers are slowed in proportion to the background work that they cause.
 //!
-//! Two pressures count, each as a fraction of its own limit: bytes in write buffers (memory) and merge
-//! debt (read cost and space). Below a soft mark nobody waits. Above it a commit of `n` bytes is delayed
-//! by the time in which background work drains `n` bytes, times a factor that grows from 0 at the soft
-//! mark to [`FACTOR_MAX`] at the limit. So arrivals approach the drain rate smoothly and there is no
-//! cliff; a stop-and-go ladder (slow down at 20 files, stop at 36) gives the same mean rate with a
-//! hundred times the worst statement. Only at the memory limit itself do writers wait for space.
+//! Two pressures count, each as a fraction of its own limit: bytes in write buffers (memory) and merge debt
+//! (read cost and space). Below a soft mark no writer waits. Above it a commit of `n` bytes is delayed by
+//! the time in which background work drains `n` bytes, times a factor that grows from 0 at the soft mark to
+//! [`FACTOR_MAX`] at the limit. So arrivals approach the drain rate smoothly. Rejected: fixed steps (slow
+//! down at 20 files, stop at 36), which give the same mean rate and make the slowest statement a hundred
+//! times slower. Only at the memory limit do writers wait for space.
 //!
-//! The drain rate is measured: bytes that jobs took in, over the time they ran, as a moving average.
+//! The drain rate is measured: bytes that jobs read per time they ran, as a moving average.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use std::time::Duration;
 const SOFT: f64 = 0.6;
 /// Delay at the limit, in units of the time that draining the same bytes takes.
 const FACTOR_MAX: f64 = 3.0;
-/// The longest single delay: a large commit is spread, not parked.
+/// The longest single delay: a large commit is slowed, not stopped.
 const DELAY_MAX: Duration = Duration::from_millis(20);
 /// Assumed before anything was measured, bytes per second.
 const DRAIN_RATE_START: u64 = 100 << 20;
 
 /// The pacing state of one engine.
 pub struct Pacer {
-    /// Bytes per second that background work takes in, moving average.
+    /// Bytes per second that background work reads, moving average.
     drain_rate: AtomicU64,
     delayed_micros: AtomicU64,
 }
@@ -35,8 +35,8 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// A job took in `bytes` and ran for `time`. One that takes nothing in, as attaching runs does, says
-    /// nothing about the rate.
+    /// A job read `bytes` and ran for `time`. A job that reads nothing, such as attaching runs,
+    /// does not count.
     pub fn drained(&self, bytes: u64, time: Duration) {
         if bytes == 0 {
             return;
@@ -44,11 +44,11 @@ impl Pacer {
         let micros = time.as_micros().max(1) as u64;
         let rate = bytes.saturating_mul(1_000_000) / micros;
         let old = self.drain_rate.load(Relaxed);
-        // One eighth of the new: a single slow job must not stall everybody.
+        // The new value weighs one eighth: a single slow job must not stall all writers.
         self.drain_rate.store((old - old / 8 + rate / 8).max(1 << 20), Relaxed);
     }
 
-    /// How long a commit of `bytes` waits, given both pressures as shares of their limits (1.0 = at it).
+    /// The delay of a commit of `bytes`, given both pressures as shares of their limits (1.0 = at the limit).
     pub fn delay(&self, bytes: u64, memory: f64, debt: f64) -> Duration {
         let pressure = memory.max(debt);
         if pressure <= SOFT {
@@ -65,7 +65,7 @@ impl Pacer {
         self.drain_rate.load(Relaxed)
     }
 
-    /// Sum of all delays handed out, microseconds.
+    /// Sum of all delays, microseconds.
     pub fn delayed_micros(&self) -> u64 {
         self.delayed_micros.load(Relaxed)
     }

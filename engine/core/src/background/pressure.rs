@@ -1,8 +1,9 @@
-//! Memory and debt: how much there is of both, and how much there may be.
+//! Memory and debt: their figures and their limits.
 //!
-//! Write buffers have a share of the budget; merge debt and the log have limits of their own. Commits are
-//! counted as they come and measured once in a while: a measurement takes the sums, freezes the largest buffers
-//! when active ones take too much, and tells the budget. Who waits for what is in `admission.rs`.
+//! Write buffers have a share of the budget; merge debt and the log have limits of their own.
+//! Commits are counted as they arrive, and a measurement is made from time to time: it takes the
+//! sums, freezes the largest buffers when active ones take too much, and updates the budget.
+//! `admission.rs` makes writers wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -39,13 +40,13 @@ pub struct Pressure {
     unmeasured: AtomicU64,
     buffered: AtomicU64,
     debt: AtomicU64,
-    /// What the budget was told. Held by who measures.
+    /// The bytes charged to the budget. The measuring thread holds it.
     charged: Mutex<usize>,
     returned: Mutex<Returned>,
     writers: Arc<HeldWriters>,
 }
 
-/// What a report shows, bytes.
+/// Figures for reports, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PressureStatus {
     pub buffered: u64,
@@ -127,9 +128,9 @@ impl Pressure {
         unmeasured > self.write_limit.load(Ordering::Relaxed) / 64
     }
 
-    /// Takes over the ledger's sums, has the largest buffers frozen by `freeze` (which notes it in the ledger;
-    /// false: it was empty) when memory runs short, and tells the budget. Does nothing while another thread
-    /// measures.
+    /// Reads the ledger's sums, freezes the largest buffers by `freeze` (which notes it in the
+    /// ledger; false: it was empty) when memory is short, and updates the budget. Does nothing
+    /// while another thread measures.
     pub fn measure(
         &self,
         (ledger, queue): (&Ledger, &Queue),
@@ -143,7 +144,7 @@ impl Pressure {
         let mark = limit / 100 * FREEZE_PERCENT;
         if ledger.sums().active > mark {
             let mut left = ledger.sums().active;
-            // The largest first: it amortises best, and the others grow on.
+            // The largest first: it costs least per byte, and the others can grow.
             while left > mark {
                 let Some((tree, bytes)) = ledger.largest() else { break };
                 freeze(&tree);
@@ -173,7 +174,7 @@ impl Pressure {
         self.returned.lock().note(budget.used_by(Part::WriteBuffers));
     }
 
-    /// Whether free memory should go back to the system: there has been more of it for a while.
+    /// Whether free memory should be returned to the system: there has been much of it for a while.
     pub fn should_return_memory(&self, budget: &Budget, now: Duration) -> bool {
         let in_use = budget.used_by(Part::WriteBuffers);
         self.returned.lock().look(in_use, budget.limit(), now)

@@ -1,5 +1,5 @@
-//! The queue of background work: trees that are left alone after a failure, and how workers sleep and
-//! end. What there is to do is in `ledger.rs`, what is done is decided in `jobs.rs`.
+//! The queue of background work: trees that wait after a failure, and how workers sleep and end.
+//! `ledger.rs` has the work, `jobs.rs` decides what is done.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::background::held_writers::HeldWriters;
 
-/// A failed job's tree is left alone for this long, doubling up to a minute.
+/// A failed job's tree waits this long, doubling up to a minute.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// After a shortage, which may end at any moment, at most for this long.
+/// After a shortage, which may end at any moment, at most this long.
 const RETRY_SHORTAGE_MAX: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -28,12 +28,12 @@ pub struct Queue {
     writers: Arc<HeldWriters>,
 }
 
-/// A tree that is left alone for a while.
+/// A tree that waits.
 struct Held {
     until: Duration,
-    /// How long it is left alone after the next failure, halved.
+    /// Half of its wait after the next failure.
     wait: Duration,
-    /// `None`: nothing failed, the plan was overtaken.
+    /// `None`: not a failure; the plan was overtaken.
     error: Option<Error>,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// There may be work: workers look again.
+    /// There may be work: wakes the workers.
     pub fn wake(&self) {
         *self.signal.lock() += 1;
         self.wake.notify_all();
@@ -101,19 +101,19 @@ impl Queue {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    // ---- trees that are left alone ----
+    // ---- trees that wait ----
 
-    /// Looks at the table now, whatever failed there before; also for a table that was dropped.
+    /// Ends the waits of the table's trees, whatever failed there; also for a table that was dropped.
     pub fn retry(&self, table: TableId) {
         self.held.lock().retain(|tree, _| tree.table != table);
     }
 
-    /// Looks at every tree now, whatever failed before.
+    /// Ends all waits, whatever failed.
     pub fn retry_all(&self) {
         self.held.lock().clear();
     }
 
-    /// The tree's plan was overtaken by another job: look at it again at `until`.
+    /// The tree's plan was overtaken by another job: it waits until `until`.
     pub fn overtaken(&self, tree: TreeId, until: Duration) {
         let mut held = self.held.lock();
         let first = Held { until, wait: RETRY_AFTER / 2, error: None };
@@ -125,7 +125,7 @@ impl Queue {
         self.held.lock().remove(&tree);
     }
 
-    /// A job of the tree failed: it is left alone, for longer with each failure.
+    /// A job of the tree failed: it waits, longer with each failure.
     pub fn failed(&self, tree: TreeId, failure: &Error, now: Duration) {
         let mut held = self.held.lock();
         let first = Held { until: now, wait: RETRY_AFTER / 2, error: None };
@@ -138,19 +138,19 @@ impl Queue {
         h.until = now + h.wait;
     }
 
-    /// Whether the tree is left alone at `now`.
+    /// Whether the tree waits at `now`.
     pub fn is_held(&self, tree: TreeId, now: Duration) -> bool {
         self.held.lock().get(&tree).is_some_and(|h| h.until > now)
     }
 
-    /// Why the latest job in the table failed, if it did.
+    /// The error of the latest job in the table, if it failed.
     pub fn failure_in(&self, table: TableId) -> Option<Error> {
         let held = self.held.lock();
         let of_table = held.iter().filter(|(tree, _)| tree.table == table);
         of_table.filter_map(|(_, h)| h.error.as_ref()).map(Error::duplicate).next()
     }
 
-    /// Whether some tree is left alone because a job of it failed.
+    /// Whether some tree waits because its job failed.
     pub fn has_failures(&self) -> bool {
         self.held.lock().values().any(|h| h.error.is_some())
     }

@@ -1,5 +1,5 @@
-//! What the log thread keeps between its rounds (`housekeeping.rs`): when it did what is done once in a
-//! while, and what others leave for it to clean up.
+//! The log thread's state between its rounds (`housekeeping.rs`): when periodic work was last done,
+//! and files and space that others leave for it to clean up.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::table::Table;
 pub struct Upkeep {
     pub sync: Every,
     pub look: Every,
-    /// The next sweep for readers' work begins with this table.
+    /// The next sweep for work caused by readers begins with this table.
     pub swept_to: AtomicU32,
     /// Files of dropped tables, to remove.
     doomed: Mutex<Vec<String>>,
-    /// Tables whose files have space that a rolled-back transaction took.
+    /// Tables whose files have space of a rolled-back transaction.
     lent: Mutex<Vec<Arc<Table>>>,
 }
 
@@ -32,7 +32,7 @@ impl Upkeep {
         std::mem::take(&mut *self.doomed.lock())
     }
 
-    /// The table's file has space to give back.
+    /// The table's file has space to free.
     pub fn give_back_later(&self, table: &Arc<Table>) {
         let mut lent = self.lent.lock();
         if !lent.iter().any(|t| Arc::ptr_eq(t, table)) {
@@ -45,7 +45,7 @@ impl Upkeep {
     }
 }
 
-/// Something that is done once in a while, counted from the clock's zero.
+/// Periodic work, counted from the clock's zero.
 #[derive(Default)]
 pub struct Every {
     last: Mutex<Duration>,

@@ -1,5 +1,5 @@
-//! Definitions: create, drop, rename, truncate. Each is one transaction on the system table, durable when
-//! it returns, so that a crash leaves it done or not begun.
+//! Definitions: create, drop, rename, truncate. Each is one transaction on the system table,
+//! durable when the call returns, so that a crash leaves it done or not begun.
 //!
 //! A dropped or truncated table's file is removed after the transaction is durable, in the background; a
 //! crash in between leaves an orphan that the next start removes (it is in no definition).
@@ -19,7 +19,7 @@ use crate::record::CounterRecord;
 use crate::table::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
 
-/// What a new table looks like; its number is chosen at creation.
+/// The definition of a new table; its number is chosen at creation.
 #[derive(Clone, Debug)]
 pub struct TableSpec {
     pub name: String,
@@ -72,14 +72,14 @@ impl Core {
         if let Some(table) = self.tables.read().get(&def.id) {
             return Ok(table.clone());
         }
-        // One at a time, and without the map, which commits and checkpoints of other tables need.
+        // One at a time, and without holding the map, which commits and checkpoints of other tables need.
         let _one = self.opening.lock();
         if let Some(table) = self.tables.read().get(&def.id) {
             return Ok(table.clone());
         }
         let table = Arc::new(self.load_clean_table(def)?);
         let mut tables = self.tables.write();
-        // Who drops a table takes it out of the names first, and then out of the map.
+        // A drop removes the table from the names first, and then from the map.
         if self.names.read().by_id(def.id).is_none() {
             return Err(Error::new(
                 ErrorKind::NotFound,
@@ -148,7 +148,7 @@ impl Core {
         };
         def.validate()?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
-        // In the map before the record is logged: trimming must see that the table needs it.
+        // In the map before the record is logged: trimming must see that the table needs the record.
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(&def.name), def.encode())];
         let counted = (spec.auto_increment > 1).then_some(&table);
@@ -185,8 +185,8 @@ impl Core {
         self.shared.readahead.forget_table(id);
         self.upkeep.remove_later(file_name(id));
         if self.disk.is_full() {
-            // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
-            // not enough, the next write finds out.
+            // On a full disk, writes are allowed again after a drop; if the space is not enough,
+            // the next write finds out.
             self.remove_doomed_files();
             self.queue.retry_all();
             self.disk.end();
@@ -215,8 +215,8 @@ impl Core {
         Ok(())
     }
 
-    /// Replaces the table by an empty one of the same definition, in constant time. Handles to the old one
-    /// say that it was dropped: open the table again.
+    /// Replaces the table by an empty one of the same definition, in constant time. Handles to the
+    /// old one report it as dropped: open the table again.
     pub fn truncate_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;

@@ -31,7 +31,7 @@ const NEXT_KEY: &[u8] = b"N";
 const TABLE_PREFIX: u8 = b'T';
 const DEFINITION_VERSION: u64 = 1;
 
-/// How one index is stored.
+/// The storage format of one index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexDef {
     /// Widths of the fixed-width fields of a key, for the run codec; empty when keys vary.
@@ -55,7 +55,7 @@ impl IndexDef {
     }
 }
 
-/// What a table is: its indexes and, opaque to the engine's lower layers, its schema.
+/// The definition of a table: its indexes and its schema, which the engine's lower layers do not read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TableDef {
     pub id: TableId,
@@ -108,7 +108,7 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
 }
 
 impl TableDef {
-    /// Refuses what the formats cannot hold.
+    /// Refuses definitions that the formats cannot store.
     pub fn validate(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what));
         if self.name.is_empty() || self.name.len() > NAME_BYTES_MAX {

@@ -48,7 +48,7 @@ impl Names {
         id.0 < self.next
     }
 
-    /// Takes over one row of the system table.
+    /// Applies one row of the system table.
     pub fn apply(&mut self, row: CatalogRow) -> Result<()> {
         match row {
             CatalogRow::NextTable(next) => self.next = self.next.max(next),

@@ -1,22 +1,23 @@
 //! Which image each table's file must have at least.
 //!
-//! Log is removed because the tables' images hold what it held. Then an image is the only place of that:
-//! a file that is missing, or an older copy of it, is not an empty or an older table, but a loss. So each
+//! Log is removed when the tables' images have its changes. From then on an image is their only copy: a
+//! file that is missing, or an older copy of it, is a loss, not an empty or an older table. So each
 //! trim record (K3) lists the newest image of every table that has one, and recovery compares each file
 //! with the newest list.
 //!
-//! - I1. What is listed is durable: an image is noted here when its header is.
-//! - I2. A list is in the log, synced, before the segments go that it lets go; the newest list is never
-//!   removed, as a trim reaches at most to the log's end before its own record.
-//! - I3. A table may be listed after it was dropped, never left out while it has an image. The log says
-//!   that it was dropped, and then nobody asks for its file.
-//! - I4. An image that is older than the one listed will do while the log still reaches back to it: that
-//!   is what the other header of a damaged file names. No image will not: what came before the first one
-//!   began before the file.
+//! - I1. A listed image is durable: it is noted here when its header is durable.
+//! - I2. A list is in the log, synced, before the segments are removed that it allows to remove;
+//!   the newest list is never removed, as a trim reaches at most to the log's end before its own
+//!   record.
+//! - I3. A table may be listed after it was dropped, never left out while it has an image. The log
+//!   says that it was dropped, so its file is not needed.
+//! - I4. An image older than the one listed suffices while the log still reaches back to it: the
+//!   other header of a damaged file names such an image. A file without an image does not suffice:
+//!   the first records are older than the file.
 //!
-//! What no list says: images since the last trim. The log they would make needless is still there.
+//! No list has the images since the last trim. The log that they replace is still there.
 //!
-//! Tested by `tests/it/stale.rs`; the simulator removes files and puts older ones in their place.
+//! Tested by `tests/it/stale.rs`; the simulator removes files and replaces them by older ones.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// Recovery found the newest list.
+    /// Recovery has found the newest list.
     pub fn set(&self, listed: BTreeMap<TableId, Lsn>) {
         *self.newest.lock() = listed;
     }
@@ -55,18 +56,18 @@ impl Images {
         self.newest.lock().remove(&table);
     }
 
-    /// Forgets tables that are defined no more.
+    /// Forgets tables that are no longer defined.
     pub fn retain(&self, names: &Names) {
         self.newest.lock().retain(|id, _| *id == SYSTEM_TABLE || names.by_id(*id).is_some());
     }
 
-    /// What a trim record lists.
+    /// The list for a trim record.
     pub fn listed(&self) -> BTreeMap<TableId, Lsn> {
         self.newest.lock().clone()
     }
 
-    /// Fails unless `found`, the newest image of the table's file, and the log from `log_from` on hold
-    /// all of the table (I4).
+    /// Fails unless `found`, the newest image of the table's file, and the log from `log_from` on
+    /// have all of the table (I4).
     pub fn check(&self, table: TableId, file: &str, found: Found, log_from: Lsn) -> Result<()> {
         let Some(needed) = self.newest.lock().get(&table).copied() else { return Ok(()) };
         let found = match found {
@@ -85,7 +86,7 @@ impl Images {
     }
 }
 
-/// What there is of a table.
+/// The state of a table's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     NoFile,

@@ -1,21 +1,21 @@
-//! Checkpoints: one table's metadata becomes an image in its file, so that older log is not needed for it;
-//! and the log is trimmed to what some holder still needs.
+//! Checkpoints: one table's metadata becomes an image in its file, so that the table does not need
+//! older log; and the log is trimmed to the oldest record that a holder needs.
 //!
-//! A checkpoint writes no pages: runs are immutable and were synced before the edit that named them. So it
-//! is small (about 1/10 000 of the data), and there is no periodic dip because there is nothing to write
-//! in a burst.
+//! A checkpoint writes no pages: runs are immutable and were synced before the edit that named
+//! them. So it is small (about 1/10 000 of the data), and it does not slow other work, as there is
+//! no burst of writes.
 //!
 //! - K1. The log is durable up to the image's LSN before the header that names the image is written.
 //!   Otherwise a crash could keep this table's part of a transaction that the log lost.
-//! - K2. The log is trimmed only below what every holder needs (`holders.rs`), computed after its end was
-//!   read (ST3).
+//! - K2. The log is trimmed only below the records that holders need (`holders.rs`), computed after
+//!   its end was read (ST3).
 //! - K3. Before segments are removed, a durable record says up to where, and which image each table has
-//!   (`images.rs`): recovery can tell a trimmed log from one that lost its front, and a table without rows
-//!   from one without its file.
-//! - K4. Nor is it trimmed beyond the commits that are in the log and not in the buffers yet: an image taken
-//!   meanwhile makes their table look clean.
-//! - K5. A close leaves an image of the catalog at the log's end: a log that ends before it has lost its
-//!   newest segments.
+//!   (`images.rs`): recovery can tell a trimmed log from one whose first segments are lost, and a table
+//!   without rows from one without its file.
+//! - K4. The log is not trimmed beyond commits that are in the log and not in the buffers yet: an
+//!   image taken meanwhile makes their table look clean.
+//! - K5. A close writes an image of the catalog at the log's end: a log that ends before it has
+//!   lost its newest segments.
 
 pub(crate) mod holders;
 pub(crate) mod images;
@@ -34,7 +34,7 @@ use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
 
 impl Core {
-    /// Writes an image of `table`, in a file made now if there is none. Does nothing for a dropped table.
+    /// Writes an image of `table`; creates the file if there is none. Does nothing for a dropped table.
     pub(crate) fn checkpoint_table(&self, table: &Table) -> Result<()> {
         let store = table.store();
         if table.is_dropped() {
@@ -66,8 +66,9 @@ impl Core {
             .map_err(|e| self.shared.poison(e))
             .and_then(|()| pin.write(&image, lsn, &live));
         if written.is_err() {
-            // The log is needed from where it was. Not from the old image's LSN: before the first image
-            // that is the creation of the file, and the table's first records are older.
+            // The table needs the log from its previous position on. Not from the old image's LSN:
+            // before the first image that is the creation of the file, and the table's first
+            // records are older.
             store.touched(dirty_from);
         }
         written.map_err(|e| match e.kind() {
@@ -87,11 +88,11 @@ impl Core {
         oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()))
     }
 
-    /// Trims the log to what is needed (K2).
+    /// Trims the log to the oldest record that is needed (K2).
     pub(crate) fn trim_log(&self) -> Result<()> {
         let _no_checkpoint = self.trimming.lock();
         let end = self.shared.wal.durable();
-        // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
+        // K4. Read before the tables' needs: a commit that is applied meanwhile is among those.
         let end = self.clock.holds_log_from().map_or(end, |lsn| lsn.min(end));
         let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
@@ -117,8 +118,9 @@ impl Core {
         wal.trim(needed).map_err(|e| self.shared.poison(e))
     }
 
-    /// Works towards a shorter log: freezes or images the table that holds it back. Returns whether there
-    /// was anything to do at once (a frozen buffer must be flushed by a job first).
+    /// Works towards a shorter log: freezes or images the table that needs its oldest record.
+    /// Returns whether there was anything to do at once (a frozen buffer must be flushed by a job
+    /// first).
     pub(crate) fn shorten_log(&self, target: Lsn) -> Result<bool> {
         let Some((needed, table)) = self.oldest_needed() else {
             self.trim_log()?;
@@ -153,7 +155,7 @@ impl Core {
             return Ok(());
         }
         match self.checkpoint_table(&system) {
-            // Without it a loss is only noticed less surely.
+            // Without it a loss is only less likely to be noticed.
             Err(e) if e.kind().is_shortage() => Ok(()),
             done => done,
         }
@@ -189,8 +191,9 @@ mod tests {
     use crate::options::Options;
     use crate::record::{put_counters, put_entry, put_tree_section, KIND_TRANSACTION};
 
-    /// A commit is between its record and the buffers while an image of its table is taken and the log is
-    /// trimmed: seconds for a large one, and any time for a thread that is not scheduled.
+    /// An image of a table is taken and the log is trimmed while a commit is between its record and
+    /// the buffers: for a large commit that takes seconds, for a thread that is not scheduled any
+    /// time.
     #[test]
     fn log_of_a_commit_that_is_not_in_the_buffers_yet_is_kept() {
         let vfs = MemVfs::stepped();
