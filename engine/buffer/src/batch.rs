@@ -32,7 +32,7 @@ struct Item {
     at: usize,
     seq: Seq,
     value_len: u32,
-    key_len: u16,
+    key_len: u32,
     kind: EntryKind,
 }
 
@@ -67,7 +67,7 @@ impl Batch {
     #[inline]
     pub fn entry(&self, i: usize) -> EntryRef<'_> {
         let it = self.items[i];
-        let key_end = it.at + usize::from(it.key_len);
+        let key_end = it.at + it.key_len as usize;
         EntryRef {
             key: &self.bytes[it.at..key_end],
             seq: it.seq,
@@ -80,7 +80,7 @@ impl Batch {
     #[inline]
     pub fn key(&self, i: usize) -> &[u8] {
         let it = self.items[i];
-        &self.bytes[it.at..it.at + usize::from(it.key_len)]
+        &self.bytes[it.at..it.at + it.key_len as usize]
     }
 
     /// Where the next scan goes on: `Bound::Excluded` of this key.
@@ -114,7 +114,7 @@ impl Batch {
             at,
             seq: e.seq,
             value_len: e.value.len() as u32,
-            key_len: e.key.len() as u16,
+            key_len: e.key.len() as u32,
             kind: e.kind,
         });
     }

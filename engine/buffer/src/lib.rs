@@ -72,5 +72,4 @@ pub use segment::SegmentScan;
 pub use shared::{Weight, WriteBuffer};
 pub use sorted::{Cursor, Put, SortedBuffer, SortedIter};
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 3500;
+pub use frond_base::MAX_KEY;

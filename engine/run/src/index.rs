@@ -1,9 +1,12 @@
 //! The tail of a run: fences, and the filter if there is one.
 //!
 //! Format (varints unless said otherwise): number of pages; bytes of fences; the fences: per page
-//! the number of leading bytes of the first key shared with the fence before, the rest of the key
+//! the number of leading bytes of the fence shared with the fence before, the rest of it
 //! (length-prefixed), stored length of the page shifted left by one, lowest bit set when the page
 //! starts with older versions of the last key of the page before. Then the filter, to the end.
+//!
+//! The fence of a page is its first key, or as much of it as tells it from the last key of the page
+//! before: fences of all runs are in memory, and long keys would fill it. The first page's is whole.
 //! Pages lie one behind the other from offset 0; the tail follows them. The tail's checksum is in
 //! the run's metadata and is seeded like a page's, with page number 2^32-1.
 
@@ -18,7 +21,20 @@ use crate::meta::RunMeta;
 /// Seeds the tail's checksum in place of a page number.
 pub(crate) const TAIL: u32 = u32::MAX;
 
-/// First keys and places of all pages, in memory.
+/// First keys of up to this many bytes are fences as they are.
+const WHOLE_FENCE: usize = 1024;
+
+/// The fence of a page that begins with `first`, `last` being the last key of the page before, which is
+/// another one.
+pub(crate) fn fence_between<'k>(last: &[u8], first: &'k [u8]) -> &'k [u8] {
+    if first.len() <= WHOLE_FENCE {
+        return first;
+    }
+    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    &first[..shared + 1]
+}
+
+/// Fences and places of all pages, in memory.
 pub struct RunIndex {
     heads: Vec<u64>,
     keys: Vec<u8>,
@@ -40,13 +56,13 @@ pub(crate) struct FenceWriter {
 }
 
 impl FenceWriter {
-    pub(crate) fn add(&mut self, first_key: &[u8], stored_len: usize, continued: bool) {
-        let shared = first_key.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+    pub(crate) fn add(&mut self, fence: &[u8], stored_len: usize, continued: bool) {
+        let shared = fence.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         put_varint(&mut self.bytes, shared as u64);
-        put_bytes(&mut self.bytes, &first_key[shared..]);
+        put_bytes(&mut self.bytes, &fence[shared..]);
         put_varint(&mut self.bytes, (stored_len as u64) << 1 | u64::from(continued));
         self.last.clear();
-        self.last.extend_from_slice(first_key);
+        self.last.extend_from_slice(fence);
         self.pages += 1;
     }
 
@@ -131,7 +147,10 @@ impl RunIndex {
             last.extend_from_slice(rest);
             index.heads.push(key_head(&last));
             index.keys.extend_from_slice(&last);
-            if u32::try_from(index.keys.len()).is_err() {
+            // Each begins a key of the run.
+            if u32::try_from(index.keys.len()).is_err()
+                || index.keys.len() as u64 > meta.logical_bytes
+            {
                 return Err("fences are too long".into());
             }
             index.key_ends.push(index.keys.len() as u32);
@@ -139,7 +158,7 @@ impl RunIndex {
             index.continued.push(continued);
         }
         index.keys.shrink_to_fit();
-        let first = index.first_key(0) == &*meta.min_key && last[..] <= *meta.max_key;
+        let first = index.fence(0) == &*meta.min_key && last[..] <= *meta.max_key;
         if r.remaining() != 0 || page_end != meta.index.offset || !first {
             return Err("fences contradict the run's metadata".into());
         }
@@ -157,7 +176,9 @@ impl RunIndex {
         (start, (self.page_ends[p] - start) as u32)
     }
 
-    pub fn first_key(&self, page: u32) -> &[u8] {
+    /// What the first key of `page` begins with, all of it unless it is long; above all keys of the page
+    /// before, unless it is a key that goes on from there.
+    pub fn fence(&self, page: u32) -> &[u8] {
         let p = page as usize;
         let start = if p == 0 { 0 } else { self.key_ends[p - 1] };
         &self.keys[start as usize..self.key_ends[p] as usize]
@@ -172,14 +193,14 @@ impl RunIndex {
         let mut to = from + self.heads[from..].partition_point(|h| *h == head);
         while from < to {
             let mid = from + (to - from) / 2;
-            if self.first_key(mid as u32) <= key {
+            if self.fence(mid as u32) <= key {
                 from = mid + 1;
             } else {
                 to = mid;
             }
         }
         let mut page = from.saturating_sub(1);
-        while page > 0 && self.continued[page] && self.first_key(page as u32) == key {
+        while page > 0 && self.continued[page] && self.fence(page as u32) == key {
             page -= 1;
         }
         page as u32

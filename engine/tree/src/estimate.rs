@@ -96,7 +96,7 @@ impl Marks {
         let marks = pages.min(entries.div_ceil(piece));
         for i in 0..marks {
             let page = from + u32::try_from(pages * i / marks).unwrap_or(0);
-            let key = index.first_key(page).max(slice.first());
+            let key = index.fence(page).max(slice.first());
             self.add(key, scale(entries, i + 1, marks) - scale(entries, i, marks));
         }
     }

@@ -174,6 +174,14 @@ impl Page {
         }
     }
 
+    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+        match self.layout.variable {
+            true => self.suffix(0).starts_with(fence),
+            false => self.compare_key(0, fence).is_eq(),
+        }
+    }
+
     /// Replaces `out` by the key at `i`.
     pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
         out.clear();
