@@ -22,7 +22,7 @@ use crate::meta::RunMeta;
 pub(crate) const TAIL: u32 = u32::MAX;
 
 /// First keys of up to this many bytes are fences as they are.
-const WHOLE_FENCE: usize = 1024;
+pub(crate) const WHOLE_FENCE: usize = 1024;
 
 /// The fence of a page that begins with `first`, `last` being the last key of the page before, which is
 /// another one.
