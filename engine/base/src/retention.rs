@@ -1,9 +1,9 @@
 //! Which versions of a key somebody may still read: the one rule for whoever drops versions, merges of
 //! runs and write buffers alike.
 //!
-//! 1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
-//!    any of them.
-//! 2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
+//! - RT1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
+//!   any of them.
+//! - RT2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
 //!
 //! So what is dropped has a newer version of the same key that is published, and no snapshot between the
 //! two, now or later. A list may be old: snapshots let go since make it keep too much, and later ones are
@@ -59,6 +59,7 @@ impl Unserved {
     /// this began with, are too old to see it.
     #[inline]
     pub fn serve(&mut self, seq: Seq, snapshots: &[Seq]) -> Option<usize> {
+        debug_assert!(self.first <= snapshots.len(), "another list than it began with (RT2)");
         let too_old = snapshots.partition_point(|s| *s < seq);
         if too_old == snapshots.len() {
             return Some(too_old);

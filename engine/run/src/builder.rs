@@ -87,7 +87,7 @@ impl RunBuilder {
             self.last_key(&mut last);
             let in_order = &last[..] < key || (last == key && self.last_seq > seq);
             self.scratch = last;
-            assert!(in_order, "entries are pushed in order");
+            assert!(in_order, "entries are pushed in order (RN1)");
         }
         self.pending.push_key(key, seq, kind, value);
         self.pushed(seq, kind);

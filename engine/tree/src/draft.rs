@@ -12,7 +12,6 @@ use frond_base::{Lsn, NodeId};
 
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::slice::{Key, Range, Slice};
-use crate::totals;
 use crate::trunk::Trunk;
 
 pub(crate) struct Draft {
@@ -41,7 +40,7 @@ impl Draft {
 
     /// Makes the totals of all changed nodes right.
     pub fn sum_up(&mut self) {
-        totals::sum_up(&mut self.root);
+        Node::sum_up(&mut self.root);
     }
 
     pub fn new_id(&mut self) -> NodeId {

@@ -93,8 +93,17 @@ impl Node {
     }
 
     fn new(id: NodeId, body: Body) -> Node {
-        let totals = Totals::of_body(&body);
+        let totals = body.totals();
         Node { id, body, heat: Arc::default(), totals }
+    }
+
+    /// Sums up `node` and all below it that nobody shares: what a draft has changed.
+    pub fn sum_up(node: &mut Arc<Node>) {
+        let Some(node) = Arc::get_mut(node) else { return };
+        if let Body::Inner(inner) = &mut node.body {
+            inner.children.iter_mut().for_each(|child| Node::sum_up(&mut child.node));
+        }
+        node.totals = node.body.totals();
     }
 
     /// Levels below, 0 for a leaf.
@@ -102,6 +111,23 @@ impl Node {
         match &self.body {
             Body::Leaf(_) => 0,
             Body::Inner(inner) => 1 + inner.children[0].node.height(),
+        }
+    }
+}
+
+impl Body {
+    /// Of a node with this body, whose children have theirs (invariant 6).
+    pub fn totals(&self) -> Totals {
+        match self {
+            Body::Leaf(leaf) => Totals { leaves: 1, ..Totals::of_slices(leaf.slices()) },
+            Body::Inner(inner) => {
+                let mut totals = Totals { inner_nodes: 1, ..Totals::default() };
+                for child in &inner.children {
+                    totals.add(child.pending.totals());
+                    totals.add(&child.node.totals);
+                }
+                totals
+            }
         }
     }
 }

@@ -310,6 +310,8 @@ pub unsafe fn ref_key<'a>(reference: *const u8) -> Result<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_void;
+
     use frond_row::{Column, ColumnType, Schema, Sort, WeightLevel};
 
     use super::*;

@@ -1,10 +1,11 @@
 //! A page in memory: its payload as stored, decompressed and validated, read in place.
 //!
-//! Invariants
-//! 1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
-//!    outside the payload, whatever the bytes were.
-//! 2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
-//!    position. Scans check order as they go and report corruption.
+//! Invariants:
+//!
+//! - PG1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
+//!   outside the payload, whatever the bytes were.
+//! - PG2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
+//!   position. Scans check order as they go and report corruption.
 //!
 //! The payload stays packed: a cached page takes about as much memory as its entries do on disk
 //! before compression.
