@@ -69,7 +69,6 @@ impl Core {
                 }
             }
         }
-        self.remove_doomed_files();
         self.return_memory();
     }
 
@@ -144,22 +143,6 @@ impl Core {
         }
         if self.messages.is_news(None, failure.kind(), self.shared.vfs.now()) {
             self.messages.say(0, &format!("checkpoint: {failure}"));
-        }
-    }
-
-    /// Removes files of dropped tables. A file that cannot be removed now is an orphan that the next
-    /// start removes.
-    pub(crate) fn remove_doomed_files(&self) {
-        for name in self.upkeep.take_doomed() {
-            match self.shared.vfs.remove(&name) {
-                Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
-                    self.upkeep.remove_later(name); // Somebody reads it: the next round.
-                }
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    self.messages.say(1, &format!("cannot remove {name} of a dropped table: {e}"));
-                }
-                _ => {}
-            }
         }
     }
 }
