@@ -57,16 +57,11 @@ impl Core {
         let (end, kept) = (wal.end(), wal.kept_from());
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         if kept < target {
-            // A few tables per round: each image is a small write and two syncs.
-            for _ in 0..16 {
-                match self.shorten_log(target) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(e) => {
-                        self.image_failed(&e);
-                        break;
-                    }
-                }
+            match self.shorten_log(target) {
+                // More tables than one round images: the next round is now.
+                Ok(true) => self.queue.wake(),
+                Ok(false) => {}
+                Err(e) => self.image_failed(&e),
             }
         }
         self.return_memory();
