@@ -54,7 +54,7 @@ pub trait EntrySource {
 pub type ReadAt = Seq;
 
 /// The first eight bytes of `key` as a big-endian number, zero-padded: compares as the key does,
-/// except that equal heads decide nothing.
+/// except that keys with equal heads may differ.
 #[inline]
 pub fn key_head(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {

@@ -48,8 +48,8 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// Bytes that every key between `lo` and `hi` shares (invariant 5), 65535 at most; none when a side is
-/// open.
+/// Number of leading bytes that all keys between `lo` and `hi` share (invariant 5), 65535 at most; 0 when a side
+/// is open.
 pub(crate) fn shared_bytes(lo: &Fence, hi: Option<&Fence>) -> usize {
     hi.map_or(0, |hi| common_prefix(&lo.key, &hi.key).min(usize::from(u16::MAX)))
 }

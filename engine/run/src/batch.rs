@@ -75,7 +75,7 @@ pub(crate) struct Batch<const W: usize> {
     pub(crate) values: Vec<(u32, u32)>,
     pub(crate) copied: Vec<u8>,
     pub(crate) page: Option<Arc<Page>>,
-    /// Neither sequences, nor tombstones, nor values, and uniform keys: heads are all there is.
+    /// No sequences, no tombstones, no values, and uniform keys: the batch has heads only.
     pub(crate) bare: bool,
 }
 

@@ -138,7 +138,7 @@ impl RunBuilder {
         self.entries + self.pending.n as u64
     }
 
-    /// Bytes that the run would have now, about: pages and fences, and half of what is pending.
+    /// Estimated bytes of the run as it is now: pages and fences, and half of what is pending.
     pub fn encoded_bytes(&self) -> u64 {
         (self.bytes.len() + self.fences.encoded_bytes() + self.pending.logical / 2) as u64
     }

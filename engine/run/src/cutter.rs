@@ -33,9 +33,9 @@ pub struct RunCutter {
     next_block: Box<dyn FnMut() -> BlockId + Send>,
     builder: Option<RunBuilder>,
     slot: usize,
-    /// Head of the next boundary: smaller heads need no look at boundaries.
+    /// Head of the next boundary: keys with smaller heads need no comparison with boundaries.
     limit: u64,
-    /// The run has its size; it ends with the versions of its last key.
+    /// The run has reached its size; it ends after the versions of its last key.
     full: bool,
     closed_pages: u32,
     finished: Vec<CutRun>,

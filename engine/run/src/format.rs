@@ -1,4 +1,4 @@
-//! What a run is asked to look like: page size, compression, key shape, identity.
+//! How a run is to be built: page size, compression, key shape, identity.
 //!
 //! None of these change the meaning of a run's entries; a tree may mix runs of different formats.
 

@@ -20,9 +20,10 @@ use crate::filter::{self, Filter};
 use crate::format::MAX_KEY;
 use crate::meta::RunMeta;
 
-/// In memory a fence is whole when it has at most this many times the bytes that it, and those before it
-/// back to the last whole one, take in the tail. So keys of usual lengths all are; where thousands of
-/// bytes are shared, one in some dozens is, and the others keep what they do not share.
+/// In memory a fence is kept whole when its length is at most this many times the bytes that it, and
+/// those before it back to the last whole one, take in the tail. So fences of usual lengths are all
+/// whole; where they share thousands of bytes, one in some dozens is whole, and of the others only the
+/// bytes that differ are kept.
 const WHOLE: usize = 4;
 
 /// Seeds the tail's checksum in place of a page number.
@@ -41,7 +42,7 @@ pub(crate) fn fence_between<'k>(last: &[u8], first: &'k [u8]) -> &'k [u8] {
     &first[..shared + 1]
 }
 
-/// Fences and places of all pages, in memory.
+/// Fences and positions of all pages, in memory.
 pub struct RunIndex {
     heads: Vec<u64>,
     keys: Vec<u8>,
@@ -220,11 +221,11 @@ impl RunIndex {
         key
     }
 
-    /// The page on which the first entry not below `key` is, or behind which it is: when a search
-    /// in that page gives `len()`, it is the first entry of the next page, or there is none.
+    /// The page to search for the first entry not below `key`. When a search in that page gives
+    /// `len()`, the entry is the first of the next page, or there is none.
     pub fn page_for_seek(&self, key: &[u8]) -> u32 {
         let head = key_head(key);
-        // Fences that are not above `key`; equal heads decide nothing.
+        // Fences that are not above `key`; where heads are equal, keys are compared.
         let mut from = self.heads.partition_point(|h| *h < head);
         let mut to = from + self.heads[from..].partition_point(|h| *h == head);
         while from < to {

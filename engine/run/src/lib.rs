@@ -1,5 +1,5 @@
-//! Codec of immutable sorted runs: what trees keep on disk, and how runs are read, merged and
-//! written.
+//! Codec of immutable sorted runs, the data that trees keep on disk: reading, merging and writing
+//! them.
 //!
 //! A run is a sequence of pages of entries, followed by its fences (the first key of every page)
 //! and, if asked for, a bloom filter. It is built once ([`RunBuilder`], [`RunCutter`]), read by

@@ -1,7 +1,7 @@
 //! Forward scans of a run between two keys, a group of 128 entries at a time.
 //!
-//! The scan checks that entries ascend, within groups and across them: what it yields is in source
-//! order even if the bytes were forged, so that builders behind it can assert order.
+//! The scan checks that entries ascend, within groups and across them: it yields source order even
+//! from forged bytes, so that builders can assert order.
 
 use std::sync::Arc;
 

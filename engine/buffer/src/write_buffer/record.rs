@@ -5,10 +5,10 @@
 //! this has no room for, the length of the value has 4 bytes, and 2 bytes more are the key length >> 12. A
 //! *place* is segment << 16 | offset. Records never leave memory.
 //!
-//! An [`Arena`] takes them in the order in which they come. [`Records`] are copied from there in the
-//! order of their keys, into segments that never change (invariant 6), so that several bases may have
-//! them in turn. A segment belongs to one base once the one before it is dropped, so the sum over the
-//! bases is what is held.
+//! An [`Arena`] takes them in the order in which they arrive. [`Records`] are copied from there in
+//! the order of their keys, into segments that never change (invariant 6), so that a base can share
+//! them with the base that replaces it. When the old base is dropped a segment belongs to one base,
+//! so the sum over the bases is the memory held.
 //!
 //! A large record is *alone*: encoded once, before any latch is taken, into a segment that goes from the
 //! arena through all bases and is never copied again.
@@ -28,14 +28,14 @@ const WIDTH_SHIFT: u32 = 14;
 const OFFSET_BITS: u32 = 16;
 /// Bytes of a segment, at most, unless a record is alone in it.
 const MOST_BYTES: usize = 1 << OFFSET_BITS;
-/// Bytes from which on a record is alone.
+/// A record of at least this many bytes is alone.
 const LARGE: usize = MOST_BYTES / 2;
 /// Bytes of a record beyond its key and value, at most.
 const HEADER: usize = 16;
 const FEWEST_BYTES: usize = 4096;
 /// The first segment of an arena starts with this many.
 const FIRST_BYTES: usize = 256;
-/// Records that are fetched at the same time, and the byte of each that is read besides its first.
+/// Records that are prefetched together, and which byte of each is read besides the first.
 const AHEAD: usize = 32;
 const FETCHED: usize = 32;
 
@@ -99,7 +99,7 @@ fn header(e: &EntryRef<'_>) -> ([u8; 16], usize) {
 fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
     let (header, n) = header(e);
     let header_end = out.len() + n;
-    // One copy of a fixed length, and what is too much is cut off.
+    // One copy of a fixed length; the excess is cut off.
     out.extend_from_slice(&header);
     out.truncate(header_end);
     out.extend_from_slice(e.key);
@@ -143,7 +143,7 @@ fn length(b: &[u8]) -> usize {
     }
 }
 
-/// Where places lead.
+/// The bytes that places refer to.
 pub(crate) trait Source {
     /// From the record at `place` to the end of its segment.
     fn at(&self, place: u32) -> &[u8];
@@ -157,8 +157,8 @@ pub(crate) trait Source {
     }
 }
 
-/// Reads a byte of each of the first two cache lines of some records, so that they are fetched at the
-/// same time.
+/// Reads a byte of each of the first two cache lines of some records, so that they are fetched
+/// together.
 #[inline]
 fn fetch(records: &[&[u8]]) {
     let sum = records
@@ -167,7 +167,7 @@ fn fetch(records: &[&[u8]]) {
     std::hint::black_box(sum);
 }
 
-/// Has the records at some places fetched at the same time.
+/// Prefetches the records at some places.
 #[inline]
 pub(crate) fn touch<S: Source + ?Sized>(places: &[u32], source: &S) {
     for some in places.chunks(AHEAD) {
@@ -185,7 +185,7 @@ enum Closed {
     Alone(Arc<[u8]>),
 }
 
-/// Records in the order in which they came.
+/// Records in the order in which they arrived.
 #[derive(Default)]
 pub(crate) struct Arena {
     /// The segment that takes records.
@@ -228,8 +228,8 @@ impl Arena {
         self.memory
     }
 
-    /// Appends the record of `e`, which is not large, and returns its place. A new segment is a part of
-    /// `about` bytes.
+    /// Appends the record of `e`, which is not large, and returns its place. The size of a new
+    /// segment depends on `about` bytes.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>, about: usize) -> u32 {
         debug_assert!(!is_large(e));
@@ -266,7 +266,7 @@ impl Arena {
         let mut open = std::mem::take(&mut self.open);
         self.memory -= open.capacity();
         if !open.is_empty() {
-            // Places are those of segments, so what was begun gets no more.
+            // A place is a segment and an offset, so the open segment takes no more.
             open.shrink_to_fit();
             self.memory += open.capacity();
             self.close(Closed::Full(open));
@@ -283,7 +283,7 @@ impl Arena {
         self.memory += (self.closed.capacity() - before) * std::mem::size_of::<Closed>();
     }
 
-    /// Forgets all records, and keeps room for few.
+    /// Forgets all records and keeps memory for few.
     pub fn clear(&mut self) {
         self.closed = Vec::new();
         self.open.clear();
@@ -303,9 +303,9 @@ pub(crate) struct Records {
     memory: usize,
 }
 
-/// What a segment costs beyond its bytes.
+/// Memory of a segment beyond its bytes.
 const SEGMENT: usize = std::mem::size_of::<Arc<[u8]>>() + COUNTS;
-/// What lies before the bytes of an `Arc`.
+/// The counters before the bytes of an `Arc`.
 const COUNTS: usize = 16;
 
 impl Source for Records {
@@ -333,7 +333,7 @@ impl Records {
         self.segments.len()
     }
 
-    /// Copies the records at `places`, in this order, and puts their new places there. Those that are alone
+    /// Copies the records at `places`, in this order, and updates `places`. Records that are alone
     /// are shared.
     pub fn gather<S: Source>(places: &mut [u32], from: &S) -> Records {
         let mut records = Records::default();
@@ -380,7 +380,7 @@ impl Records {
         self.segments.push(segment);
     }
 
-    /// These segments and those of `later`; and what is added to places of `later`.
+    /// These segments and those of `later`; also returns the shift for places of `later`.
     pub fn joined(&self, later: &Records) -> (Records, u32) {
         let records = Records {
             segments: [&self.segments[..], &later.segments].concat(),
@@ -397,7 +397,7 @@ impl Records {
         held
     }
 
-    /// So many bytes belong to no entry any more.
+    /// This many bytes belong to no entry any more.
     pub fn drop_bytes(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -434,7 +434,7 @@ mod tests {
             }
         }
         let mut places: Vec<u32> = want.iter().map(|w| w.0).collect();
-        // Backwards: what is gathered is in the order asked for.
+        // Backwards: gathered records are in the order of `places`.
         places.reverse();
         let records = Records::gather(&mut places, &arena);
         places.reverse();

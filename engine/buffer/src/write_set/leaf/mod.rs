@@ -22,7 +22,7 @@ pub const INLINE_VALUE: usize = 1024;
 /// Entries of a leaf. Half of this many heads and offsets move at an insert in the middle.
 pub(crate) const LEAF_ENTRIES: usize = 128;
 
-/// What a cleared leaf keeps of its arena.
+/// Bytes of its arena that a cleared leaf keeps.
 const KEEP_ARENA: usize = 4096;
 
 const ARENA_LIMIT: usize = u16::MAX as usize;
@@ -40,7 +40,7 @@ pub(crate) struct Leaf {
     len: u16,
     /// Bytes that every key of the leaf begins with and heads leave out.
     skip: u16,
-    /// Inserts in a row that went to the end: tells ascending keys from random ones at a split.
+    /// Consecutive inserts at the end: a split tells ascending keys from random ones by it.
     appends: u16,
     /// Arena bytes of records that are gone.
     dead: u16,
@@ -93,8 +93,8 @@ impl Leaf {
         self.arena.len() - self.dead as usize + self.big_bytes
     }
 
-    /// A leaf to the right of this one, which has been filled in order and will get no more: takes
-    /// heads after `left_skip` bytes from now on. The new leaf has room for as many bytes.
+    /// A new leaf to the right of this one, with an arena as large. This leaf was filled in order
+    /// and gets no more entries: it takes heads after `left_skip` bytes from now on.
     pub fn grow_right(&mut self, left_skip: usize, right_skip: usize) -> Box<Leaf> {
         let mut right = Leaf::new(right_skip);
         right.appends = self.appends;
