@@ -1,6 +1,6 @@
 //! The base: the entries of a shelf that are in order; also a backlog on its way there, the descent.
 //!
-//! Neither ever changes (invariant 6), so a thread joins them without a latch, and a reader of a frozen
+//! Neither ever changes (BU6), so a thread joins them without a latch, and a reader of a frozen
 //! buffer keeps a base for as long as it likes.
 
 use std::ops::Bound;

@@ -5,7 +5,7 @@
 //! segment << 16 | offset. Records never leave memory.
 //!
 //! An [`Arena`] takes them in the order in which they come. [`Records`] are copied from there in the
-//! order of their keys, into segments that never change (invariant 6), so that several bases may have
+//! order of their keys, into segments that never change (BU6), so that several bases may have
 //! them in turn. A segment belongs to one base once the one before it is dropped, so the sum over the
 //! bases is what is held.
 //!

@@ -1,4 +1,4 @@
-//! Are requests and answers in step? (Invariant 3 of `session`.)
+//! Are requests and answers in step? (CS3 of `session`.)
 //!
 //! What is known of a client is of three kinds.
 //!  - It waits for its answers: one answer stands between two requests, and what was lost is known
@@ -129,7 +129,7 @@ impl Session {
         self.pending.iter_mut().chain(held).for_each(|request| request.ambiguous = true);
     }
 
-    /// The client was seen to wait for answers (invariant 3).
+    /// The client was seen to wait for answers (CS3).
     pub(super) fn waits(&self) -> bool {
         self.steps >= STEPS && !self.pipelines
     }
@@ -163,7 +163,7 @@ impl Session {
         true
     }
 
-    /// Invariant 3: requests and answers are in step, or the client is known to wait or not to.
+    /// CS3: requests and answers are in step, or the client is known to wait or not to.
     fn is_known(&self) -> bool {
         self.certain || self.pipelines || self.proven >= STEPS
     }
