@@ -48,9 +48,10 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// How many bytes every key between `lo` and `hi` shares (BU5); none when a side is open.
+/// Bytes that every key between `lo` and `hi` shares (BU5), 65535 at most; none when a side is
+/// open.
 pub(crate) fn shared_bytes(lo: &Fence, hi: Option<&Fence>) -> usize {
-    hi.map_or(0, |hi| common_prefix(&lo.key, &hi.key))
+    hi.map_or(0, |hi| common_prefix(&lo.key, &hi.key).min(usize::from(u16::MAX)))
 }
 
 /// The head of `key` after its first `skip` bytes.

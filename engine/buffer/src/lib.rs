@@ -55,5 +55,4 @@ pub use write_set::leaf::INLINE_VALUE;
 pub use write_set::segment::SegmentScan;
 pub use write_set::sorted::{Cursor, Put, SortedBuffer, SortedIter};
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 3500;
+pub use frond_base::MAX_KEY;

@@ -13,7 +13,7 @@ use std::fmt;
 use frond_base::{Error, ErrorKind, IndexNo, Result};
 
 /// The longest key a tree takes.
-pub const MAX_KEY_BYTES: usize = 3500;
+pub const MAX_KEY_BYTES: usize = frond_base::MAX_KEY;
 
 /// Limits that keep hostile bytes from describing absurd tables.
 pub(crate) const MAX_COLUMNS: usize = 8192;

@@ -17,6 +17,7 @@ use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
 
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
+use crate::index::WHOLE_FENCE;
 use crate::layout::{
     Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
 };
@@ -171,6 +172,18 @@ impl Page {
             Ordering::Equal if common < prefix.len() => Ordering::Greater,
             Ordering::Equal => suffix.cmp(&key[common..]),
             decided => decided,
+        }
+    }
+
+    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+        match self.layout.variable {
+            true => {
+                let first = self.suffix(0);
+                let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
+                (cut && first.starts_with(fence)) || first == fence
+            }
+            false => self.compare_key(0, fence).is_eq(),
         }
     }
 

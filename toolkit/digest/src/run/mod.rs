@@ -14,7 +14,7 @@ mod order;
 mod settings;
 mod skips;
 mod slow;
-pub mod unanswered;
+pub(crate) mod unanswered;
 mod worker;
 
 use std::cell::RefCell;
