@@ -1,4 +1,4 @@
-//! What missing bytes do to a connection (invariants 1 and 2 of `session`).
+//! What missing bytes do to a connection (CS1 and CS2 of `session`).
 
 use super::{Phase, Session};
 use crate::mysql::answer::LONGEST;

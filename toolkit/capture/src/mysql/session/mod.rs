@@ -4,22 +4,23 @@
 //! client may send requests before the answers to earlier ones (pipelining).
 //!
 //! Invariants
-//!  1. A request is measured only if its first byte, every byte of it, and the first byte of its
-//!     answer were captured, nothing between the answer before and this answer is missing, the
-//!     answer's segment acknowledges the whole request, and the packets' sequence numbers go on
-//!     from the request's. Otherwise it is given out without a time, or, where what is there of its
-//!     text does not tell its class, counted.
-//!  2. After a loss, the server's packets are found again only at the position that the next
-//!     request acknowledges: a client sends its next request when it has the answer before, so
-//!     there its own answer begins. The client's packets are found again at a segment that has the
-//!     form of a command (`recognise`), its header perhaps in the segment before. What is missing
-//!     within one packet of a request leaves both sides in their places: that packet's header says
-//!     where it ends.
-//!  3. A pipelined request's time begins not before the answer before it has ended, so that it
-//!     does not contain another's time. Behind a loss a request has a time only if its answer can be
-//!     told from those to requests that were lost or are still due (`steps` says how).
-//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
-//!     back, of [`MOST_PENDING_BYTES`] in all.
+//!
+//! - CS1. A request is measured only if its first byte, every byte of it, and the first byte of its
+//!   answer were captured, nothing between the answer before and this answer is missing, the
+//!   answer's segment acknowledges the whole request, and the packets' sequence numbers go on
+//!   from the request's. Otherwise it is given out without a time, or, where what is there of its
+//!   text does not tell its class, counted.
+//! - CS2. After a loss, the server's packets are found again only at the position that the next
+//!   request acknowledges: a client sends its next request when it has the answer before, so
+//!   there its own answer begins. The client's packets are found again at a segment that has the
+//!   form of a command (`recognise`), its header perhaps in the segment before. What is missing
+//!   within one packet of a request leaves both sides in their places: that packet's header says
+//!   where it ends.
+//! - CS3. A pipelined request's time begins not before the answer before it has ended, so that it
+//!   does not contain another's time. Behind a loss a request has a time only if its answer can be
+//!   told from those to requests that were lost or are still due (`steps` says how).
+//! - CS4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
+//!   back, of [`MOST_PENDING_BYTES`] in all.
 //!
 //! Tested here only in small; `tests/it` simulates clients and servers and removes packets.
 
@@ -81,7 +82,7 @@ pub(crate) struct Session {
     requests: Framing,
     answers: Framing,
     pending: VecDeque<Request>,
-    /// Answered, and held back until it is known whether the client waits for answers (invariant 3).
+    /// Answered, and held back until it is known whether the client waits for answers (CS3).
     held: VecDeque<(Request, End)>,
     /// Of both.
     pending_bytes: usize,
@@ -95,7 +96,7 @@ pub(crate) struct Session {
     answered: Option<(i64, u64)>,
     /// An EOF with this sequence number may follow the last answer.
     eof_may_follow: Option<u8>,
-    /// Invariant 3: are requests and answers in step, and does the client wait?
+    /// CS3: are requests and answers in step, and does the client wait?
     steps: Steps,
     /// Position behind the last of the server's bytes, and behind the last that were captured.
     server_end: u64,

@@ -30,7 +30,7 @@ impl Session {
         self.unpack(Side::Server, bytes, piece, output);
     }
 
-    /// Where in a segment the answer to the first pending request begins (invariant 2).
+    /// Where in a segment the answer to the first pending request begins (CS2).
     #[cold]
     fn find_answer(
         &mut self,

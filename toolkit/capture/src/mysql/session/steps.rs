@@ -1,4 +1,4 @@
-//! Are requests and answers in step? (Invariant 3 of `session`.)
+//! Are requests and answers in step? (CS3 of `session`.)
 //!
 //! What is known of a client is of three kinds.
 //!  - It waits for its answers: one answer stands between two requests, and what was lost is known
@@ -189,7 +189,7 @@ impl Session {
         self.pending.iter_mut().chain(held).for_each(|request| request.ambiguous = true);
     }
 
-    /// The client was seen to wait for answers (invariant 3).
+    /// The client was seen to wait for answers (CS3).
     pub(super) fn waits(&self) -> bool {
         self.steps.waited >= STEPS && !self.steps.pipelines
     }
