@@ -17,7 +17,7 @@ mod retention;
 
 pub use bytes::{put_bytes, put_varint, varint_len, ByteReader, ShortInput};
 pub use checksum::{checksum128, checksum64, checksum64_seeded};
-pub use entry::{key_head, EntryKind, EntryRef, EntrySource, ReadAt, SEQ_MAX};
+pub use entry::{key_head, EntryKind, EntryRef, EntrySource, ReadAt, MAX_KEY, SEQ_MAX};
 pub use error::{Error, ErrorKind, Result};
 pub use id_map::IdMap;
 pub use ids::{BlockId, IndexNo, Lsn, NodeId, Seq, TableId, TreeId};

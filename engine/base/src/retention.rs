@@ -1,9 +1,9 @@
 //! Which versions of a key may still be read: the one rule by which merges of runs and write
 //! buffers drop versions.
 //!
-//! 1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
-//!    any of them.
-//! 2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
+//! - RT1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
+//!   any of them.
+//! - RT2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
 //!
 //! So for each dropped version there is a newer published one of the same key, and no snapshot
 //! between the two, now or later. A list may be old: a snapshot released since only makes it keep
@@ -59,6 +59,7 @@ impl Unserved {
     /// list that this was begun with, are too old to see it.
     #[inline]
     pub fn serve(&mut self, seq: Seq, snapshots: &[Seq]) -> Option<usize> {
+        debug_assert!(self.first <= snapshots.len(), "another list than it began with (RT2)");
         let too_old = snapshots.partition_point(|s| *s < seq);
         if too_old == snapshots.len() {
             return Some(too_old);

@@ -30,7 +30,7 @@ struct Item {
     at: usize,
     seq: Seq,
     value_len: u32,
-    key_len: u16,
+    key_len: u32,
     kind: EntryKind,
 }
 
@@ -65,7 +65,7 @@ impl Batch {
     #[inline]
     pub fn entry(&self, i: usize) -> EntryRef<'_> {
         let it = self.items[i];
-        let key_end = it.at + usize::from(it.key_len);
+        let key_end = it.at + it.key_len as usize;
         EntryRef {
             key: &self.bytes[it.at..key_end],
             seq: it.seq,
@@ -78,7 +78,7 @@ impl Batch {
     #[inline]
     pub fn key(&self, i: usize) -> &[u8] {
         let it = self.items[i];
-        &self.bytes[it.at..it.at + usize::from(it.key_len)]
+        &self.bytes[it.at..it.at + it.key_len as usize]
     }
 
     /// Where the next scan goes on: `Bound::Excluded` of this key.
@@ -112,7 +112,7 @@ impl Batch {
             at,
             seq: e.seq,
             value_len: e.value.len() as u32,
-            key_len: e.key.len() as u16,
+            key_len: e.key.len() as u32,
             kind: e.kind,
         });
     }

@@ -15,23 +15,23 @@
 //! finds the chunk or shelf; the router of a shared buffer is replaced as a whole when a shelf is
 //! divided.
 //!
-//! Invariants, referred to by number in the code:
+//! Invariants, referred to by id in the code:
 //!
-//! 1. Entries are ordered by key, then by sequence descending (newest first). (key, sequence) is
-//!    unique: a second insert of the same pair replaces the first.
-//! 2. A fence is a (key, sequence) pair in that same order. A leaf, chunk or shelf holds exactly the
-//!    entries between its own fence (inclusive) and the next one's (exclusive). Versions of one key
-//!    may therefore lie in several of them.
-//! 3. A shelf's low fence never changes; its high fence only moves down, when the shelf is divided, and
-//!    the router that names the new shelf is published before the old shelf's latch is released.
-//!    A thread that finds its key past the high fence has an old router and starts over.
-//! 4. A thread holds one shelf's latch at a time, and takes the router mutex only after it; it
-//!    waits for a shelf's joiner without any latch. Readers hold no latch between calls.
-//! 5. Every key between two fences begins with the bytes that the fences have in common, so heads in a
-//!    `SortedBuffer` are taken after those bytes and no insert has to check them. A shelf chooses those
-//!    bytes from its entries (`head_prefix`), and keys that begin otherwise have an extreme head.
-//! 6. Data that threads share without a latch never change: the base of a shelf, its descent, their
-//!    records.
+//! - BU1. Entries are ordered by key, then by sequence descending (newest first). (key, sequence) is
+//!   unique: a second insert of the same pair replaces the first.
+//! - BU2. A fence is a (key, sequence) pair in that same order. A leaf, chunk or shelf holds exactly the
+//!   entries between its own fence (inclusive) and the next one's (exclusive). Versions of one key
+//!   may therefore lie in several of them.
+//! - BU3. A shelf's low fence never changes; its high fence only moves down, when the shelf is divided, and
+//!   the router that names the new shelf is published before the old shelf's latch is released.
+//!   A thread that finds its key past the high fence has an old router and starts over.
+//! - BU4. A thread holds one shelf's latch at a time, and takes the router mutex only after it; it
+//!   waits for a shelf's joiner without any latch. Readers hold no latch between calls.
+//! - BU5. Every key between two fences begins with the bytes that the fences have in common, so heads in a
+//!   `SortedBuffer` are taken after those bytes and no insert has to check them. A shelf chooses those
+//!   bytes from its entries (`head_prefix`), and keys that begin otherwise have an extreme head.
+//! - BU6. Data that threads share without a latch never change: the base of a shelf, its descent, their
+//!   records.
 //!
 //! Not here: visibility beyond "newest version at or before a sequence", merging of sources, the
 //! disk.
@@ -57,5 +57,4 @@ pub use write_set::leaf::INLINE_VALUE;
 pub use write_set::segment::SegmentScan;
 pub use write_set::sorted::{Cursor, Put, SortedBuffer, SortedIter};
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 3500;
+pub use frond_base::MAX_KEY;

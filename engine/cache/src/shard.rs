@@ -231,9 +231,11 @@ impl<V: CacheWeight> Shard<V> {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.map.insert(hashed, at);
+        let before = self.map.insert(hashed, at);
+        assert!(before.is_none(), "a page is entered once (H2)");
         self.push(at, if known { MAIN } else { SMALL });
         self.bytes += charge;
+        assert!(self.bytes <= self.limit, "the caller has seen to the room (H1)");
         self.inserted += 1;
         if self.map.len() > self.ghost.len() {
             // Its hashes are lost; that is rare and costs a few misses.
@@ -339,6 +341,7 @@ impl<V: CacheWeight> Shard<V> {
         self.unlink(at);
         self.vacant.push(at);
         let entry = &mut self.entries[at as usize];
+        assert!(self.bytes >= entry.charge, "more bytes go than are held (H1)");
         self.bytes -= entry.charge;
         entry.value.take()
     }

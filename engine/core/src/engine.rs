@@ -256,7 +256,7 @@ impl Engine {
         for thread in std::mem::take(&mut *self.threads.lock()) {
             thread.join();
         }
-        self.core.remove_doomed_files();
+        self.core.clear_all_dropped();
         self.core.close_catalog()?;
         self.core.shared.wal.settle()
     }

@@ -1,6 +1,6 @@
 //! Cuts a stream of entries into runs: by size, at given keys, or both.
 //!
-//! All versions of a key go into one run (lib.rs, invariant 3), so a run may exceed the target by
+//! All versions of a key go into one run (RN3 in `lib.rs`), so a run may exceed the target by
 //! the versions of its last key.
 
 use frond_base::{key_head, BlockId, EntryKind, EntryRef, Seq, TableId};
@@ -156,6 +156,7 @@ impl RunCutter {
         let before = self.slot;
         let boundaries = &self.cut.boundaries;
         let beyond = boundaries[before..].partition_point(|b| **b <= *key);
+        assert!(beyond == 0 || !same_key, "a boundary between two versions of a key (RN3)");
         if beyond > 0 || (self.full && !same_key) {
             self.close();
             self.slot = before + beyond;

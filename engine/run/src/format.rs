@@ -4,8 +4,7 @@
 
 use frond_base::{BlockId, TableId};
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 3500;
+pub use frond_base::MAX_KEY;
 
 /// The longest value, in bytes.
 pub const MAX_VALUE: usize = 64 << 20;

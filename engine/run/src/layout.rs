@@ -13,7 +13,8 @@
 //!           key field; variable keys: end of the entry's key bytes (4 bytes); then, where present,
 //!           sequence (8), kind (1), end of the entry's value (4)
 //! columns   packed numbers, group by group
-//! prefixes  variable keys only: u16 per block of 16 entries: leading key bytes that all share
+//! prefixes  variable keys only: u16 per block of 16 entries: leading key bytes that all share, or
+//!           65535 of them
 //! keys      variable keys only: first entry of a block: its whole key; others: without the shared
 //!           bytes
 //! values    concatenated

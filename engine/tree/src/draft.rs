@@ -1,10 +1,11 @@
 //! The next version of the trunk, being made from the current one.
 //!
 //! Invariants
-//! 1. The current version outlives the draft. So a node that both share has at least two owners,
-//!    and a node that the draft changed has exactly one: that is how changed nodes are told from
-//!    shared ones.
-//! 2. After [`Draft::settle`](crate::shape) the shape rules hold except at busy nodes.
+//!
+//! - DR1. The current version outlives the draft. So a node that both share has at least two owners,
+//!   and a node that the draft changed has exactly one: that is how changed nodes are told from
+//!   shared ones.
+//! - DR2. After [`Draft::settle`](crate::shape) the shape rules hold except at busy nodes.
 
 use std::sync::Arc;
 

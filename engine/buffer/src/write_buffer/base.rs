@@ -1,7 +1,7 @@
 //! The base: the sorted entries of a shelf. The same type holds the descent, a backlog that is
 //! being merged into the base.
 //!
-//! Neither ever changes (invariant 6), so a thread joins them without a latch, and a reader of a
+//! Neither ever changes (BU6), so a thread joins them without a latch, and a reader of a
 //! frozen buffer may keep a base.
 
 use std::ops::Bound;

@@ -73,7 +73,7 @@ impl WriteBuffer {
             let no = directory.router.route(key, seq);
             let shelf = self.read_indexed(&directory.shelves[no], unsorted);
             if !shelf.span().reaches(key, seq) {
-                continue; // split meanwhile (invariant 3)
+                continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
             let hi = shelf.span().hi().filter(|_| goes_on).cloned();
@@ -112,7 +112,7 @@ impl WriteBuffer {
                 (None, None) => shelf.span().hi().is_none(),
             };
             if !current {
-                continue; // split meanwhile (invariant 3)
+                continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
             below = Some(shelf.span().lo().clone());
@@ -131,7 +131,7 @@ impl WriteBuffer {
                 result = found.take().map(|f| f(e));
                 false
             }
-            // Versions of a key may be divided between shelves (invariant 2).
+            // Versions of a key may be divided between shelves (BU2).
             None => shelf.span().ends_within(key),
         });
         result

@@ -24,7 +24,7 @@ impl Span {
         Span { lo, hi, hi_head }
     }
 
-    /// Ends this span at `fence`, which lies in it, and returns what follows (invariant 3).
+    /// Ends this span at `fence`, which lies in it, and returns what follows (BU3).
     pub fn cut(&mut self, fence: Fence) -> Span {
         let hi = self.hi.take();
         let lo = std::mem::replace(&mut self.lo, Fence::leftmost());
@@ -45,14 +45,14 @@ impl Span {
         self.lo.key.len() + self.hi.as_ref().map_or(0, |hi| hi.key.len())
     }
 
-    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
+    /// Whether (`key`, `seq`) is before the high fence (BU3).
     #[inline]
     pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
         head_after(key, 0) < self.hi_head
             || self.hi.as_ref().is_none_or(|hi| !hi.at_or_before(key, seq))
     }
 
-    /// Whether the next span may have versions of `key` (invariant 2).
+    /// Whether the next span may have versions of `key` (BU2).
     #[inline]
     pub fn ends_within(&self, key: &[u8]) -> bool {
         head_after(key, 0) == self.hi_head && self.hi.as_ref().is_some_and(|hi| *hi.key == *key)

@@ -103,7 +103,7 @@ impl Chunk {
         self.leaves.iter().map(|l| l.payload()).sum()
     }
 
-    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
+    /// Whether (`key`, `seq`) is before the high fence (BU3).
     #[inline]
     pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
         head_after(key, 0) < self.hi_head

@@ -1,10 +1,11 @@
 //! A page in memory: its payload as stored, decompressed and validated, read in place.
 //!
-//! Invariants
-//! 1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
-//!    outside the payload, whatever the bytes were.
-//! 2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
-//!    position. Scans check order as they go and report corruption.
+//! Invariants:
+//!
+//! - PG1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
+//!   outside the payload, whatever the bytes were.
+//! - PG2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
+//!   position. Scans check order as they go and report corruption.
 //!
 //! The payload stays packed: a cached page takes about as much memory as its entries do on disk
 //! before compression.
@@ -16,6 +17,7 @@ use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
 
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
+use crate::index::WHOLE_FENCE;
 use crate::layout::{
     Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
 };
@@ -170,6 +172,18 @@ impl Page {
             Ordering::Equal if common < prefix.len() => Ordering::Greater,
             Ordering::Equal => suffix.cmp(&key[common..]),
             decided => decided,
+        }
+    }
+
+    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+        match self.layout.variable {
+            true => {
+                let first = self.suffix(0);
+                let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
+                (cut && first.starts_with(fence)) || first == fence
+            }
+            false => self.compare_key(0, fence).is_eq(),
         }
     }
 

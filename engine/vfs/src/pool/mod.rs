@@ -212,7 +212,7 @@ impl Shared {
             return Ok(Arc::clone(file));
         }
         // FP2: it was open when it was removed, and stayed so.
-        assert!(!state.removed, "{} was removed while it was closed", state.name);
+        assert!(!state.removed, "{} was removed while it was closed (FP2)", state.name);
         let file = self.insist(ring, || self.vfs.open(&state.name, slot.how))?;
         state.file = Some(Arc::clone(&file));
         drop(state);

@@ -77,7 +77,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Adds entries that come in order (invariant 1; asserted in debug builds). Several threads may
+    /// Adds entries that come in order (BU1; asserted in debug builds). Several threads may
     /// call this at once. An entry with the key and sequence of an existing one replaces it. Each
     /// entry becomes readable by itself: sequences make a transaction atomic.
     pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
@@ -222,7 +222,7 @@ impl WriteBuffer {
     }
 
     /// Publishes a shelf, already counted, that was cut off one whose latch the caller holds
-    /// (invariant 3).
+    /// (BU3).
     fn publish(&self, right: Shelf) {
         let fence = right.span().lo().clone();
         let right = Arc::new(RwLock::new(right));
