@@ -9,8 +9,8 @@
 //!             nothing for NULL
 //!   Columns that come back from the key (RK4) and computed columns are left out.
 //! value of any other index   = extras
-//! extras = one item per column that the parts (primary key included) hold whole, but not wholly
-//!          give back: first all originals, then the others
+//! extras = one item per column that the parts (primary key included) have whole but with losses:
+//!          first all originals, then the others
 //!   original    length:varint contents    collated text, opaque images; empty for NULL
 //!   spaces      n:varint                  trailing spaces the key dropped
 //!   zero sign   1 if -0.0, else 0

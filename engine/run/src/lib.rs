@@ -10,9 +10,9 @@
 //! Invariants:
 //!
 //! - RN1. Entries of a source are ordered by key, and newest first (sequence descending) within a key.
-//! - RN2. Between sources rank decides: each version of a key in a more recent source is newer than all
+//! - RN2. Between sources the rank decides: each version of a key in a more recent source is newer than all
 //!   versions of that key in older sources.
-//! - RN3. All versions of a key are in one run of what a cutter makes; they may span pages.
+//! - RN3. Of the runs that a cutter makes, one has all versions of a key; they may span pages.
 //! - RN4. Bytes that verify their checksum may still be hostile: parsing and scanning return a
 //!   corruption error, and nothing panics, reads out of bounds or allocates more than the bytes
 //!   can justify.

@@ -9,11 +9,11 @@
 //!
 //! - PV1. No edit, image or log record names a private run, so a crash frees its blocks.
 //! - PV2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
-//!   later generations are later. No savepoint that may still be returned to lies inside a segment:
-//!   a rollback drops whole generations.
-//! - PV3. Of each size class (a factor of eight) at most seven generations that could be one are left by
-//!   [`PrivateRuns::tidy`], so a point read asks a logarithmic number of them. Keys that arrive in
-//!   order make a generation longer and are never written again.
+//!   later generations are later. No live savepoint is inside a segment: a rollback drops whole
+//!   generations.
+//! - PV3. [`PrivateRuns::tidy`] leaves at most seven generations of a size class (a factor of
+//!   eight) that could be merged, so a point read searches a logarithmic number of them. Keys that
+//!   arrive in order make a generation longer and are never written again.
 //!
 //! Not here: when to write a generation out, and the log. Tested in `tests/` and by the engine's tests.
 

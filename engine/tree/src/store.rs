@@ -3,7 +3,7 @@
 //! Invariants
 //!
 //! - TD1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
-//!   (an edit removed it and the last reader has let go), or neither (the tree was closed while it
+//!   (an edit removed it and the last reader has released it), or neither (the tree was closed while it
 //!   held it).
 //! - TD2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
 //!   attaches, and that edit or the commit's record.

@@ -4,13 +4,13 @@
 //!
 //! - TR1. Readers see one [`View`]; every publication swaps a whole view. The view lock orders swaps,
 //!   the install lock orders edits (and is taken first).
-//! - TR2. A node is marked busy only under the install lock, so a change in the making never splits,
-//!   joins or removes a node that a job has just taken.
-//! - TR3. At most one job flushes frozen items, oldest first. So what enters at the top is always newer
-//!   than what is in the trunk.
-//! - TR4. A job that passes entries to a child marks the child, takes along everything that waits on
-//!   the edges it passes, and adds to marked nodes only; what it cannot pass it adds to edges.
-//!   That keeps recency (ND3) whatever other jobs do meanwhile.
+//! - TR2. A node is marked busy only under the install lock, so a change that is being made never
+//!   splits, joins or removes a node that a job has just taken.
+//! - TR3. At most one job flushes frozen items, oldest first. So entries that enter at the top are
+//!   always newer than those in the trunk.
+//! - TR4. A job that passes entries to a child marks the child, takes along all pending slices of
+//!   the edges it passes, and adds to marked nodes only; entries that it cannot pass it adds to
+//!   edges. That keeps recency (ND3) whatever other jobs do meanwhile.
 //!
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.

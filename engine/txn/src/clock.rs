@@ -3,8 +3,8 @@
 //! Invariants:
 //!
 //! - CC1. `published()` is the largest sequence such that it and all smaller ones have been applied.
-//! - CC2. A committer returns from [`CommitClock::finish`] only after its own sequence is published, so
-//!   whoever hears of a commit sees it in the next snapshot.
+//! - CC2. A committer returns from [`CommitClock::finish`] only after its own sequence is
+//!   published, so a client that was told of a commit sees it in its next snapshot.
 //!
 //! Tested here.
 

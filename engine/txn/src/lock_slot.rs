@@ -6,9 +6,9 @@
 //! Invariants:
 //!
 //! - LS1. `waiting` is ordered: upgrades first, then by arrival.
-//! - LS2. A request is granted when its mode goes with every other holder's and with every request before
-//!   it in `waiting`. So nobody overtakes what it conflicts with, and nobody waits behind what it
-//!   does not conflict with.
+//! - LS2. A request is granted when its mode is compatible with every other holder's and with every
+//!   request before it in `waiting`. So no request overtakes one that it conflicts with, or waits
+//!   for one that it does not conflict with.
 //! - LS3. A slot without holders and waiters does not exist.
 
 use std::collections::VecDeque;

@@ -9,9 +9,9 @@
 //!   sleeping for a lock.
 //! - LT2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
 //!   used by one thread at a time.
-//! - LT3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
-//!   under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
-//!   takes the name out before it does anything else.
+//! - LT3. `Graph::waiting` has every queued owner. Owners enter it and a queue under the graph
+//!   latch; a grant takes them out of the queue without it, and the owner's own thread then removes
+//!   its name before it does anything else.
 //!
 //! Why deadlocks are neither missed nor invented: an owner's wait can only close a cycle at the moment
 //! when it is queued, and then the cycle contains that owner. It searches for one then, under the

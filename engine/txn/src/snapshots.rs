@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //!
-//! - SN1. Whoever drops versions takes [`SnapshotRegistry::retention`], which reads the published
-//!   sequence under the same latch as `register` does. A snapshot is therefore either in that list, or
-//!   not older than its last element; reading the clock by hand before or after would leave a gap.
-//! - SN2. The list is bounded by the snapshots that are held, not by those that ever were: a released
-//!   place stays as a zero until zeros are more than half, then all of them go at once. So one old
-//!   snapshot does not keep the places of the millions of readers that came and went after it, and
-//!   registering and releasing cost O(log n) amortised. (A map would need an allocation for readers in
-//!   ascending order, which are nearly all.)
+//! - SN1. Code that drops versions uses [`SnapshotRegistry::retention`], which reads the published
+//!   sequence under the same latch as `register` does. A snapshot is therefore either in that list
+//!   or not older than its last element; reading the clock separately would leave a gap.
+//! - SN2. The length of the list is bounded by the snapshots that are held: a released place
+//!   becomes a zero, and when zeros are more than half, all of them are removed. So one old
+//!   snapshot does not keep the places of millions of later readers, and registering and releasing
+//!   cost O(log n) amortised. (A map would need an allocation for readers in ascending order, which
+//!   are nearly all.)
 //!
 //! Tested here.
 

@@ -121,7 +121,7 @@ impl WriteSet {
         &self.live
     }
 
-    /// After a change of several buffers, or of all of one.
+    /// Recomputes the sizes after a change of several buffers, or of all of one.
     fn sum_up(&mut self) {
         self.buffer_bytes = self.trees.values().iter().map(SortedBuffer::bytes).sum();
         self.entries = self.trees.values().iter().map(SortedBuffer::entries).sum();

@@ -20,7 +20,7 @@ pub struct Upkeep {
     pub swept_to: AtomicU32,
     /// What is left of dropped tables, the oldest first.
     dropped: Mutex<VecDeque<DroppedTable>>,
-    /// Tables whose files have space that a rolled-back transaction took.
+    /// Tables whose files have space of a rolled-back transaction.
     lent: Mutex<Vec<Arc<Table>>>,
 }
 
@@ -62,7 +62,7 @@ pub struct DroppedTable {
     pub forgotten: bool,
 }
 
-/// Something that is done once in a while, counted from the clock's zero.
+/// Periodic work, counted from the clock's zero.
 #[derive(Default)]
 pub struct Every {
     last: Mutex<Duration>,

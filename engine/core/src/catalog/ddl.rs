@@ -186,8 +186,8 @@ impl Core {
         let table = table.as_ref().map(Arc::downgrade).unwrap_or_default();
         self.upkeep.remove_later(DroppedTable { id, table, forgotten: false });
         if self.disk.is_full() {
-            // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
-            // not enough, the next write finds out.
+            // On a full disk, writes are allowed again after a drop; if the space is not enough,
+            // the next write finds out.
             self.clear_all_dropped();
             self.queue.retry_all();
             self.disk.end();

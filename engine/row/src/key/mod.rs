@@ -8,7 +8,7 @@
 //!        float, double         big-endian; positive: sign bit set, negative: all bits inverted;
 //!                              -0.0 as +0.0 (the entry's value tells them apart)
 //!        decimal, temporal, BIT, BINARY, UUID, INET: the image
-//!        opaque the bytes from SortKeys::opaque
+//!        opaque                the bytes from SortKeys::opaque
 //!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights
 //! ```
 //! All bytes of a descending part are inverted. Tested by `tests/it` (order, prefixes, tuples).

@@ -10,8 +10,8 @@
 //! - CU1. Sources are in rank order: private runs newest first, active buffer, frozen items newest first, edges from the root
 //!   down, each newest first, deltas newest first, base.
 //! - CU2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
-//!   key: the snapshot sees the same in any view. So no cursor pins dead runs or flushed buffers
-//!   for long.
+//!   key: the snapshot sees the same in any view. So no cursor keeps dead runs or flushed buffers
+//!   alive for long.
 //!
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
