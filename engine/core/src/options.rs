@@ -25,13 +25,13 @@ impl Durability {
     }
 }
 
-/// The smallest budget an engine opens with: below it merges have no room to work in.
+/// The smallest budget an engine opens with: less leaves no memory for merges.
 pub const CACHE_BYTES_MIN: u64 = 8 << 20;
 /// Memory that one transaction's changes take, in bytes, whatever the cache: a commit record holds them.
 pub const TRANSACTION_MEMORY_MAX: u64 = 256 << 20;
 /// Bounds of the number of open table files that is derived from the process's limit.
 pub const OPEN_FILES_DERIVED: std::ops::RangeInclusive<usize> = 16..=8192;
-/// Where no limit of the process is known.
+/// Used where no limit of the process is known.
 const OPEN_FILES_DEFAULT: usize = 1024;
 /// The longest key, in bytes, that a tree takes.
 pub const KEY_BYTES_MAX: usize = frond_base::MAX_KEY;
@@ -42,13 +42,14 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// One budget, in bytes, for write sets, write buffers, run indexes, readahead and page cache.
-    /// Row locks and the log's buffers come on top.
+    /// Row locks and the log's buffers are not included.
     pub cache_bytes: u64,
     pub durability: Durability,
     /// Bytes per log segment file.
     pub log_segment_bytes: u64,
-    /// Log kept for recovery, in bytes, as an aim: above half of it the oldest unwritten changes are flushed,
-    /// near it writers are slowed. The counter `log_bytes_kept` is what there is.
+    /// Intended limit of the log kept for recovery, in bytes: above half of it the oldest unwritten
+    /// changes are flushed, near it writers are slowed. The counter `log_bytes_kept` has the actual
+    /// bytes.
     pub log_capacity_bytes: u64,
     /// Threads that flush and merge. With 0 the owner calls `Engine::background_step`.
     pub background_threads: usize,
@@ -56,17 +57,17 @@ pub struct Options {
     pub direct_io: bool,
     /// Recover in memory and write nothing: for checking and dumping.
     pub read_only: bool,
-    /// Drop tables that recovery needs and that are damaged, instead of refusing to open. For one opening, by
-    /// somebody who has no backup: the tables' files are kept under another name.
+    /// Drop damaged tables that recovery needs, instead of refusing to open. For a single opening,
+    /// when there is no backup: the tables' files are kept under another name.
     pub discard_damaged_tables: bool,
     /// Uncompressed bytes of a leaf before it splits.
     pub leaf_bytes: u64,
     /// Memory for row locks, in bytes.
     pub lock_bytes: u64,
-    /// Memory for one transaction's changes, in bytes; what is above goes to the table files before the
-    /// commit. 0: an eighth of the cache, at most [`TRANSACTION_MEMORY_MAX`].
+    /// Memory for one transaction's changes, in bytes; above it changes go to the table files
+    /// before the commit. 0: an eighth of the cache, at most [`TRANSACTION_MEMORY_MAX`].
     pub transaction_bytes: u64,
-    /// Table files that are open at a time; others are opened when they are used. 0: a quarter of what the
+    /// Table files that are open at a time; others are opened on use. 0: a quarter of what the
     /// process may open, within [`OPEN_FILES_DERIVED`].
     pub open_files: usize,
 }
@@ -91,7 +92,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many table files are open at a time in a process that may open `descriptors` files.
+    /// Number of table files that are open at a time in a process that may open `descriptors` files.
     pub(crate) fn open_files(&self, descriptors: Option<u64>) -> usize {
         if self.open_files > 0 {
             return self.open_files;
@@ -101,7 +102,7 @@ impl Options {
         descriptors.map_or(OPEN_FILES_DEFAULT, quarter).clamp(least, most)
     }
 
-    /// Whoever only reads drops nothing.
+    /// A read-only database drops nothing.
     pub(crate) fn discards_damaged_tables(&self) -> bool {
         self.discard_damaged_tables && !self.read_only
     }

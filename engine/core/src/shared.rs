@@ -1,4 +1,4 @@
-//! What table stores and the engine share: the machine, the log, the page cache and the budget.
+//! Parts that table stores and the engine share: the machine, the log, the page cache and the budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ impl Shared {
         }
     }
 
-    /// A sync failed: nothing is known about what was written, so nothing more may be acknowledged. Keeps
-    /// the first failure and returns it.
+    /// A sync failed: the state of the written bytes is unknown, so nothing more may be
+    /// acknowledged. Keeps the first failure and returns `failure`.
     pub fn poison(&self, failure: Error) -> Error {
         let mut first = self.first_failure.lock();
         if first.is_none() {
@@ -75,7 +75,7 @@ impl Shared {
             self.poisoned.store(true, Ordering::Release);
         }
         if failure.kind().is_shortage() {
-            // A shortage promises that nothing happened and that it may be tried again.
+            // The kind of a shortage would promise that nothing happened and that the call may be retried.
             return Error::new(ErrorKind::Poisoned, format!("{failure}; restart to recover"));
         }
         failure
@@ -95,5 +95,5 @@ impl Shared {
     }
 }
 
-/// Shards of the page cache: enough that threads on a large machine seldom meet.
+/// Shards of the page cache: enough that threads on a large machine seldom wait for each other.
 const CACHE_SHARDS: usize = 64;

@@ -1,4 +1,4 @@
-//! What the engine tells about itself: counters by name, and a report for people.
+//! Status of the engine: counters by name, and a report for people.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
@@ -82,7 +82,7 @@ impl Engine {
         out
     }
 
-    /// Whom to KILL: the server's connection, if it told.
+    /// Whom to KILL: the server's connection, if it is known.
     fn who(&self, id: TxnId) -> String {
         match self.core().locks.label(id) {
             0 => format!("transaction {}", id.0),
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Table, index and key of a lock, by name as far as the table's schema tells.
+    /// Table, index and key of a lock, by name where the table has a schema.
     fn place_of(&self, wait: &WaitInfo) -> String {
         let tree = wait.tree;
         let Some(table) = self.core().tables.read().get(&tree.table).cloned() else {

@@ -1,14 +1,14 @@
-//! Every index against the rows: it holds exactly the entries that they ask for.
+//! Compares every index with the rows: it must have exactly their entries.
 //!
-//! One pass over the rows derives the entries of all other indexes and adds up their hashes; one pass over
-//! each index adds up what is there. Equal sums and counts mean equal sets (but for a chance of about
-//! 2^-100), without sorting or looking anything up, and with a sum per index for memory. Only where they
-//! differ the first wrong entry is sought, with a look-up per entry. Rejected: looking up each entry in the
-//! first place, which costs a page read each where the cache is cold.
+//! One pass over the rows derives the entries of all other indexes and adds up their hashes; one
+//! pass over each index adds up its entries' hashes. Equal sums and counts mean equal sets (but for
+//! a chance of about 2^-100), without sorting or look-ups, and memory is one sum per index. Only
+//! where they differ, a look-up per entry finds the first wrong one. Rejected: a look-up per entry
+//! in any case, which costs a page read each when the cache is cold.
 //!
-//! - RC1. All passes read at one snapshot, so writers go on and are no differences.
-//! - RC2. Entries with virtual columns are derived by whoever asks for the check, as the server computes them.
-//!   Without such help they are compared by number and primary keys only.
+//! - RC1. All passes read at one snapshot, so concurrent writes make no differences.
+//! - RC2. The caller derives entries with virtual columns, because the server computes those.
+//!   Without the caller's help they are compared by number and primary keys only.
 //!
 //! It reads everything that is committed and writes nothing. Pages are verified by `check.rs`. `frond check`
 //! compares offline, without the server's collations (`cli/src/check/rows.rs`).
@@ -26,15 +26,15 @@ use crate::check::CheckOutcome;
 use crate::commit::transaction::TxnOptions;
 use crate::engine::Engine;
 
-/// Entries between two questions whether to go on.
+/// Entries between two polls of `killed`.
 const POLL_EVERY: u64 = 1024;
 /// Bytes of a key shown.
 const KEY_SHOWN: usize = 48;
 
-/// Whether the check is to be given up.
+/// Whether the check is to end early.
 pub type Killed<'a> = &'a mut dyn FnMut() -> bool;
 
-/// Derives what the engine cannot: entries with columns that the server computes.
+/// Derives the entries that the engine cannot derive: those with columns that the server computes.
 pub trait Computer {
     /// The entries of the indexes in `wanted` for one entry of the primary index.
     fn entries(&mut self, key: &[u8], row: &[u8], wanted: u128, out: &mut Entries) -> Result<()>;
@@ -48,7 +48,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// `scratch` is room for the entry.
+    /// `scratch` is a buffer for the entry.
     fn add(&mut self, key: &[u8], value: &[u8], scratch: &mut Vec<u8>) {
         scratch.clear();
         scratch.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -61,7 +61,7 @@ impl Sum {
 
 impl Rows {
     /// Compares all indexes with the rows, as committed now; problems go to `outcome`. Reads every entry of
-    /// every index. `Interrupted` when `killed` says so.
+    /// every index. `Interrupted` when `killed` returns true.
     pub fn check(
         &self,
         engine: &Engine,
@@ -138,7 +138,7 @@ impl Source {
     }
 }
 
-/// Walks what the snapshot sees of a tree.
+/// Walks the entries of a tree that the snapshot sees.
 struct Walk<'a, 'k> {
     cursor: TreeCursor,
     killed: &'a mut (dyn FnMut() -> bool + 'k),
@@ -188,7 +188,7 @@ impl EntryCheck<'_, '_> {
         format!("table '{}', index '{}'", def.name, self.codec.schema().indexes[index].name)
     }
 
-    /// The set of primary keys, and per index that of the entries that there must be.
+    /// The set of primary keys, and per index the set of expected entries.
     fn wanted(
         &mut self,
         outcome: &mut CheckOutcome,
@@ -319,7 +319,7 @@ impl EntryCheck<'_, '_> {
     }
 }
 
-/// A key for people: hexadecimal, cut off where it gets long.
+/// A key for people: hexadecimal, cut off when long.
 fn shown(key: &[u8]) -> String {
     let digits: String = key.iter().take(KEY_SHOWN).map(|b| format!("{b:02x}")).collect();
     format!("0x{digits}{}", if key.len() > KEY_SHOWN { "..." } else { "" })

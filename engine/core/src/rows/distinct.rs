@@ -1,4 +1,4 @@
-//! How many distinct values the first parts of an index have: a sample of the whole index.
+//! The number of distinct values of an index's first parts, estimated from a sample of the whole index.
 //!
 //! In an index equal values are neighbours, so the number of distinct values is the number of places where
 //! an entry differs from the one before it, plus one. This counts such places as one does in a survey of
@@ -6,41 +6,41 @@
 //! short stretches of neighbouring entries, one in each of as many equal parts of the index. InnoDB's
 //! persistent statistics count the same places, on sampled pages.
 //!
-//! What lies between two stretches is not guessed from the whole sample, but from both sides of it:
+//! Changes between two stretches are estimated from these two, not from the whole sample:
 //!
-//! - equal values at both ends: there is no change in between, exactly. So one value that fills a third of
-//!   the index (NULL, mostly) does not make the rest look less distinct;
+//! - equal values at both ends: there is no change in between, exactly. So one value (usually NULL)
+//!   that fills a third of the index does not make the rest look less distinct;
 //! - different values: as many changes per entry as in the two stretches, at least one. Where all stretches
 //!   together have few changes, their number is chance (of a hundred million entries with a thousand values
-//!   most samples see none); then each stretch stands for one change per length of the value that it
-//!   begins with, as the tree's estimate of ranges has it (metadata in memory, about right for values of
-//!   several pages), within a standard deviation of what was seen.
+//!   most samples see none); then each stretch stands for one change per length of the value that it begins
+//!   with, from the tree's estimate of ranges (metadata in memory, about right for values of several
+//!   pages), within a standard deviation of the changes seen.
 //!
-//! NULLs are equal to each other, as InnoDB's default has it (innodb_stats_method = nulls_equal).
+//! NULLs are equal to each other, as is InnoDB's default (innodb_stats_method = nulls_equal).
 //!
-//! The same runs give the same numbers; entries in a write buffer are sampled from where they lie at the moment, which
-//! readers change, so the numbers may differ by little. Rejected: the estimators for random rows (Haas and Stokes, as
-//! PostgreSQL has them): they need rows from everywhere, a page read for each, and know nothing of order.
+//! The same runs give the same numbers; the sample of a write buffer depends on how far readers
+//! have sorted it, so the numbers may differ a little. Rejected: estimators for random rows (Haas
+//! and Stokes, as in PostgreSQL): they need a page read for each row and do not use the order.
 //!
 //! Tested here, and with the optimizer by `mariadb/mysql-test/frond`.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::{Bounds, Seek, Tree, TreeCursor};
 
-/// Stretches of an index that are read: each costs the pages that one search reads.
+/// Stretches of an index that are read; each costs one search.
 const STRETCHES: usize = 40;
 /// Entries of a stretch, about as many as are in a page of a secondary index.
 const ENTRIES: u64 = 200;
 /// A stretch of large rows is shorter.
 const STRETCH_BYTES: usize = 256 << 10;
-/// Entries looked at in all, the deleted ones included, in thousands: a long stretch of deleted entries
+/// Most entries looked at, in thousands, including deleted ones: a long stretch of deleted entries
 /// must not make opening a table slow.
 const EXAMINED_MAX: u64 = 200;
 
-/// With fewer changes in all stretches the lengths of values are asked for.
+/// With fewer changes in all stretches the lengths of values are used.
 const FEW_CHANGES: u64 = 30;
 
-/// Where the value of the first n+1 parts of a key ends.
+/// Returns where the first n+1 parts of a key end.
 pub type PrefixLen<'a> = &'a dyn Fn(&[u8], usize) -> Result<usize>;
 
 /// One stretch of neighbours.
@@ -48,7 +48,7 @@ struct Stretch {
     first: Vec<u8>,
     last: Vec<u8>,
     entries: u64,
-    /// How many of them differ from the one before, by number of parts.
+    /// Number of entries that differ from the one before, by number of parts.
     changes: Vec<u64>,
 }
 
@@ -63,7 +63,7 @@ pub fn distinct(tree: &Tree, total: u64, parts: usize, prefix: PrefixLen<'_>) ->
     }));
     let mut found = Sample { parts, prefix, total, stretches: Vec::new(), whole: false };
     match found.take(&mut cursor, tree) {
-        // What was seen so far has to do; nothing is no answer.
+        // The sample so far must suffice; an empty one gives no answer.
         Err(e) if e.kind() == ErrorKind::Interrupted && !found.stretches.is_empty() => {}
         done => done?,
     }
@@ -75,14 +75,14 @@ struct Sample<'a> {
     prefix: PrefixLen<'a>,
     total: u64,
     stretches: Vec<Stretch>,
-    /// The stretches are all there is.
+    /// The stretches cover the whole index.
     whole: bool,
 }
 
 impl Sample<'_> {
     fn take(&mut self, cursor: &mut TreeCursor, tree: &Tree) -> Result<()> {
         if self.total <= STRETCHES as u64 * ENTRIES {
-            // The count may be behind; a little more is read before that shows.
+            // The count may be out of date; read a little more before relying on it.
             let most = 2 * self.total + ENTRIES;
             self.whole = !cursor.first()? || !self.stretch(cursor, most, usize::MAX)?;
             if self.whole {
@@ -92,7 +92,7 @@ impl Sample<'_> {
         }
         for start in tree.spread(STRETCHES) {
             let behind = self.stretches.last().is_none_or(|s| s.last < start);
-            // A stretch that reached beyond this start has taken its part in.
+            // The stretch before has already read beyond this start.
             if behind
                 && (!cursor.seek(&start, Seek::Ge)?
                     || !self.stretch(cursor, ENTRIES, STRETCH_BYTES)?)
@@ -103,7 +103,7 @@ impl Sample<'_> {
         Ok(())
     }
 
-    /// Reads neighbours from the cursor's place on. False when that was the last of them.
+    /// Reads neighbours from the cursor's position on. False at the end.
     fn stretch(&mut self, cursor: &mut TreeCursor, most: u64, bytes: usize) -> Result<bool> {
         let first = cursor.key().to_vec();
         let mut left = bytes;
@@ -139,7 +139,7 @@ impl Sample<'_> {
         }
         let read: u64 = self.stretches.iter().map(|s| s.entries).sum();
         let total = self.total.max(read);
-        // Before the first stretch and behind the last one there is half of what is between two.
+        // Before the first stretch and behind the last one the gap is half as large as between two.
         let gap = (total - read) as f64 / self.stretches.len() as f64;
         let mut all = Vec::with_capacity(self.parts);
         for n in 0..self.parts {
@@ -172,7 +172,7 @@ impl Sample<'_> {
         let (least, most) = ((seen - seen.sqrt()) / read, (seen + seen.sqrt() + 1.0) / read);
         let mut densities: Vec<f64> = Vec::with_capacity(self.stretches.len());
         for (i, stretch) in self.stretches.iter().enumerate() {
-            // One long value is asked for once.
+            // The length of a long value is computed once.
             let before = i.checked_sub(1).map(|i| (&self.stretches[i].first, densities[i]));
             let same = match before {
                 Some((key, d)) if !differ(key, &stretch.first, n, self.prefix)? => Some(d),
@@ -232,7 +232,7 @@ mod tests {
             auto_increment: 1,
         };
         let table = engine.create_table(spec).unwrap();
-        // In several transactions and not in order, so that there are runs at several levels.
+        // In several transactions and out of order, so that there are runs at several levels.
         for part in 0..4 {
             let mut txn = engine.begin(TxnOptions::default());
             for (i, value) in values.iter().enumerate().filter(|(i, _)| i % 4 == part) {
@@ -318,7 +318,7 @@ mod tests {
         values.truncate(N as usize);
         let truth = *values.last().unwrap();
         within(of(&values, true)[0], truth, 5.0);
-        // Frequent ones everywhere among them.
+        // Frequent values spread among them.
         let mixed: Vec<u64> = (0..N).map(|i| (i / 500) * 500 + (i % 500).min(250)).collect();
         within(of(&mixed, true)[0], N / 500 * 251, 1.5);
     }

@@ -1,4 +1,4 @@
-//! What an optimizer asks: how many entries are in a range, how many distinct values an index has.
+//! Estimates for an optimizer: entries in a range, distinct values of an index.
 
 use frond_base::Result;
 
@@ -7,7 +7,7 @@ use super::Rows;
 
 impl Rows {
     /// Estimated entries of schema index `index` in `[lo, hi)`; `None` is open. Reads metadata in memory
-    /// only. At least 1 for a range that is not surely empty.
+    /// only. At least 1 unless the range is certainly empty.
     pub fn estimate(&self, index: usize, lo: Option<&[u8]>, hi: Option<&[u8]>) -> u64 {
         if let (Some(lo), Some(hi)) = (lo, hi) {
             if lo >= hi {
@@ -19,8 +19,8 @@ impl Rows {
         tree.estimate(bound(lo).as_deref(), bound(hi).as_deref()).max(1)
     }
 
-    /// Estimated number of distinct values of the first 1, 2, ... `parts` parts, from some dozens of short
-    /// reads all over the index; exact for a small one.
+    /// Estimated number of distinct values of the first 1, 2, ... `parts` parts, from some dozens
+    /// of short reads spread over the index; exact for a small one.
     pub fn distinct(&self, index: usize, parts: usize) -> Result<Vec<u64>> {
         let tree = self.table().tree(self.tree_no(index));
         let prefix = |key: &[u8], n: usize| self.codec().prefix_len(index, key, n + 1);

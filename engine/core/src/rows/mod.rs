@@ -1,4 +1,4 @@
-//! Typed rows: every index of a table kept in step with its rows.
+//! Typed rows: keeps every index of a table consistent with its rows.
 //!
 //! [`Rows`] is one user's binding of an open table to a record layout. It encodes record images into
 //! entries, checks uniqueness, locks, and reads them back through [`Scan`]s.
@@ -7,12 +7,13 @@
 //!
 //! - RW1. A secondary entry is written only by a transaction that holds the exclusive lock on its row's
 //!   primary key. So secondary entries need no locks of their own.
-//! - RW2. Whoever adds or removes a value of a unique index holds an exclusive lock on the unique part of
-//!   its key. So a uniqueness check that finds nothing stays true until the transaction ends.
+//! - RW2. A transaction that adds or removes a value of a unique index holds an exclusive lock on
+//!   the unique part of its key. So a uniqueness check that finds nothing stays true until the
+//!   transaction ends.
 //! - RW3. A statement that fails changes nothing: all checks of a row come before its first write.
-//! - RW4. When a transaction changes a version of a row that its snapshot does not see, the write set gets
-//!   every entry of the new version, also those that did not change: the snapshot's entries of the row
-//!   are others, and a scan passes over them.
+//! - RW4. When a transaction changes a version of a row that its snapshot does not see, the write
+//!   set gets every entry of the new version, also unchanged ones: the snapshot has other entries
+//!   of the row, which a scan skips.
 
 mod check;
 mod distinct;
@@ -31,7 +32,7 @@ pub use check::Computer;
 pub use scan::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
 pub use write::WriteFlags;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
     Done,

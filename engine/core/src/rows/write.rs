@@ -10,7 +10,7 @@ use frond_txn::{Granted, RowMode};
 use super::{Rows, Written};
 use crate::commit::transaction::{OnLocked, Transaction};
 
-/// What a writer vouches for.
+/// Guarantees of the writer.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct WriteFlags {
     /// Nobody else can see the table: take no locks.
@@ -175,8 +175,9 @@ impl Rows {
         }
     }
 
-    /// Locks the key of a row that was read; it usually is locked already. If not, and another transaction has
-    /// changed the row while the lock was waited for, `was` is no row any more whose entries could be replaced.
+    /// Locks the key of a row that was read; usually it is locked already. If not, and another
+    /// transaction has changed the row before the lock was granted, the entries of `was` are out of
+    /// date and cannot be replaced.
     fn lock_primary(&self, txn: &mut Transaction, was: &Entries, flags: WriteFlags) -> Result<()> {
         if flags.no_locks {
             return Ok(());
@@ -229,16 +230,17 @@ impl Rows {
         }
         let Some((_, kind)) = tree.newest(key)? else { return Ok(true) };
         if !flags.no_locks {
-            // A row inserted or deleted after the snapshot (X3): a duplicate here would be one that this
-            // transaction cannot see, and a new row would hide one that it can.
+            // A row inserted or deleted after the snapshot (X3): this transaction could not see the
+            // duplicate, or its new row would hide one that it sees.
             txn.check_conflict(&self.table, 0, key)?;
         }
         Ok(kind == EntryKind::Delete)
     }
 
-    /// Locks a value of `index` exclusively, whether a row has it or not. For a caller that checks uniqueness
-    /// itself, by reading an index that is not unique for the engine: with the lock, what it does not find
-    /// nobody else adds before the transaction ends. A value with a NULL in it equals no other: nothing is locked.
+    /// Locks a value of `index` exclusively, whether a row has it or not. For a caller that checks
+    /// uniqueness itself, by reading an index that is not unique for the engine: under the lock no
+    /// other transaction adds the value before this one ends. A value with a NULL in it equals no
+    /// other: nothing is locked.
     pub fn lock_value(
         &self,
         txn: &mut Transaction,
@@ -280,7 +282,7 @@ impl Rows {
         }
         let tree = self.table.tree(self.tree_no(index));
         if !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice() {
-            // Nothing committed is that large; own writes still count.
+            // No committed key is that large; own writes still count.
             if !txn.has_own(tree.id()) {
                 return Ok(true);
             }

@@ -1,15 +1,15 @@
-//! What a table's keys say of the numbers that it hands out, for when it is loaded.
+//! Lower bounds, from a table's keys, for the counters of a table that is loaded.
 //!
-//! Counters come from the image and the log, and are right where those are. A next row id that is too small
-//! must not be taken on trust all the same: rows without a primary key are written without looking, so one
-//! would take another's place. Keys in use bound both counters from below, and bounds of a tree's keys
-//! are known from memory: pages are read only where they say that a counter is too small.
+//! Counters come from the image and the log, and are right when those are. Still, a next row id
+//! must be checked: rows without a primary key are written without a look-up, so with an id that is
+//! too small one row would replace another. The keys bound both counters from below, and bounds of
+//! a tree's keys are in memory: pages are read only where these show that a counter is too small.
 //!
 //! - N1. After loading, the next row id exceeds every one in use, and the next AUTO_INCREMENT value every one
 //!   in use where an index begins with it, ascending or descending. (The server asks for such an index.)
 //! - N2. Next row ids are below [`NEXT_MAX`]: they do not run out, and adding does not wrap.
 //!
-//! What was deleted does not count for AUTO_INCREMENT, which the user may have set back.
+//! Deleted rows do not count for AUTO_INCREMENT, which the user may have lowered.
 //!
 //! Tested by `tests/it/counters.rs` and, with forged images, by the tests of `frond-cli`.
 
@@ -22,10 +22,10 @@ use frond_tree::{Bounds, Tree};
 use crate::record::NEXT_MAX;
 use crate::table::Table;
 
-/// Brings the counters of a table that was loaded up to its keys (N1).
+/// Raises the counters of a loaded table above its keys (N1).
 pub fn raise(table: &Table) -> Result<()> {
     let def = table.def();
-    // Tables of plain keys and values hand out nothing; a schema that is damaged is for its reader to say.
+    // Tables of plain keys and values have no such counters; the reader of a damaged schema reports it.
     let Ok(schema) = Schema::decode(&def.schema, &def.name) else { return Ok(()) };
     if schema.indexes.iter().any(|i| usize::from(i.tree) >= table.trees().len()) {
         return Ok(());
@@ -56,7 +56,7 @@ pub fn raise(table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// Of the values in an index.
+/// The largest of the values in an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
     Ascending,
@@ -75,7 +75,7 @@ fn leading(schema: &Schema, column: u16) -> Option<(IndexNo, Order)> {
     })
 }
 
-/// The key in use at the end where the largest values are.
+/// The key at the end where the largest values are.
 fn in_use(tree: &Tree, order: Order, key: &mut Vec<u8>) -> Result<bool> {
     let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
     let found = match order {
@@ -97,8 +97,8 @@ fn first_word(key: &[u8]) -> u64 {
     u64::from_be_bytes(word)
 }
 
-/// The value of an integer column of `bytes` bytes at the front of a key; 0 for negative ones. Of a key that
-/// was cut short, not below the largest value that it bounds.
+/// The value of an integer column of `bytes` bytes at the front of a key; 0 for negative ones. For
+/// a shortened key, at least the largest value that it bounds.
 fn value(key: &[u8], bytes: usize, unsigned: bool, order: Order) -> u64 {
     let shift = 64 - 8 * bytes;
     let word = match order {

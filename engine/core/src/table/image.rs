@@ -1,4 +1,4 @@
-//! A table's checkpoint image: what the newest header of its file names.
+//! A table's checkpoint image, which the newest header of its file names.
 //!
 //! ```text
 //! varint version (2; in version 1 the LSN is missing)
@@ -7,8 +7,8 @@
 //! varint number of trees, each: varint length, the tree's own image
 //! ```
 //!
-//! The LSN is that of the header, which could otherwise be changed alone: from which record on the counters
-//! are taken up depends on it. Next values are below 2^62.
+//! The LSN repeats the header's, so that damage to the header's alone is noticed: recovery applies
+//! counters from that record on. Next values are below 2^62.
 //!
 //! The block map that locates the runs is added, and the whole checksummed, by `frond-space`.
 

@@ -4,8 +4,8 @@
 //!
 //! - TB1. Counters only grow (but for `set_auto_increment`, which logs a record of its own kind), so replay
 //!   takes the largest that any record carries, whatever order commits reached the log in.
-//! - TB2. A value is logged, by the record of its user or by one of its own when the transaction rolls back,
-//!   before the next transaction's record can be durable without it.
+//! - TB2. A value is logged, by the record of its transaction or by a record of its own when that
+//!   rolls back, before a later transaction's record can be durable.
 
 pub(crate) mod counters;
 pub(crate) mod image;
@@ -35,9 +35,9 @@ pub struct Table {
     dropped: AtomicBool,
     /// Snapshots older than this may not read the table.
     oldest_snapshot: AtomicU64,
-    /// Bytes of each tree's active buffer that the ledger of background work has noted.
+    /// Bytes of each tree's active buffer as last noted in the ledger.
     noted: Vec<AtomicU64>,
-    /// Its trees' work was noted there once.
+    /// Its trees were noted in the ledger at least once.
     swept: AtomicBool,
 }
 
@@ -45,9 +45,9 @@ pub struct Table {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableStatistics {
     pub rows: u64,
-    /// Uncompressed, of the rows that there are, about; primary index.
+    /// Estimated uncompressed bytes of the rows; primary index.
     pub data_bytes: u64,
-    /// Uncompressed, the other indexes.
+    /// Estimated uncompressed bytes of the other indexes.
     pub index_bytes: u64,
     pub file_bytes: u64,
     /// Holes in the file.
@@ -56,14 +56,14 @@ pub struct TableStatistics {
     pub updated: u64,
 }
 
-/// Numbers a table hands out or keeps, current in memory.
+/// A table's counters, current in memory.
 pub struct Counters {
     pub rows: AtomicI64,
     /// Next unused AUTO_INCREMENT value.
     pub auto_increment: AtomicU64,
     /// Next unused hidden row id.
     pub row_id: AtomicU64,
-    /// Some value was handed out since counters were last logged.
+    /// A value was assigned since counters were last logged.
     pub unlogged: AtomicBool,
     /// See [`TableStatistics::updated`]. Not on disk.
     pub updated: AtomicU64,
@@ -158,7 +158,7 @@ impl Table {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Waits until a file that is being created is there; none will be after.
+    /// Waits until a file that is being created exists; no file is created afterwards.
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
         self.store.mark_dropped();
@@ -185,7 +185,7 @@ impl Table {
         }
     }
 
-    /// Under the commit mutex and the edit mutex: a consistent image, for a checkpoint at `lsn`.
+    /// A consistent image for a checkpoint at `lsn`; the caller holds the commit mutex and the edit mutex.
     pub(crate) fn image(&self, lsn: Lsn) -> TableImage {
         TableImage {
             lsn: Some(lsn),
@@ -204,14 +204,14 @@ impl Table {
     /// Sizes and counts, from metadata in memory.
     pub fn statistics(&self) -> TableStatistics {
         let rows = self.rows();
-        // A row has one entry in each index. What is above that are tombstones and what they or newer
-        // versions hide, until a merge drops it: without this share a DELETE would make a table longer.
+        // A row has one entry in each index. The rest are tombstones and hidden versions, until a
+        // merge drops them: without this correction a DELETE would make a table longer.
         let logical = |t: &Tree| {
             let s = t.stats();
             let bytes = s.logical_bytes + s.buffered_bytes;
             let held = s.entries + s.buffered_entries;
             match held {
-                // A buffer takes some bytes when it is empty, too.
+                // An empty buffer takes some bytes, too.
                 0 => 0,
                 held if held > rows => {
                     (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64
@@ -230,7 +230,7 @@ impl Table {
         }
     }
 
-    /// Replay: takes over the counters of a record; `set` lets values fall.
+    /// Replay: applies the counters of a record; with `set` values may decrease.
     pub(crate) fn recover_counters(&self, c: &CounterRecord, set: bool) {
         let mine = &self.counters;
         mine.rows.fetch_add(c.rows_delta, Ordering::Relaxed);
@@ -278,7 +278,7 @@ impl Table {
         }
     }
 
-    /// A row was given the value `used` by its writer: later ones exceed it.
+    /// A writer gave a row the value `used`: later values exceed it.
     pub fn auto_increment_used(&self, used: u64) {
         let next = used.saturating_add(1);
         if self.counters.auto_increment.load(Ordering::Relaxed) >= next {
@@ -302,7 +302,7 @@ impl std::fmt::Debug for Table {
     }
 }
 
-/// How the tree of one index stores its runs.
+/// The options of one index's tree.
 pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
     let format = RunFormat {
         page_bytes: index.page_bytes,
@@ -313,7 +313,7 @@ pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
     let upper = RunFormat { filter: false, ..format };
     let mut options = TreeOptions::new(upper, format);
     options.leaf_bytes = leaf_bytes;
-    // 16 MiB and 128 KiB with the default; small leaves, in tests, make small everything.
+    // 16 MiB and 128 KiB with the default; with the small leaves of tests all sizes are small.
     options.group_bytes = 2 * leaf_bytes;
     options.min_slice = (leaf_bytes / 64).max(1);
     options

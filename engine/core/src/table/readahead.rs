@@ -1,13 +1,13 @@
-//! Readahead: merges and long scans read runs in order, so their pages come in chunks.
+//! Readahead: merges and long scans read runs in order, so they read chunks of pages.
 //!
-//! A page is about 5 KiB on disk; one direct read each would cost more in latency than in transfer. A
+//! A page is about 5 KiB on disk; a direct read of each would cost more latency than transfer time. A
 //! merge reads whole chunks from the start. A scan begins with its page alone, because most scans are
-//! short, and each time it goes on where it left off, forward or backward, its window doubles.
+//! short, and each time it continues at its last position, forward or backward, its window doubles.
 //!
-//! - RA1. The chunks of all tables together take at most 1/32 of the budget (within `LEAST..=MOST`), are
-//!   charged to it, and the one unused for longest makes room.
-//! - RA2. A chunk is only a copy of immutable bytes: losing one costs a read, never an answer. Blocks that
-//!   are freed are forgotten first, because their numbers' extents are written again.
+//! - RA1. The chunks of all tables together take at most 1/32 of the budget (within
+//!   `LEAST..=MOST`), are charged to it; the least recently used one is dropped first.
+//! - RA2. A chunk is only a copy of immutable bytes: losing one costs only a read. Chunks of a
+//!   freed block are dropped before its extent is written again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use parking_lot::Mutex;
 
 /// Bytes of the largest chunk.
 const CHUNK: u64 = 256 << 10;
-/// The window of a scan that goes on for the first time.
+/// The window of a scan that continues for the first time.
 const FIRST_WINDOW: u64 = 32 << 10;
-/// A request this far from where a scan left off continues it: pages between were in the page cache.
+/// A request this far from a scan's last position continues it: the pages between were in the page cache.
 const NEAR: u64 = 64 << 10;
 /// Scans whose position is remembered.
 const STREAMS: usize = 64;
@@ -38,7 +38,7 @@ pub struct Readahead {
 
 #[derive(Default)]
 struct State {
-    /// The one unused for longest first.
+    /// The least recently used first.
     chunks: VecDeque<Chunk>,
     bytes: usize,
     /// The oldest first.
@@ -54,7 +54,7 @@ struct Chunk {
     bytes: Arc<Vec<u8>>,
 }
 
-/// What a scan read last.
+/// The last read of a scan.
 struct Stream {
     place: Place,
     read: Range<u64>,
@@ -86,8 +86,8 @@ impl Readahead {
         Readahead { state: Mutex::default(), budget }
     }
 
-    /// The stored page at `page` of a run, a range of bytes; reads more if that is likely to be asked for
-    /// next.
+    /// The stored page at `page` of a run, a range of bytes; reads more if that is likely to be
+    /// needed next.
     pub fn read(
         &self,
         file: &TableFile,
@@ -105,7 +105,7 @@ impl Readahead {
         }
     }
 
-    /// What it takes to have the stored page at `page` of a run.
+    /// How to get the stored page at `page` of a run.
     pub fn plan(&self, table: TableId, run: &RunMeta, page: Range<u64>, access: Access) -> Plan {
         let place = (table, run.block());
         if access == Access::Point {
@@ -119,7 +119,7 @@ impl Readahead {
         Plan::Read(Want { place, read: state.plan(place, &page, run.bytes, access), page })
     }
 
-    /// The page, when `bytes` were read for `want`; keeps what was read beyond it.
+    /// The page, when `bytes` were read for `want`; keeps the bytes read beyond it.
     pub fn got(&self, want: Want, bytes: Vec<u8>) -> Vec<u8> {
         if want.read == want.page {
             return bytes;
@@ -141,7 +141,7 @@ impl Readahead {
 }
 
 impl State {
-    /// A chunk that holds all of `page`, and where in it; a chunk read to its end is let go.
+    /// A chunk that has all of `page`, and the position in it; a chunk read to its end is dropped.
     fn find(
         &mut self,
         place: Place,
@@ -165,7 +165,7 @@ impl State {
         Some(found)
     }
 
-    /// What to read for `page` of a run of `run_bytes` bytes.
+    /// The bytes to read for `page` of a run of `run_bytes` bytes.
     fn plan(
         &mut self,
         place: Place,
@@ -173,7 +173,7 @@ impl State {
         run_bytes: u64,
         access: Access,
     ) -> Range<u64> {
-        // Oversized page, or metadata that points past the run: the file decides.
+        // Oversized page, or metadata that points past the run: the file reports that.
         if page.end > run_bytes || page.end - page.start >= CHUNK {
             return page.clone();
         }
@@ -206,7 +206,7 @@ impl State {
 
     fn keep(&mut self, place: Place, offset: u64, bytes: Arc<Vec<u8>>, budget: &Budget) {
         let limit = (budget.limit() / 32).clamp(LEAST, MOST);
-        // What this one goes on from has been used: a page may lie across the end of it.
+        // The chunk before has been used: a page may lie across its end.
         let end = offset + bytes.len() as u64;
         let apart = |c: &Chunk| end < c.offset || c.offset + (c.bytes.len() as u64) < offset;
         self.drop_chunks(budget, |c| c.place != place || apart(c));

@@ -1,4 +1,4 @@
-//! Where the trees of one table keep their runs: the table's file, read through the page cache.
+//! Storage of the runs of one table's trees: the table's file, read through the page cache.
 //!
 //! The file is created when the first run is written; a table whose rows still fit in write buffers
 //! has none.
@@ -14,8 +14,8 @@
 //!   otherwise a crash could bring back a trunk that names overwritten bytes.
 //! - ST3. `dirty_from` is at or below the start of the first log record that touched this table since its
 //!   newest image, or `CLEAN`. It is lowered before the record is appended, under the mutex that orders
-//!   the append (commit mutex or `edits`), and cleared under both; so whoever reads the log's end first
-//!   and `dirty_from` then misses no record below that end.
+//!   the append (commit mutex or `edits`), and cleared under both; so a reader of the log's end and then
+//!   of `dirty_from` misses no record below that end.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub fn file_name(table: TableId) -> String {
     format!("{table}.frd")
 }
 
-/// Whether a file of that name holds a table, or will when it is finished.
+/// Whether a file of that name is a table's, finished or not.
 pub(crate) fn is_table_file(name: &str) -> bool {
     name.ends_with(".frd") || name.ends_with(".frd.new")
 }
@@ -54,8 +54,8 @@ pub struct TableStore {
     id: TableId,
     name: String,
     file: OnceLock<TableFile>,
-    /// Held while the file is created. The latest failure: whoever got a block id that cannot be used
-    /// is told it.
+    /// Held while the file is created. The latest failure, for the writer of a run whose block id
+    /// cannot be used.
     creating: Mutex<Option<Error>>,
     /// The table was dropped: set under `creating`.
     dropped: AtomicBool,
@@ -65,7 +65,7 @@ pub struct TableStore {
     indexes: Mutex<HashMap<BlockId, IndexInMemory>>,
 }
 
-/// What a run's index takes, and how many pages the run has.
+/// Memory of a run's index, and the run's number of pages.
 struct IndexInMemory {
     bytes: usize,
     pages: u32,
@@ -99,7 +99,7 @@ impl TableStore {
         self.file.get()
     }
 
-    /// No file is created from now on: it would be an orphan.
+    /// From now on no file is created: it would be an orphan.
     pub(crate) fn mark_dropped(&self) {
         let _creation = self.creating.lock();
         self.dropped.store(true, Ordering::Release);
@@ -116,7 +116,7 @@ impl TableStore {
             return Ok(file);
         }
         if let Some(e) = failure.as_ref().filter(|e| !e.kind().is_shortage()) {
-            // The name may be there by now: that it is would be told instead of why it is no use.
+            // The name may exist by now; a second attempt would report that instead of the cause.
             return Err(e.duplicate());
         }
         if self.dropped.load(Ordering::Acquire) {
@@ -126,14 +126,14 @@ impl TableStore {
             return Err(e);
         }
         let s = &self.shared;
-        // Durable, not the end: a crash must not leave a file that is ahead of the log.
+        // The durable LSN, not the log's end: a crash must not leave a file that is ahead of the log.
         let lsn = s.wal.durable();
         match TableFile::create(&*s.vfs, &self.name, &s.file_options(self.id), lsn) {
             Ok(file) => Ok(self.file.get_or_init(|| file)),
             Err(e) => {
-                // Without space or descriptors nothing was left behind, and it is tried again. After any
-                // other failure the name may be there and not durable, and a sync must not be retried
-                // (V3).
+                // Without space or descriptors no file was left, and the next call tries again.
+                // After any other failure the name may exist without being durable, and a sync must
+                // not be retried (V3).
                 let e = if e.kind().is_shortage() { e } else { s.poison(e) };
                 *failure = Some(e.duplicate());
                 Err(e)
@@ -155,18 +155,18 @@ impl TableStore {
         self.dirty_from.fetch_min(lsn, Ordering::AcqRel);
     }
 
-    /// An image holds everything so far; the caller holds both mutexes (ST3).
+    /// An image has everything so far; the caller holds both mutexes (ST3).
     /// Returns what `dirty_from` was, for [`Self::touched`] when the image cannot be written.
     pub(crate) fn imaged(&self) -> Lsn {
         self.dirty_from.swap(CLEAN, Ordering::AcqRel)
     }
 
-    /// A check is about to read what is stored: chunks that were read ahead are copies.
+    /// A check is about to read the stored bytes: chunks that were read ahead are copies.
     pub(crate) fn forget_read_ahead(&self) {
         self.shared.readahead.forget_table(self.id);
     }
 
-    /// Lets the allocator reuse what is durably free (ST2).
+    /// Lets the allocator reuse durably freed blocks (ST2).
     pub(crate) fn reclaim(&self) {
         if let Some(file) = self.file.get() {
             let durable = self.shared.wal.durable();
@@ -183,10 +183,10 @@ impl TableStore {
         self.shared.budget.sub(Part::RunIndexes, before.map_or(0, |b| b.bytes));
     }
 
-    /// Nobody reads the block any more, but for those who hold on to an older view.
+    /// Only readers with an older view may still read the block.
     fn let_go(&self, block: BlockId) {
         self.shared.readahead.forget(self.id, block);
-        // Without its index in memory, none of its pages is.
+        // Without its index in memory, none of its pages are cached.
         let Some(index) = self.indexes.lock().remove(&block) else { return };
         self.shared.budget.sub(Part::RunIndexes, index.bytes);
         self.shared.cache.forget_block(self.id, block, index.pages);
@@ -196,8 +196,8 @@ impl TableStore {
         Error::corruption(&self.name, "the file is missing but the catalog names runs in it")
     }
 
-    /// Offers the pages of a run just written to the cache: what was merged into them may have been there,
-    /// and memory that is free serves nobody.
+    /// Offers the pages of a run just written to the cache: the pages that they replace may have
+    /// been there, and free cache memory is useless.
     fn keep_new_pages(&self, run: &BuiltRun, index: &RunIndex) {
         for page in 0..run.meta.pages {
             let (offset, len) = index.page_range(page);
@@ -243,7 +243,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// The page that `bytes` are, now in the cache.
+    /// Parses `bytes` as the page and puts it into the cache.
     fn parsed(&self, run: &Run, page: u32, bytes: Vec<u8>, access: Access) -> Result<Arc<Page>> {
         let loaded = Arc::new(Page::parse(bytes, &run.meta, page, &self.name)?);
         if access == Access::Verify {
@@ -259,7 +259,7 @@ impl TableStore {
 
 impl Drop for TableStore {
     fn drop(&mut self) {
-        // Runs that no edit removed are not let go one by one: the table was closed or dropped.
+        // Runs that no edit removed are not released one by one: the table was closed or dropped.
         let bytes = self.indexes.get_mut().values().map(|i| i.bytes).sum();
         self.shared.budget.sub(Part::RunIndexes, bytes);
     }
@@ -316,7 +316,7 @@ impl RunStore for TableStore {
             }
         }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
-        // Whoever built the run keeps its index; it takes about what it takes on disk.
+        // The run's builder keeps its index, which takes about as much memory as its tail on disk.
         self.charge_index(&run.meta, run.meta.index.len as usize);
         self.keep_new_pages(run, index);
         Ok(Extent { offset: extent.offset, len: extent.len })
@@ -346,12 +346,12 @@ impl RunStore for TableStore {
 
 impl EditLog for TableStore {
     fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
-        // Also when the edit names no run (a buffer of nothing but deletions was flushed): recovery takes
-        // an edit without a file for one of a table that was dropped.
+        // Also when the edit names no run (a buffer of deletions only was flushed): recovery takes
+        // an edit without a file for one of a dropped table.
         self.file()?;
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
-        // Edits are what makes log and extents free.
+        // Edits free log and extents.
         let _room = self.shared.wal.reserve(payload.len() as u64, Claim::Freeing)?;
         let _order = self.edits.lock();
         self.touched(self.shared.wal.end());

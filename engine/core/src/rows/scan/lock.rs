@@ -1,5 +1,5 @@
-//! How a scan locks rows, where a step of it begins, and what became of a candidate. What is done with these
-//! is in `locking.rs`.
+//! How a scan locks rows, where a step begins, and the outcome for a candidate. `locking.rs` uses
+//! these.
 
 use frond_tree::Seek;
 use frond_txn::RowMode;
@@ -11,9 +11,9 @@ use crate::commit::transaction::OnLocked;
 pub struct ScanLock {
     pub mode: RowMode,
     pub wait: OnLocked,
-    /// Pass over rows that others hold.
+    /// Skip rows that others hold.
     pub skip_locked: bool,
-    /// Read what the snapshot shows, not the newest: a row that changed since is a conflict.
+    /// Read at the snapshot, not the newest: a row that changed since is a conflict.
     pub at_snapshot: bool,
 }
 
@@ -25,11 +25,11 @@ pub(super) enum Origin {
     Key(Seek),
 }
 
-/// What a request for a candidate's lock came to.
+/// The outcome of a request for a candidate's lock.
 pub(super) enum Claim {
     /// The newest version is in `row_value`.
     Newest,
-    /// Locked, and as the snapshot has it.
+    /// Locked, and unchanged since the snapshot.
     Unchanged,
     /// Not to be delivered.
     Skip,

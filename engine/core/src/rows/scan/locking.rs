@@ -1,25 +1,29 @@
 //! The rows of a locking scan.
 //!
-//! Candidates are found without locks. The candidate's primary key is locked, then row and index entry are
-//! read again at their newest: what another transaction changed in between counts.
+//! Candidates are found without locks. The candidate's primary key is locked, then row and index
+//! entry are read again at their newest version, because another transaction may have changed them
+//! in between.
 //!
 //! Invariants:
 //!
-//! - SL1. Nothing that was read before a lock wait is used after it. The transaction counts its waits, whatever
-//!   they were for; a scan remembers the number at which its cursor was positioned. When the numbers differ,
-//!   the step under way begins again from the key that was delivered last (or from the bound that was sought),
-//!   not from the candidate: entries may have come in before it. Conditions on index entries are evaluated
-//!   again. Rows locked by then are found locked.
-//! - SL2. A step begins again for each real wait, and a few times for rows that changed without one; so it ends.
+//! - SL1. Nothing that was read before a lock wait is used after it. The transaction counts its
+//!   waits for any lock; a scan remembers the count at which its cursor was positioned. When the
+//!   counts differ, the current step begins again from the key that was delivered last (or from the
+//!   bound that was sought), not from the candidate: entries may have been inserted before it.
+//!   Conditions on index entries are evaluated again. Locks taken by then are kept.
+//! - SL2. A step begins again after each wait, and a few times for rows that changed without a
+//!   wait; so it ends.
 //! - SL3. A scan `at_snapshot` needs none of this: a row that changed after the snapshot is an error.
 //!
-//! What the server has collected by itself before a wait (row ids of a sort or of a multi-range read) is out of
-//! reach; it fetches each of those rows by its key, which locks it and reads its newest version.
+//! Row ids that the server collected before a wait (for a sort or a multi-range read) are not
+//! collected again; the server fetches each of those rows by its key, which locks it and reads its
+//! newest version.
 //!
-//! There are no range locks: an entry that comes in behind the scan is not seen, as nothing waits for it. So of a
-//! transaction that commits during a scan without a wait, the scan may see what it inserted further on and not
-//! what it inserted behind. Rejected: to read candidates at a registered sequence, taken anew after each
-//! wait. It costs the registry's latch for every look-up, and each renewal lets the same happen again.
+//! There are no range locks: the scan does not see an entry that is inserted behind its position.
+//! So when a transaction commits during a scan without a wait, the scan may see those of its rows
+//! that are ahead and not those behind. Rejected: reading candidates at a registered sequence that
+//! is renewed after each wait. It costs the registry's latch for every look-up, and the same can
+//! happen at each renewal.
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::Seek;
@@ -34,7 +38,7 @@ impl Scan {
         self.lock.is_some_and(|lock| !lock.at_snapshot)
     }
 
-    /// Positions the cursor where a step begins.
+    /// Positions the cursor at the beginning of a step.
     pub(super) fn start(&mut self, txn: &Transaction, origin: Origin, key: &[u8]) -> Result<bool> {
         self.waited = false;
         if self.semi == Semi::Did {
@@ -53,7 +57,7 @@ impl Scan {
         self.restart(txn)
     }
 
-    /// Begins the step under way again, with what is committed by now.
+    /// Begins the current step again and reads what is committed by now.
     pub(super) fn restart(&mut self, txn: &Transaction) -> Result<bool> {
         self.waits = txn.lock_waits();
         self.cursor.look_anew();
@@ -64,7 +68,7 @@ impl Scan {
         }
     }
 
-    /// Goes on behind the candidate, with what is committed by now.
+    /// Goes on behind the candidate and reads what is committed by now.
     pub(super) fn pass(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
         self.origin = Origin::Key(way.behind());
         self.origin_key.clear();
@@ -72,7 +76,7 @@ impl Scan {
         self.restart(txn)
     }
 
-    /// Moves the cursor one entry on, from wherever the last row came.
+    /// Moves the cursor one entry on, wherever the last row came from.
     pub(super) fn step(&mut self, txn: &Transaction, way: Way) -> Result<bool> {
         if self.semi == Semi::Did {
             return self.step_again(txn, way);
@@ -92,7 +96,7 @@ impl Scan {
                 Way::Backward => self.cursor.prev(txn),
             };
         }
-        // The cursor has no position, or another than the scan.
+        // The cursor has no position, or not that of the scan.
         let (key, how) = match (self.place, way) {
             (Place::Nowhere, _)
             | (Place::AfterLast, Way::Forward)
@@ -116,10 +120,10 @@ impl Scan {
         self.start(txn, Origin::Key(if way == Way::Forward { Seek::Ge } else { Seek::Le }), &key)
     }
 
-    /// Locks the row of the entry under the cursor, and looks whether it still is what led to it.
+    /// Locks the row of the entry under the cursor, and checks that row and entry are unchanged.
     pub(super) fn claim(&mut self, txn: &mut Transaction, lock: ScanLock) -> Result<Claim> {
         let key = self.codec.primary_key(self.index, self.cursor.key())?;
-        // The lock that was waited for: it still may be given back.
+        // The lock was taken after a wait: it may still be given back.
         let has_it = std::mem::take(&mut self.waited) && self.row_key == key;
         if !has_it {
             self.keep_lock(txn);
@@ -147,8 +151,8 @@ impl Scan {
         Ok(Claim::Newest)
     }
 
-    /// Locks `row_key`; false when it is held by another and the scan passes over such rows. With `semi`, such
-    /// a row is read as it was committed last, and `self.semi` says so.
+    /// Locks `row_key`; false when another transaction holds it and the scan skips such rows. With
+    /// `semi`, such a row is read as it was committed last, and `self.semi` says so.
     pub(super) fn lock_row(
         &mut self,
         txn: &mut Transaction,
@@ -176,8 +180,9 @@ impl Scan {
         Ok(true)
     }
 
-    /// After the lock: the row at its newest is in `row_value`. False when it is gone by now, or when the index
-    /// entry that led here is, or has another value than the one that conditions and columns are read from.
+    /// After the lock: reads the row's newest version into `row_value`. False when the row is gone
+    /// by now, or when its index entry is gone or has another value than the one that was used for
+    /// conditions and columns.
     fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
         if self.index != 0 {
             let key = self.cursor.key();
@@ -199,7 +204,7 @@ impl Scan {
         }
     }
 
-    /// The scan goes on to another row: the lock of this one stays.
+    /// The scan goes on to another row and keeps this one's lock.
     pub(super) fn keep_lock(&mut self, txn: &mut Transaction) {
         if let Some(lock) = self.locked.take() {
             txn.fasten_lock(lock);
@@ -207,8 +212,8 @@ impl Scan {
     }
 
     /// The row under the scan does not match the statement's condition: with READ COMMITTED, a lock that
-    /// was taken for it alone is given back. Locks that were taken since stay: the server may give back a
-    /// row of one table when it has long gone on to rows of others (`eq_ref` joins do).
+    /// was taken for it alone is given back. Locks that were taken since stay: the server may give back
+    /// a row of one table after it has read rows of others (`eq_ref` joins do).
     pub fn unlock_current(&mut self, txn: &mut Transaction) {
         if self.semi == Semi::Did {
             self.semi = Semi::Try;
@@ -218,9 +223,10 @@ impl Scan {
         }
     }
 
-    /// With READ COMMITTED, a walk over the primary key does not wait for rows that others hold, but delivers what
-    /// was committed last of them, without a lock. It is for statements that change what matches: these ask
-    /// [`Scan::was_semi_consistent`] about a row that does, and the next step returns it again, locked.
+    /// With READ COMMITTED, a scan of the primary key does not wait for rows that others hold, but
+    /// delivers their last committed version without a lock. It is for statements that change
+    /// matching rows: for such a row they call [`Scan::was_semi_consistent`], and the next step
+    /// returns it again, locked.
     pub fn set_semi_consistent(&mut self, txn: &Transaction, on: bool) {
         let on = on && txn.options().isolation == Isolation::ReadCommitted;
         self.semi = if on { Semi::Try } else { Semi::Off };
@@ -241,7 +247,7 @@ impl Way {
         }
     }
 
-    /// Where a scan is that ran off.
+    /// The place of a scan at its end.
     pub(super) fn end(self) -> Place {
         match self {
             Way::Forward => Place::AfterLast,

@@ -26,12 +26,12 @@ pub use seek::TupleSeek;
 pub enum Condition {
     Skip,
     Accept,
-    /// Past the end of what the caller wants.
+    /// Past the end of the caller's range.
     End,
     Aborted,
 }
 
-/// What a scan asks its caller for.
+/// The callbacks of a scan.
 pub trait ScanHooks: BlobSink {
     /// The columns of the current index entry are in the record: does it qualify?
     fn condition(&mut self) -> Condition;
@@ -41,7 +41,7 @@ pub trait ScanHooks: BlobSink {
     fn blobs(&mut self) -> &mut dyn BlobSink;
 }
 
-/// What positioning found.
+/// The result of positioning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fetched {
     Row,
@@ -49,7 +49,7 @@ pub enum Fetched {
     NotFound,
 }
 
-/// A scan. It belongs to one transaction, which every call names.
+/// A scan. It belongs to one transaction, which is an argument of every call.
 pub struct Scan {
     table: Arc<Table>,
     codec: Arc<RowCodec>,
@@ -73,15 +73,15 @@ pub struct Scan {
     place: Place,
     /// The key of [`Place::Gap`].
     gap_key: Vec<u8>,
-    /// Where the step under way began, and the key that it began from.
+    /// Where the current step began, and the key from which it began.
     origin: Origin,
     origin_key: Vec<u8>,
     /// The transaction's number of lock waits when the cursor was positioned (SL1).
     waits: u64,
-    /// The row in `row_key` has been locked and not looked at since, as its lock was waited for.
+    /// The row in `row_key` was locked after a wait and not read since.
     waited: bool,
     semi: Semi,
-    /// The row that a semi-consistent read delivered and that is asked for again, with its lock.
+    /// The row that a semi-consistent read delivered and that the next step delivers again, locked.
     wanted_again: Vec<u8>,
     polls: u32,
 }
@@ -89,10 +89,10 @@ pub struct Scan {
 /// Memory that a parked scan keeps for its next row.
 const PARKED_BYTES: usize = 16 << 10;
 
-/// A step that met changed rows so often goes on behind the last of them instead of from its beginning.
+/// After this many changed rows a step goes on behind the last of them instead of from its beginning.
 const MOST_RESTARTS: u32 = 3;
 
-/// Where the scan is, which the next step begins from. It outlives the statement (HANDLER steps in a new one).
+/// The place from which the next step begins. It outlives the statement (HANDLER goes on in a new one).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Not positioned: steps find nothing.
@@ -101,9 +101,9 @@ enum Place {
     Entry,
     /// At the row in `row_key`, which was read by its primary key; the cursor has no position.
     Row,
-    /// Between entries: what was sought is not there. The next entry is the first at or after `gap_key`.
+    /// Between entries: the search found no match. The next entry is the first at or after `gap_key`.
     Gap,
-    /// Off the ends.
+    /// Before the first or behind the last entry.
     BeforeFirst,
     AfterLast,
 }
@@ -114,13 +114,13 @@ enum Way {
     Backward,
 }
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 enum Verdict {
     Accept,
     Skip,
     End,
     Aborted,
-    /// Its lock was waited for: all that was read before is out of date.
+    /// There was a wait for its lock: all that was read before is out of date.
     Waited,
     /// Its row or entry had changed by the time it was locked.
     Stale,
@@ -178,7 +178,7 @@ impl Scan {
         self.index
     }
 
-    /// A new statement uses the scan again: read at the transaction's present snapshot.
+    /// A new statement uses the scan again: reads at the transaction's current snapshot.
     pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) -> Result<()> {
         self.lock = lock;
         let at = read_at(txn, &self.table, lock)?;
@@ -189,7 +189,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Between statements: lets go of runs and pages, keeps projections and the last key.
+    /// Between statements: releases runs and pages, keeps projections and the last key.
     pub fn park(&mut self) {
         self.cursor.park();
         self.locked = None;
@@ -294,7 +294,7 @@ impl Scan {
                 return Ok(Fetched::NotFound);
             }
         }
-        // The newest with a lock, and it is read after the lock.
+        // With a lock the newest version, read after the lock was taken.
         let at = self.cursor.at();
         if !txn.read(&self.table, 0, key, at, &mut self.row_value)? {
             self.stand_before(key);
@@ -319,7 +319,7 @@ impl Scan {
         self.fetch(txn, &key, record, hooks)
     }
 
-    /// Between entries, where an entry with `key` would be the next.
+    /// Sets a place between entries, just before an entry with `key`.
     fn stand_before(&mut self, key: &[u8]) {
         self.gap_key.clear();
         self.gap_key.extend_from_slice(key);
@@ -343,7 +343,7 @@ impl Scan {
                 return Ok(Fetched::End);
             }
             if stop.is_some_and(|prefix| !self.cursor.key().starts_with(prefix)) {
-                // A step forwards; a search that finds nothing stands where it was sought.
+                // A step forwards; a search that finds nothing leaves the scan at the place of the search.
                 self.gap_key.clear();
                 self.gap_key.extend_from_slice(self.cursor.key());
                 self.place = Place::Gap;
@@ -441,8 +441,9 @@ impl Scan {
         self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)
     }
 
-    /// Whether the entry under the cursor is the snapshot's, while this transaction has changed a newer
-    /// version of its row: the row's entries are all in the write set then (RW4), and this is none of them.
+    /// Whether the entry under the cursor is the snapshot's while this transaction has changed a
+    /// newer version of its row. Then all entries of the row are in the write set (RW4), and this
+    /// one is not.
     fn is_overtaken(&mut self, txn: &Transaction) -> Result<bool> {
         if self.index == 0 || !txn.may_overtake_snapshot() {
             return Ok(false);
@@ -456,7 +457,7 @@ impl Scan {
             return Ok(false);
         }
         match row {
-            // Of the version that was deleted, the write set deletes every entry.
+            // The write set deletes every entry of the version that was deleted.
             EntryKind::Delete => Ok(true),
             EntryKind::Put => {
                 let newest = self.table.tree(0).newest_seq(row_key)?;

@@ -1,4 +1,4 @@
-//! Positioning a scan by a search tuple: the server's key image, as far as it is given.
+//! Positioning a scan by a search tuple, which is the server's key image or its first parts.
 
 use frond_base::{Error, ErrorKind, Result};
 use frond_row::prefix_end;
@@ -45,7 +45,7 @@ impl Scan {
     }
 
     /// As [`Scan::seek`], forwards, but not beyond the entries that match the first `same` parts of
-    /// `tuple`: the entry behind them is neither locked nor looked at.
+    /// `tuple`: the entry behind them is neither locked nor read.
     pub fn seek_within(
         &mut self,
         txn: &mut Transaction,
@@ -70,7 +70,7 @@ impl Scan {
         outcome
     }
 
-    #[allow(clippy::too_many_arguments)] // The prefix is lent, so that its memory is kept.
+    #[allow(clippy::too_many_arguments)] // The prefix is moved out and back, so that its memory is reused.
     fn seek_prefix(
         &mut self,
         txn: &mut Transaction,
