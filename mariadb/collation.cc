@@ -2,10 +2,11 @@
 //
 // Invariants
 //  CO1. A collation is in `known` before the core can ask for it: describe() puts it there while the table is
-//     opened or created. So the callbacks need no lock and no look-up by number.
+//     opened or created. So the callbacks need neither a lock nor a look-up by number.
 //  CO2. Weights are taken per level and without padding; the core pads with the weight of a space itself.
-//  CO3. Weights order as the server compares, because it compares what it reads with the ends of a range. They are
-//     those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders otherwise.
+//  CO3. Weights order as the server compares, because it compares rows that it reads with the ends of a
+//  range. They are those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders
+//  otherwise.
 //
 // Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.
 
@@ -39,8 +40,8 @@ static Oddity oddity(CHARSET_INFO *cs) {
     }
 }
 
-// The comparison goes by code, strnxfrm() by strokes. A character of two bytes begins above all of one byte; a
-// byte that is no character comes last.
+// The comparison orders by code, strnxfrm() by strokes. Characters of two bytes are above all of
+// one byte; a byte that is no character comes last.
 static size_t big5_weights(CHARSET_INFO *cs, const uint8_t *src, size_t src_len, uint8_t *dst,
                            size_t dst_len) {
     const uint8_t *end = src + src_len;
@@ -84,7 +85,7 @@ static size_t weights_at(CHARSET_INFO *cs, uint32_t level, const uint8_t *src, s
                         MY_STRXFRM_LEVEL1 << level);
 }
 
-// Bytes sort as characters, so no weights are needed. Character sets with a minimum of two bytes per
+// Bytes sort as their characters, so no weights are needed. Character sets with a minimum of two bytes per
 // character (ucs2, utf16, utf32) sort by code point, which their bytes do not (surrogates).
 static bool sorts_by_bytes(CHARSET_INFO *cs) {
     return cs == &my_charset_bin || ((cs->state & MY_CS_BINSORT) && cs->mbminlen == 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * The server's collations, as the core asks for them: weights, their length, prefixes of characters.
+ * The server's collations for the core: weights, their length, prefixes of characters.
  */
 #ifndef FROND_COLLATION_H
 #define FROND_COLLATION_H

@@ -9,7 +9,8 @@
 
 #include "log.h"
 
-// A failing disk fails every statement, and the log may be on it: a line a second for each kind of error.
+// With a failing disk every statement fails, and the log may be on that disk: so one line a second
+// for each kind of error.
 void frond_log_trouble(int error, const char *text) {
     using Clock = std::chrono::steady_clock;
     struct Kind {

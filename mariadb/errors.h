@@ -13,8 +13,8 @@ class THD;
  * for rollback; damage and failing disks are logged. `thd` may be NULL outside of statements. */
 int frond_to_handler_error(THD *thd, int error);
 
-/* Trouble that the operator must know of, in the server's log: at most a line a second for each `error`, with the
- * number of those in between. What a statement fails with is logged here and nowhere else. */
+/* Writes an error that the operator must know to the server's log: at most a line a second for each
+ * `error`, with the number of errors in between. Errors of statements are logged here and nowhere else. */
 void frond_log_trouble(int error, const char *text);
 
 /* As frond_to_handler_error(), for the calls after which END and NOT_FOUND are expected: no message, no marking. */

@@ -19,7 +19,7 @@
 #include "frond_rows.h"
 #include "transaction.h"
 
-/* What all handlers of a table share: when its key statistics were taken. */
+/* Data that all handlers of a table share: when its key statistics were taken. */
 class Frond_share : public Handler_share {
 public:
     std::mutex guard;
@@ -45,7 +45,7 @@ struct Frond_slot {
     int wait = 0;
     bool condition = false;
     bool semi_consistent = false;
-    /* Virtual columns come from the entry, or are computed here, as the server does not compute them. */
+    /* Virtual columns are read from the entry, or computed here, as the server does not compute them. */
     bool gives_virtual = false;
     bool index_only = false;
     bool all_columns = false;
@@ -56,7 +56,7 @@ struct Frond_slot {
     std::vector<uint8_t> columns;
 };
 
-/* What a scan is for: entries of an index, as the server reads it, or whole rows. */
+/* The purpose of a scan: entries of an index, as the server reads it, or whole rows. */
 enum Frond_source { READS_INDEX, READS_ROWS };
 
 class ha_frond final : public handler {
@@ -206,7 +206,7 @@ private:
     std::vector<uint8_t> saved_set_;
     Frond_slot *current_ = nullptr;
     Frond_session *session_ = nullptr;
-    /* As store_lock() said, and as this statement reads. */
+    /* The lock from store_lock(), and the lock of this statement's reads. */
     int read_lock_ = FROND_LOCK_NONE;
     int read_wait_ = FROND_WAIT;
     int lock_ = FROND_LOCK_NONE;
@@ -216,7 +216,7 @@ private:
     bool semi_consistent_ = false;
     // References are primary keys as the server has them, not encoded ones.
     bool refers_by_tuple_ = false;
-    /* Changes with each demand for other columns or another condition; slots remember the one they have. */
+    /* Changes when other columns or another condition are wanted; slots remember their value. */
     uint64_t demand_ = 1;
     bool scan_started_ = false;
     /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */

@@ -45,7 +45,7 @@ int ha_frond::info(uint flags) {
     return 0;
 }
 
-// Sampling costs reads: again only when the table has doubled or halved.
+// Sampling costs reads: it is repeated only when the table has doubled or halved.
 bool ha_frond::key_statistics_are_old(const Frond_share *share) const {
     const ulonglong then = share->rows_at_statistics;
     return !share->has_statistics || stats.records > 2 * then + 1000 || 2 * stats.records + 1000 < then;
@@ -101,11 +101,11 @@ ha_rows ha_frond::records_in_range(uint index, const key_range *low, const key_r
     uint64_t count = 0;
     if (frond_rows_in_range(rows_, frond_index(index), from, to, &count))
         return HA_POS_ERROR;
-    // 0 would promise that there is nothing.
+    // 0 would mean that the range is certainly empty.
     return count ? count : 1;
 }
 
-// Reading through the primary key costs what that share of a full scan costs: rows are in its entries.
+// Reading through the primary key costs as much as that share of a full scan: rows are in its entries.
 double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
     if (index != table->s->primary_key)
         return handler::read_time(index, ranges, rows);
@@ -137,7 +137,7 @@ static void report_problem(void *ctx, const char *problem) {
                         "Frond: %s", problem);
 }
 
-// As a read does it: record[0] holds the stored columns of a row.
+// As after a read: record[0] has the stored columns of a row.
 static int compute_virtual(void *ctx) {
     TABLE *table = static_cast<TABLE *>(ctx);
     return table->update_virtual_fields(table->file, VCOL_UPDATE_FOR_READ);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Statements: which locks their reads take, and what the handler does when they begin and end.
+// Statements: the locks of their reads, and their begin and end in the handler.
 //
 // Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
 //   written tables, SELECT ... FOR UPDATE          exclusive
@@ -16,7 +16,7 @@
 
 THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
     if (type == TL_IGNORE)
-        return to; // may be another connection's handler, on its way to be dropped
+        return to; // may be another connection's handler that is being dropped
     const bool skip = type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
     const bool shared = type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED;
     read_lock_ = shared ? FROND_LOCK_SHARED : FROND_LOCK_NONE;
@@ -32,10 +32,11 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
     wait_ = wait;
     if (lock != FROND_LOCK_NONE)
         session_->locks_rows();
-    // Changes need the whole old row, whatever the statement itself looks at.
+    // Changes need the whole old row, whatever columns the statement reads.
     reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
     demand_++;
-    // Also with unique_checks=0, as every dump sets it: the dump may be loaded with REPLACE over rows that exist.
+    // Also with unique_checks=0, which every dump sets: the dump may be loaded with REPLACE over
+    // existing rows.
     write_flags_ = FROND_WRITE_DEFAULT;
 }
 
@@ -57,8 +58,8 @@ int ha_frond::external_lock(THD *thd, int type) {
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;
-    // The look-ups for UNIQUE over a BLOB and WITHOUT OVERLAPS may go through a clone locked for reading, while
-    // its table is being written: they have to see what was committed after the snapshot.
+    // The look-ups for UNIQUE over a BLOB and WITHOUT OVERLAPS may use a clone that is locked for
+    // reading while its table is written: they have to see rows committed after the snapshot.
     const bool checks_unique = type == F_RDLCK && table->file != this &&
                                (table->s->long_unique_table || table->s->period.unique_keys) &&
                                table->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE;
@@ -69,7 +70,8 @@ int ha_frond::external_lock(THD *thd, int type) {
     return 0;
 }
 
-// Under LOCK TABLES and for tables that stored functions use, external_lock() came long before.
+// Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
+// statement.
 int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     if (type >= TL_WRITE_ALLOW_WRITE)
         if (const int error = refuse_xa(thd))
@@ -121,8 +123,9 @@ int ha_frond::extra(enum ha_extra_function operation) {
         return 0;
     case HA_EXTRA_BEGIN_COPY:
     case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
-        // CREATE TEMPORARY TABLE ... SELECT is part of the transaction around it, whose snapshot would not
-        // show what a transaction of the copy's own commits. ALTER TABLE ends that transaction.
+        // CREATE TEMPORARY TABLE ... SELECT is part of the transaction around it, whose snapshot
+        // would not see rows committed by a separate transaction of the copy. ALTER TABLE ends that
+        // transaction.
         if (table->s->tmp_table != NO_TMP_TABLE && thd_sql_command(thd()) == SQLCOM_CREATE_TABLE)
             return 0;
         return begin_bulk();
@@ -140,8 +143,8 @@ void ha_frond::column_bitmaps_signal() {
     handler::column_bitmaps_signal();
 }
 
-// Errors whose usual text would be wrong or say too little. They are in the server's log by now
-// (frond_log_trouble): whoever asks for that again gets it for no error twice.
+// Errors whose usual text would be wrong or too short. frond_log_trouble() has already logged them,
+// so they are not logged again here.
 void ha_frond::print_error(int error, myf flags) {
     const char *text = frond_last_error();
     const myf own_flags = flags & ~ME_ERROR_LOG;
@@ -173,8 +176,8 @@ void ha_frond::print_error(int error, myf flags) {
     }
 }
 
-// Of what CREATE TABLE and renames fail with, the server tells the number only, unless there is an error by then.
-// The warning that CREATE TABLE adds would say the same once more.
+// When CREATE TABLE or a rename fails, the server reports only the number, unless an error was sent
+// before. The warning that CREATE TABLE adds would repeat it.
 int ha_frond::tell(int error) {
     switch (error) {
     case HA_ERR_RECORD_FILE_FULL:

@@ -46,7 +46,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
         frond_scan_condition(slot.scan, condition);
         slot.condition = condition;
     }
-    // Not for look-ups by reference: they are for rows that the server has found to match.
+    // Not for look-ups by reference: the server has already found those rows to match.
     const bool semi_consistent = semi_consistent_ && &slot != &fetch_slot();
     if (slot.semi_consistent != semi_consistent) {
         frond_scan_semi_consistent(slot.scan, semi_consistent);
@@ -59,12 +59,13 @@ bool ha_frond::is_asked(uint column) const {
     return bitmap_is_set(table->read_set, column) || bitmap_is_set(table->write_set, column);
 }
 
-// With "keyread" on, the server asks for columns of an index and computes no virtual ones. It also asks for whole
-// columns of which the index has a prefix, and of other indexes than it said: an index merge collects references
-// from several, and compares each row with the end of its range. Then the row is read, virtual columns come from
-// the entry, and those of which it has a prefix are computed here.
-// It reads whole rows with "keyread" on, too: where c NOT IN (SELECT ...) looks up an index that answers alone, it
-// scans the table for a c that is NULL. Then all virtual columns it asks for are computed here.
+// With "keyread" on, the server asks for columns of an index and computes no virtual ones. It also
+// asks for whole columns of which the index has a prefix, and for columns of other indexes: an
+// index merge collects references from several, and compares each row with the end of its range.
+// Then the row is read, virtual columns are taken from the entry, and those of which it has a
+// prefix are computed here. It reads whole rows with "keyread" on, too: where c NOT IN (SELECT ...)
+// looks up an index that answers alone, it scans the table for a c that is NULL. Then all virtual
+// columns it asks for are computed here.
 bool ha_frond::lacks_parts(uint index, bool stored) const {
     const KEY &key = table->key_info[index - hidden_];
     for (uint part = 0; part < key.ext_key_parts; part++) {
@@ -85,7 +86,7 @@ bool ha_frond::asks_virtual() const {
 
 // `what` is the slot's `computes`.
 void ha_frond::compute_columns(int what, const uchar *record) {
-    // The call uses tmp_set, which may be the read_set of a sort under way.
+    // The call uses tmp_set, which may be the read_set of a running sort.
     const size_t bytes = table->s->column_bitmap_size;
     saved_set_.resize(bytes);
     memcpy(saved_set_.data(), table->tmp_set.bitmap, bytes);
@@ -156,8 +157,9 @@ int ha_frond::index_init(uint index, bool) {
     return 0;
 }
 
-// The server relies on the end of a scan to end a multi-range read, with the second handler that this reads the index
-// through. A partition is not told otherwise: its next one, of another index, would read on in that of the first.
+// The server ends a multi-range read only by ending the scan, which also ends the second handler
+// through which the index is read. A partition gets no other call: otherwise its next multi-range
+// read, of another index, would continue in the first one's.
 int ha_frond::index_end() {
     mrr_.dsmrr_close();
     active_index = MAX_KEY;
@@ -179,8 +181,9 @@ void ha_frond::note_nullable() {
     }
 }
 
-// The server compares whole records byte by byte, to tell whether INSERT ... ON DUPLICATE KEY UPDATE changed a
-// row, so the bytes under a NULL must be those of the table's default record, as every engine leaves them.
+// The server compares whole records byte by byte, to see whether INSERT ... ON DUPLICATE KEY UPDATE
+// changed a row, so the bytes under a NULL must be those of the table's default record, as in every
+// engine.
 void ha_frond::fill_nulls(uchar *record) const {
     uchar any = 0;
     for (size_t i = 0; i < null_flags_.size(); i++)
@@ -223,8 +226,8 @@ static int seek_of(enum ha_rkey_function how) {
     }
 }
 
-// How many leading parts of the index a map names, and their length in a key image. HA_WHOLE_KEY stands for
-// the parts the user gave, without those of the primary key that the server thinks of as appended.
+// The number of leading parts in a key part map, and their length in a key image. HA_WHOLE_KEY
+// means the declared parts, without the primary key's parts that the server considers appended.
 uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const {
     const KEY &key = table->key_info[index];
     const uint most = map == HA_WHOLE_KEY ? key.user_defined_key_parts : key.ext_key_parts;
@@ -236,10 +239,11 @@ uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const 
     return parts;
 }
 
-// How many leading parts of an index the server looks up before it writes a row, to keep others from having the
-// same: they are locked as a value, as of two transactions that find none one must wait. 0: no such look-up.
-//   UNIQUE over a BLOB    an index on a hash, which the engine does not take for unique; the whole key
-//   WITHOUT OVERLAPS      the first row that ends behind a new one's begin; all parts but end and begin
+// The number of leading parts of an index that the server looks up before it writes a row, for
+//   uniqueness. They are locked as a value, so that of two transactions that find no row one waits. 0:
+//   no such look-up. UNIQUE over a BLOB    an index on a hash, which the engine does not take for
+//   unique; the whole key WITHOUT OVERLAPS      the first row that ends behind a new one's begin; all
+//   parts but end and begin
 uint ha_frond::parts_checked(uint index, key_part_map map, int how) const {
     const KEY &key = table->key_info[index];
     if (key.algorithm == HA_KEY_ALG_LONG_HASH && how == FROND_KEY_EXACT)
@@ -275,7 +279,7 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
     size_t length;
     const uint parts = parts_of_map(index, map, &length);
     if (unlikely(checked && how == FROND_AFTER_KEY)) {
-        // What comes behind the rows with the same key is nothing to this look-up, and must not be locked for it.
+        // The entry behind the rows with the same key does not concern this look-up and must not be locked.
         size_t same;
         parts_of_map(index, make_prev_keypart_map(checked), &same);
         checked_key_.assign(key, key + same);
@@ -414,9 +418,9 @@ void ha_frond::unlock_row() {
         frond_scan_unlock(current_->scan);
 }
 
-// An UPDATE looks at the version committed last of rows that others hold, and waits only for those that match:
-// asked was_semi_consistent_read(), it reads on and gets the same row again, locked. The core does this at READ
-// COMMITTED and for walks over the primary key only, as InnoDB.
+// Of rows that others hold, an UPDATE reads the last committed version, and it waits only for those
+// that match: after was_semi_consistent_read() it reads again and gets the same row, locked. The
+// core does this at READ COMMITTED and for scans of the primary key only, as InnoDB does.
 void ha_frond::try_semi_consistent_read(bool on) {
     if (semi_consistent_ == on)
         return;
@@ -431,8 +435,8 @@ bool ha_frond::was_semi_consistent_read() {
 // ---------------------------------------------------------------- conditions and multi-range reads
 
 Item *ha_frond::idx_cond_push(uint index, Item *condition) {
-    // The check of a condition begins with the end of the range, for which a column of which the index has
-    // a prefix only would have to be in the record.
+    // The check of a condition first compares with the end of the range; if the index has only a
+    // prefix of a column, that column would have to be in the record.
     const KEY &key = table->key_info[index];
     for (uint part = 0; part < key.user_defined_key_parts; part++)
         if (key.key_part[part].key_part_flag & HA_PART_KEY_SEG)

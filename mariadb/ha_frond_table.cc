@@ -33,7 +33,7 @@ ulong ha_frond::index_flags(uint index, uint, bool) const {
 
 // ---------------------------------------------------------------- create
 
-// What would be accepted in silence by the server but is not kept here.
+// Options that the server would accept silently but this engine does not support.
 static int refuse_unsupported(const char *name, HA_CREATE_INFO *info) {
     if (info->alter_info) {
         List_iterator<Key> keys(info->alter_info->key_list);
@@ -64,7 +64,7 @@ static int refuse_transaction_ids(TABLE *form) {
     return HA_ERR_UNSUPPORTED;
 }
 
-// Row formats of other engines say nothing here. COMPRESSED does (Frond_schema::take_options).
+// Row formats of other engines mean nothing here, except COMPRESSED (Frond_schema::take_options).
 static void warn_of_row_format(THD *thd, const HA_CREATE_INFO *info) {
     const char *ignored = nullptr;
     if (info->used_fields & HA_CREATE_USED_ROW_FORMAT)
@@ -83,9 +83,9 @@ static void warn_of_row_format(THD *thd, const HA_CREATE_INFO *info) {
                             "Frond: ignoring %s", ignored);
 }
 
-// A transaction with an older snapshot would find the table empty where it should see what was there before it
-// (DROP and CREATE, TRUNCATE, the copy of an ALTER): as InnoDB, it gets error 1412. Other sessions do not see
-// temporary tables, and their own sees its own rows.
+// A transaction with an older snapshot would find the table empty instead of the old table's rows
+// (DROP and CREATE, TRUNCATE, the copy of an ALTER): as in InnoDB, it gets error 1412. Other
+// sessions do not see temporary tables, and their own sees its own rows.
 static int refuse_older_snapshots(const char *name) {
     if (frond_is_temporary(name))
         return 0;
@@ -120,7 +120,7 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 struct Frond_callbacks {
     static ha_frond *self(void *ctx) { return static_cast<ha_frond *>(ctx); }
 
-    // An old DECIMAL, say: the server's own sort key, from an image that need not be record[0].
+    // For example an old DECIMAL: the server's own sort key, from an image that need not be in record[0].
     static void opaque(void *ctx, uint32_t column, const uint8_t *image, uint8_t *dst, size_t len) {
         Field *field = self(ctx)->table->field[column];
         const my_ptrdiff_t distance = image - field->ptr;
@@ -129,7 +129,7 @@ struct Frond_callbacks {
         field->move_field_offset(-distance);
     }
 
-    // The server's check_result_t goes to the library as it is.
+    // The server's check_result_t is passed to the library unchanged.
     static_assert(CHECK_NEG == static_cast<int>(FROND_CONDITION_SKIP) &&
                   CHECK_POS == static_cast<int>(FROND_CONDITION_ACCEPT) &&
                   CHECK_OUT_OF_RANGE == static_cast<int>(FROND_CONDITION_END) &&
@@ -150,7 +150,7 @@ Frond_share *ha_frond::get_share() {
     return share;
 }
 
-// A plugin compiled against other class layouts reads nonsense here; better to fail before it writes.
+// A plugin compiled against other class layouts reads wrong values here; it must fail before it writes.
 static bool layout_is_right(const TABLE *table, const TABLE_SHARE *share) {
     return table && table->s == share && table->record[0] && share->fields &&
            table->field[0]->table == table;
@@ -163,8 +163,8 @@ int ha_frond::open(const char *name, int, uint) {
     }
     if (const int error = bind(name))
         return error;
-    // A full scan walks the primary key: an UPDATE that changes it must collect its rows first, or it
-    // would meet them again further on.
+    // A full scan reads the primary key in order: an UPDATE that changes the key must collect its
+    // rows first, or it would meet them again.
     key_used_on_scan = table_share->primary_key;
     ref_length = static_cast<uint>(frond_rows_ref_bytes(rows_));
     refers_by_tuple_ = ref_length == 0;
@@ -215,7 +215,8 @@ int ha_frond::bind(const char *name) {
     return 0;
 }
 
-// For HA_ERR_TABLE_DEF_CHANGED the server would look for another definition and then say that there is no table.
+// For HA_ERR_TABLE_DEF_CHANGED the server would search another definition and then report that
+// there is no table.
 int ha_frond::refuse(const std::string &why) {
     refusal_ = why;
     frond_log_trouble(FROND_TABLE_CHANGED, why.c_str());
@@ -233,7 +234,7 @@ void ha_frond::unbind() {
     table_ = nullptr;
 }
 
-// The server takes each whole key part for readable from its index (index_flags); some are not.
+// The server assumes that each whole key part can be read from its index (index_flags); some cannot.
 void ha_frond::fix_covering() {
     for (uint f = 0; f < table->s->fields; f++) {
         Field *field = table->field[f];
@@ -277,7 +278,7 @@ int ha_frond::delete_table(const char *name) {
 }
 
 int ha_frond::truncate() {
-    // The name stands for another tree afterwards: nothing of the old one may stay open.
+    // The name means another tree afterwards: nothing of the old one may stay open.
     const std::string name = name_;
     unbind();
     const int rc = frond_table_truncate(frond_database, name.c_str());
@@ -316,7 +317,7 @@ ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *i
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
-    // What passes there changes the .frm file alone.
+    // ALTERs that pass that check change only the .frm file.
     return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
 }
 

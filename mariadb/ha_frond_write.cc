@@ -31,8 +31,9 @@ int ha_frond::write_row(const uchar *record) {
     return bulk_ ? bulk_row_written() : 0;
 }
 
-// A row that stays as it is does not count as changed. The server looks itself only when it has read all the
-// columns that it sets, and takes what lies under two NULLs for a difference; here all columns are there.
+// An unchanged row does not count as changed. The server compares only when it has read all columns
+// that it sets, and takes different bytes under two NULLs for a difference; here all columns have
+// been read.
 static bool row_stays_the_same(const TABLE *table) {
     const my_ptrdiff_t to_old = table->record[1] - table->record[0];
     for (Field **next = table->field; *next; next++) {
@@ -127,8 +128,9 @@ int ha_frond::reset_auto_increment(ulonglong value) {
 
 // ---------------------------------------------------------------- bulk copies
 
-// Nobody else can see a table that is being built, so its rows need no locks, and a failed copy is undone by
-// dropping the table: hence a transaction of its own, committed piece by piece.
+// No other session can see a table that is being built, so its rows need no locks, and a failed
+// copy is undone by dropping the table: so the copy has its own transaction, committed piece by
+// piece.
 int ha_frond::begin_bulk() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
@@ -168,8 +170,8 @@ int ha_frond::end_bulk(bool keep) {
     }
     if (const int rc = Frond_session::of(thd())->commit_now(txn))
         return frond_to_handler_error(thd(), rc);
-    // The table is about to take the place of another: its rows have to survive what the rename survives, and
-    // older snapshots see fewer of them than of the other.
+    // The table is about to replace another: its rows must be as durable as the rename, and older
+    // snapshots would see fewer rows than in the other.
     if (const int rc = frond_sync(frond_database))
         return frond_to_handler_error(thd(), rc);
     const int rc = frond_table_refuse_older_snapshots(frond_database, name_.c_str());

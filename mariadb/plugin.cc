@@ -23,7 +23,7 @@ frond_db *frond_database;
 // A name that the server cannot give to a database: it writes '#' as "@0023".
 static const char DIRECTORY[] = "#frond";
 
-// Exported by the server, declared in none of its headers for plugins.
+// Exported by the server, but not declared in its headers for plugins.
 extern bool ignore_db_dirs_append(const char *dirname_arg);
 
 static void log_message(void *, int level, const char *message) {
@@ -43,7 +43,8 @@ static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *r
     return new (root) ha_frond(hton, share);
 }
 
-// Asked for tables of any engine when a .frm file is missing: it must be cheap, and silent about strangers.
+// Called for tables of any engine when a .frm file is missing: it must be cheap, and silent about
+// tables of others.
 static int drop_table(handlerton *, const char *path) {
     const char *name = frond_table_name(path);
     if (frond_is_temporary(path) && Frond_session::drops_later(current_thd, name))
@@ -52,8 +53,8 @@ static int drop_table(handlerton *, const char *path) {
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
 }
 
-// Temporary tables of a server that ended: their sessions are gone. The server itself removes those whose
-// .frm file is in today's temporary directory, and no others.
+// Temporary tables of an earlier server process, whose sessions have ended. The server itself
+// removes only those whose .frm file is in its current temporary directory.
 static void drop_temporary_tables() {
     std::vector<std::string> names;
     auto collect = [](void *ctx, const char *name) {
@@ -69,9 +70,9 @@ static void drop_temporary_tables() {
 
 static bool flush_logs(handlerton *) { return frond_database && frond_sync(frond_database) != 0; }
 
-// BACKUP STAGE START, which mariadb-backup sends. No step of it copies the directory of this engine, so a backup
-// would end well and lack the tables: it is refused here. The server has no result for this call; an error in the
-// diagnostics area is what the statement ends with, and the client gives up.
+// BACKUP STAGE START, which mariadb-backup sends. No step of it copies the directory of this
+// engine, so a backup would succeed without the tables: it is refused here. This call has no
+// result; an error in the diagnostics area makes the statement fail, and the client ends.
 static void prepare_for_backup() {
     std::vector<std::string> names;
     auto collect = [](void *ctx, const char *name) {
@@ -109,7 +110,7 @@ static int close_database() {
 }
 
 // The server fills in these members before it calls us. A plugin compiled against another layout of
-// handlerton finds something else.
+// handlerton reads other values.
 static bool layout_is_right(const handlerton *hton) {
     return hton->slot == HA_SLOT_UNDEF && hton->drop_table && hton->tablefile_extensions &&
            hton->discover_table_names && !hton->commit && !hton->create && !hton->flags;

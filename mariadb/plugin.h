@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * What the files of the plugin share: the handlerton and the open database.
+ * Shared by the files of the plugin: the handlerton and the open database.
  */
 #ifndef FROND_PLUGIN_H
 #define FROND_PLUGIN_H

@@ -9,7 +9,7 @@
 #include "collation.h"
 #include "settings.h"
 
-// The server's names (build_tmptable_filename) are unique as long as it runs; the directory may be any.
+// The server's names (build_tmptable_filename) are unique as long as it runs, in any directory.
 static const char TEMPORARY_PREFIX[] = "#sql-temptable-";
 
 bool frond_is_temporary(const char *path) {
@@ -17,7 +17,7 @@ bool frond_is_temporary(const char *path) {
     const char *name = slash ? slash + 1 : path;
     if (strncmp(name, TEMPORARY_PREFIX, sizeof TEMPORARY_PREFIX - 1))
         return false;
-    // ./database/table: `#mysql50##sql-temptable-...`, which somebody made.
+    // ./database/table: `#mysql50##sql-temptable-...`, made by a user.
     return !(path[0] == '.' && path[1] == '/' && slash > path + 1);
 }
 
@@ -33,7 +33,7 @@ const char *frond_table_name(const char *path) {
 
 // ---------------------------------------------------------------- columns
 
-// The name of the type of a plugin (uuid, inet6, inet4) or of the server.
+// The type's name, of a plugin (uuid, inet6, inet4) or of the server.
 static bool is_type(const Field *field, const char *name) {
     const LEX_CSTRING &type = field->type_handler()->name().lex_cstring();
     return strlen(name) == type.length && strncasecmp(type.str, name, type.length) == 0;
@@ -164,10 +164,10 @@ void Frond_schema::add_columns() {
             column.flags |= FROND_VIRTUAL;
         if (!describe_type(field, &column))
             problem_ = std::string("columns of the type of '") + field->field_name.str + "'";
-        // The server converts into it and not from it: error 1112 for every value.
+        // The server converts to it but not from it: error 1112 for every value.
         if (is_text(column) && field->charset() == &my_charset_filename)
             problem_ = "CHARACTER SET filename";
-        // A compressed value orders as nothing: the server allows no index on it.
+        // A compressed value has no order: the server allows no index on it.
         if (is_text(column) && !field->compression_method() &&
             !frond_collation_describe(field->charset(), &column))
             problem_ = std::string("the collation ") + field->charset()->coll_name.str;
@@ -228,7 +228,7 @@ void Frond_schema::sign() {
     }
 }
 
-// FNV-1a. What is compared is a mistake, no attack.
+// FNV-1a. The comparison finds mistakes, not attacks.
 static uint64_t add_to_hash(uint64_t hash, const void *bytes, size_t n) {
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ static_cast<const uchar *>(bytes)[i]) * 0x100000001b3ULL;
@@ -327,7 +327,7 @@ frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
     spec.index_count = index_count();
     spec.hidden_primary = hidden_;
     spec.auto_increment_column = UINT32_MAX;
-    // The counter is the table's only when the column leads its index; otherwise the server looks for the
+    // The table's counter is used only when the column leads its index; otherwise the server looks for the
     // largest value of each group.
     if (table_->found_next_number_field && table_->s->next_number_keypart == 0)
         spec.auto_increment_column = table_->found_next_number_field->field_index;

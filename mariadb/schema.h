@@ -34,8 +34,8 @@ public:
 
     /* The definition for frond_rows_create(); it points into this object. */
     frond_table_spec spec(uint64_t auto_increment);
-    /* What must agree between creation and open for rows to be read rightly: types, sizes, keys. Names do
-     * not count: renaming a column is instant. */
+    /* The properties that must agree between creation and open for rows to be read correctly: types, sizes,
+     * keys. Not names: renaming a column is instant. */
     const std::string &signature() const { return signature_; }
     /* The members of ENUM and SET columns, "column:hash,..."; "" if there are no such columns. Rows hold numbers
      * of members. ALTER TABLE adds some at the end without a copy. */
@@ -72,7 +72,7 @@ bool frond_is_temporary(const char *path);
 /* Why the table that has these meta bytes cannot be read by `schema`, or "". Tables of releases that did not note
  * members have none to compare. */
 std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table);
-/* The time a table was created at, from its meta bytes; 0 if unknown. */
+/* The time of a table's creation, from its meta bytes; 0 if unknown. */
 long long frond_meta_created(const uint8_t *meta, size_t len);
 
 #endif

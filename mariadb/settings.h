@@ -32,13 +32,13 @@ extern st_mysql_sys_var *frond_system_variables[];
 /* Options for frond_open(), from the variables. */
 frond_options frond_open_options();
 
-/* Whether a backup may begin that will not hold Frond's tables. */
+/* Whether a backup may begin that will not include Frond's tables. */
 bool frond_allows_incomplete_backup();
 /* Milliseconds that a statement of this session waits for a row lock. */
 uint64_t frond_lock_timeout_ms(THD *thd);
 /* Whether a transaction fails on rows changed after its snapshot (frond_snapshot_isolation). */
 bool frond_uses_snapshot_isolation(THD *thd);
-/* What new indexes get when nothing is said. */
+/* The default of new indexes. */
 uint32_t frond_default_page_size(THD *thd);
 uint32_t frond_default_compression(THD *thd);
 

@@ -6,8 +6,9 @@
 
 #include "plugin.h"
 
-// The engine's counters as the server wants them: an array that outlives the call. Names are collected once
-// (the engine's are stable), values at each SHOW STATUS. Two at a time mix fresh with fresher values.
+// The engine's counters as the server needs them: an array that outlives the call. Names are
+// collected once (the engine's are stable), values at each SHOW STATUS. Two statements at a time
+// may mix values of both.
 static constexpr size_t COUNTERS = 128;
 static char names[COUNTERS][48];
 static ulonglong values[COUNTERS];

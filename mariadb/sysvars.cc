@@ -16,7 +16,7 @@ static ulong flush_log_at_commit;
 static uint background_threads, open_files;
 static my_bool direct_io, discard_damaged_tables, allow_incomplete_backup;
 
-// Hands a changed variable to the running engine; the old value stays when it refuses.
+// Passes a changed variable to the running engine; the old value stays when the engine refuses.
 template <typename T>
 static void change(THD *thd, const char *name, void *variable, const void *value) {
     const T wanted = *static_cast<const T *>(value);
@@ -32,7 +32,7 @@ static void change_cache_size(THD *thd, st_mysql_sys_var *, void *variable, cons
     change<ulonglong>(thd, "cache_bytes", variable, value);
 }
 
-// The engine keeps two segments at least: the variable shows what it works with.
+// The engine keeps at least two segments: the variable shows the value in use.
 static void change_log_capacity(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
     ulonglong wanted = *static_cast<const ulonglong *>(value);
     if (wanted < 2 * log_segment_size) {
@@ -144,7 +144,7 @@ st_ha_create_table_option frond_index_options[] = {
     HA_IOPTION_END,
 };
 
-// The log has two files at least: a capacity for which the files are too large makes them smaller.
+// The log has at least two files: with a small capacity the files are smaller.
 static void fit_log_segments() {
     if (log_segment_size <= log_capacity / 2)
         return;
@@ -173,8 +173,8 @@ frond_options frond_open_options() {
 bool frond_allows_incomplete_backup() { return allow_incomplete_backup; }
 
 uint64_t frond_lock_timeout_ms(THD *thd) {
-    // NOWAIT and WAIT n set the server's own lock_wait_timeout for the statement (sql_yacc.yy), and no
-    // variable of an engine but InnoDB's: the smaller one counts.
+    // NOWAIT and WAIT n set the server's own lock_wait_timeout for the statement (sql_yacc.yy), and
+    // of engines only InnoDB's variable: the smaller one counts.
     const uint64_t seconds = THDVAR(thd, lock_wait_timeout);
     const uint64_t servers = thd->variables.lock_wait_timeout;
     return std::min(seconds, servers) * 1000;

@@ -124,7 +124,7 @@ int frond_table_drop(frond_db *db, const char *name);
 int frond_table_rename(frond_db *db, const char *from, const char *to);
 /* Empties it in constant time. */
 int frond_table_truncate(frond_db *db, const char *name);
-/* For a table that takes the place of another one: from now on reads without locks by transactions with an
+/* For a table that replaces another one: from now on reads without locks by transactions with an
  * older snapshot fail with FROND_TABLE_CHANGED. Without it they find the table empty. Lasts until the
  * database is closed. */
 int frond_table_refuse_older_snapshots(frond_db *db, const char *name);
@@ -166,13 +166,14 @@ int frond_txn_snapshot(frond_txn *txn);
 /* Ends a statement: with FROND_READ_COMMITTED the next read takes a new snapshot. */
 void frond_txn_end_statement(frond_txn *txn);
 /* A savepoint is a position; it stays valid until it is released or rolled back past. Release those that
- * are not needed any more: a transaction larger than memory keeps the changes between two of them apart.
+ * are no longer needed: a transaction larger than memory keeps the changes between two of them in separate
+ * runs.
  * frond_txn_rollback_to() to one that was released is FROND_INVALID_ARGUMENT. */
 uint64_t frond_txn_savepoint(frond_txn *txn);
 int frond_txn_rollback_to(frond_txn *txn, uint64_t savepoint);
 void frond_txn_release(frond_txn *txn, uint64_t savepoint);
 /* From any thread: a lock wait, a scan, or a wait for memory of this transaction returns FROND_INTERRUPTED;
- * typed scans also ask their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own
+ * typed scans also poll their `killed` callback. frond_txn_clear_interrupt() (from the transaction's own
  * thread) lets it go on. */
 void frond_txn_interrupt(frond_txn *txn);
 /* The same by frond_txn_id(), for a transaction that may be ending: a commit that waits for memory returns

@@ -24,7 +24,7 @@ extern "C" {
 
 /* ---- schema --------------------------------------------------------------------------------- */
 
-/* What a column is, and so how its bytes look in the record image. Numbers are little-endian. */
+/* The type of a column, and so the layout of its bytes in the record image. Numbers are little-endian. */
 enum frond_column_type {
     FROND_INT = 1,            /* 1, 2, 3, 4 or 8 bytes; a: 1 = unsigned */
     FROND_FLOAT = 2,          /* 4 bytes */
@@ -126,8 +126,8 @@ typedef struct frond_table_spec {
 int frond_rows_create(frond_db *db, const char *name, const frond_table_spec *spec);
 /* The `meta` bytes as they were when the table was opened. Owned by the table handle. */
 int frond_rows_table_meta(frond_table *table, const uint8_t **meta, size_t *len);
-/* Gives columns and indexes the names that `spec` has for them, and the table its `meta` bytes, durably and at
- * once; only these are looked at, and nobody else uses the table meanwhile. */
+/* Changes the names of columns and indexes, and the table's `meta` bytes, to those in `spec`, durably and
+ * at once; nothing else in `spec` is read, and nobody else may use the table meanwhile. */
 int frond_rows_rename(frond_table *table, const frond_table_spec *spec);
 
 /* ---- binding -------------------------------------------------------------------------------- */
@@ -216,10 +216,10 @@ int frond_scan_open(frond_txn *txn, frond_rows *rows, uint32_t index, int lock, 
 void frond_scan_close(frond_scan *scan);
 /* Uses an open scan again in another statement or transaction, with other locks. */
 int frond_scan_renew(frond_scan *scan, frond_txn *txn, int lock, int wait);
-/* Nobody reads on for now: gives back what the scan holds of the table's pages. The next call is
+/* Parks the scan: releases the pages that it holds. The next call is
  * frond_scan_renew() or frond_scan_close(). */
 void frond_scan_park(frond_scan *scan);
-/* Which columns later reads put into the record: `wanted` has one bit per column. With `index_only`
+/* The columns that later reads put into the record: `wanted` has one bit per column. With `index_only`
  * the entry alone is read (the caller checked frond_rows_covers). NULL = all columns. */
 int frond_scan_columns(frond_scan *scan, const uint8_t *wanted, int index_only);
 /* Turns evaluation of the `condition` callback on index entries on or off. */
@@ -255,9 +255,10 @@ int frond_scan_next_same(frond_scan *scan, const uint8_t *tuple, size_t tuple_le
 void frond_scan_unlock(frond_scan *scan);
 
 /* At READ COMMITTED, a locking scan over index 0 does not wait for a row that another transaction holds, but returns
- * the version committed last, without a lock; renewing the scan ends that. Asked about such a row,
- * frond_scan_was_semi_consistent() says 1, and it must not be changed: the next call returns it again, locked and
- * as it is then, or the one behind it. After frond_scan_unlock() the next call goes on. */
+ * the version committed last, without a lock; renewing the scan ends that. For such a row
+ * frond_scan_was_semi_consistent() returns 1, and the row must not be changed: the next call
+ * returns it again, locked and at its newest version, or the row behind it. After
+ * frond_scan_unlock() the next call goes on. */
 void frond_scan_semi_consistent(frond_scan *scan, int on);
 int frond_scan_was_semi_consistent(frond_scan *scan);
 

@@ -68,7 +68,7 @@ pub unsafe fn text<'a>(p: *const c_char, what: &str) -> Result<&'a str> {
     text.to_str().map_err(|_| invalid(&format!("{what} is not UTF-8")))
 }
 
-/// Where a result goes.
+/// Writes a result.
 ///
 /// # Safety
 /// `p` is NULL or points to writable memory for a `T`.

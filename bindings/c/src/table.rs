@@ -15,7 +15,7 @@ use crate::pointers::{handle, put, text};
 pub struct frond_table {
     pub engine: Arc<Engine>,
     pub table: Arc<Table>,
-    /// The definition at open: what borrowed results point into.
+    /// The definition at open; borrowed results point into it.
     pub def: Arc<TableDef>,
 }
 

@@ -1,10 +1,10 @@
-//! The numbers and structures of the headers in `include/`, as Rust has them.
+//! The numbers and structures of the headers in `include/`, in Rust.
 //!
-//! The headers are written by hand, for their comments and because C programs are read with them open. This is
-//! their one counterpart: no other file of this crate has a number or a `repr(C)` structure of the interface.
-//! `tests` compiles a C program against the headers and compares every number, size, offset, field type and
-//! function, and fails on what only one side has. Generating the headers (cbindgen) was the other way: their
-//! sections, their order and their comments would then be Rust comments, written for a reader of C.
+//! The headers are written by hand, for their comments, which C programmers read. This is their
+//! only counterpart: no other file of this crate has a number or a `repr(C)` structure of the
+//! interface. `tests` compiles a C program against the headers and compares every number, size,
+//! offset, field type and function, and fails on an item that only one side has. Rejected:
+//! generating the headers (cbindgen): comments for readers of C would then be in the Rust code.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -16,7 +16,7 @@ mod tests;
 /// Constants under the name of their C enumeration, and the list of them for the comparison.
 macro_rules! numbers {
     ($($enumeration:ident: $ty:ty { $($name:ident = $value:expr,)* })*) => {
-        // Some are for C programs alone: a zero that means no flag, a level of a message.
+        // Some are only for C programs: a zero that means no flag, a level of a message.
         $($(#[allow(dead_code)]
         pub const $name: $ty = $value;)*)*
 

@@ -16,7 +16,7 @@ use crate::pointers::{array, handle, put};
 use crate::table::frond_table;
 
 impl frond_rows_callbacks {
-    /// Whether all are there without which the schema's keys cannot be made.
+    /// Whether all callbacks are given that the schema's keys need.
     fn suffice(&self, schema: &frond_row::Schema) -> frond_base::Result<()> {
         let weights = self.weights.is_some() && self.weights_len.is_some();
         let opaque = |c: &frond_row::Column| matches!(c.ty, frond_row::ColumnType::Opaque { .. });
@@ -35,7 +35,7 @@ impl frond_rows_callbacks {
         Ok(())
     }
 
-    /// Whether the statement is to end.
+    /// Whether the statement was killed.
     pub(super) fn killed(&self) -> bool {
         self.killed.is_some_and(|f| f(self.ctx) != 0)
     }
@@ -47,7 +47,7 @@ unsafe impl Send for frond_rows_callbacks {}
 // SAFETY: as above.
 unsafe impl Sync for frond_rows_callbacks {}
 
-/// Callbacks with what they need to know of the schema.
+/// Callbacks, and the data of the schema that they need.
 struct ServerSortKeys {
     callbacks: frond_rows_callbacks,
     /// Sort key bytes of opaque columns, by column.
@@ -109,7 +109,7 @@ impl Blobs for ServerBlobs {
     }
 }
 
-/// What a scan asks the server for, and where it puts pointers to blobs.
+/// A scan's callbacks into the server, and its sink for pointers to blobs.
 pub struct Hooks(pub frond_rows_callbacks);
 
 impl BlobSink for Hooks {
@@ -219,8 +219,8 @@ pub unsafe extern "C" fn frond_rows_bind(
     })
 }
 
-/// Where primary keys may be longer than this, there are no references: the server sorts them and keeps arrays
-/// of them, each as long as the longest.
+/// When primary keys may be longer than this there are no references: the server sorts and stores
+/// references at their greatest length.
 const REF_KEY_MAX: usize = 3500;
 
 /// An upper bound of the bytes of a primary key.

@@ -9,7 +9,7 @@ use frond_row::{BlobSink, Entries, Projection, RowCodec, RowInput};
 use super::bind::ServerBlobs;
 use crate::abi::frond_row_computer;
 
-/// Decodes rows into the server's record, has it computed, and encodes entries from it.
+/// Decodes rows into the server's record, lets the server compute it, and encodes entries from it.
 pub struct ServerComputer<'a> {
     codec: Arc<RowCodec>,
     projection: Projection,
@@ -23,7 +23,7 @@ impl<'a> ServerComputer<'a> {
     }
 }
 
-/// Pointers to where the bytes are: the row outlives the use of the record.
+/// Stores pointers to the bytes: the row outlives the use of the record.
 struct Pointers;
 
 impl BlobSink for Pointers {

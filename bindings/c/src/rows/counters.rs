@@ -210,7 +210,7 @@ pub unsafe extern "C" fn frond_rows_check(
         let mut killed = || hooks.killed();
         let mut outcome = table.engine.check_table_unless(&table.table, &mut killed)?;
         if pages_only == 0 {
-            // Pages that cannot be read are named already; they end this.
+            // The check before has reported pages that cannot be read; such a page ends this one.
             match rows.rows.check(
                 &table.engine,
                 &mut outcome,

@@ -1,4 +1,4 @@
-//! From a C table description to a schema.
+//! Converts a C table description to a schema.
 
 use std::ffi::{c_char, c_int};
 
@@ -102,7 +102,7 @@ unsafe fn index(n: usize, i: &frond_index_spec) -> Result<Index> {
     })
 }
 
-/// How the runs of index `n` are stored.
+/// The storage format of index `n`.
 fn storage(n: usize, i: &frond_index_spec, schema: &Schema) -> Result<IndexDef> {
     let plain = IndexDef::plain();
     let level = i8::try_from(i.compression_level).unwrap_or(3);
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn frond_rows_table_meta(
     })
 }
 
-/// Gives the schema other names; false when it has them already.
+/// Changes the schema's names; false when it has them already.
 fn rename(schema: &mut Schema, columns: &[&str], indexes: &[&str]) -> Result<bool> {
     if columns.len() != schema.columns.len() || indexes.len() != schema.indexes.len() {
         return Err(invalid("the table has other columns or indexes than the description"));
