@@ -1,5 +1,6 @@
-//! What CHECK TABLE costs: the pages of all indexes, then all entries against the rows, as the server's
-//! statement does it on a table in use (`frond check` is another program: offline, without collations).
+//! The cost of CHECK TABLE: reads the pages of all indexes, then compares all entries with the
+//! rows, as the server's statement does on a table in use (`frond check` is another program:
+//! offline, without collations).
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks the benchmark's table of `rows` rows. Nobody writes meanwhile.
+    /// Checks the benchmark's table of `rows` rows, without concurrent writes.
     pub fn run(
         vfs: &Arc<dyn Vfs>,
         engine: &Engine,

@@ -1,8 +1,8 @@
 //! `frond bench iibench`: the insert benchmark without a server.
 //!
 //! One thread inserts, a transaction per batch, through the same typed rows that the SQL plugin
-//! uses; a second one may read short ranges. What is measured includes the engine's background
-//! threads: the CPU time and the bytes are those of the process.
+//! uses; a second one may read short ranges. The figures include the engine's background threads:
+//! CPU time and bytes are those of the process.
 //!
 //! Invariants:
 //!
@@ -43,7 +43,7 @@ struct Stretch {
     p99_us: u64,
     max_us: u64,
     rss_bytes: u64,
-    /// Background work that waits, as the engine sees it.
+    /// Background work that is waiting, from the engine's status.
     debt_bytes: u64,
 }
 
@@ -72,9 +72,9 @@ struct Report {
     query_rounds: u64,
     query_p50_us: u64,
     query_p99_us: u64,
-    /// Absent when not asked for.
+    /// Absent unless requested.
     check_table: Option<Checked>,
-    /// Findings of the check at the end; absent when none was asked for.
+    /// Findings of the check at the end; absent unless requested.
     verified: Option<Vec<String>>,
     status: std::collections::BTreeMap<&'static str, u64>,
 }
@@ -107,7 +107,7 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         if !self.keep {
-            // What remains is named in the report of the next `ls`; there is nobody to tell here.
+            // An error here cannot be reported; the directory simply remains.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
@@ -278,7 +278,7 @@ fn debt(engine: &Engine) -> u64 {
     engine.status().iter().find(|(n, _)| *n == "merge_debt_bytes").map_or(0, |(_, v)| *v)
 }
 
-/// The value that `percent` of a sorted list are not above.
+/// The value below or at which `percent` of a sorted list are.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     match sorted.len() {
         0 => 0,
@@ -286,7 +286,7 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
     }
 }
 
-/// What the files of a database take.
+/// Bytes that the files of a database take.
 fn allocated(dir: &Path) -> Disk {
     use std::os::unix::fs::MetadataExt;
     let mut disk = Disk::default();
@@ -336,7 +336,7 @@ fn line(s: &Stretch, out: &mut dyn Write) -> Outcome<()> {
         bytes(s.rss_bytes),
         bytes(s.debt_bytes)
     )?;
-    // A person watches; a line costs nothing beside the rows it stands for.
+    // For a person who watches; a line costs nothing compared with its rows.
     out.flush()?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The threads of `frond bench iibench` that insert: each its own transactions, rows and record.
+//! The inserting threads of `frond bench iibench`: each has its own transactions, rows and record.
 //!
-//! The calling thread is the first of them, so that one thread is really one.
+//! The calling thread is the first of them, so that one inserting thread means one thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use frond_vfs::{JoinThread, Vfs};
 use crate::args::IibenchArgs;
 use crate::bench::purchases::Purchases;
 
-/// What all threads share.
+/// Data that all threads share.
 struct Shared {
     rows: u64,
     batch: u64,
-    /// Rows that some thread has taken upon itself.
+    /// Rows that the threads have taken to insert.
     claimed: AtomicU64,
     /// Rows that are committed.
     done: AtomicU64,
@@ -114,7 +114,7 @@ impl Inserter {
         let batch = shared.batch.min(shared.rows - from);
         let begin = self.vfs.now();
         if let Err(e) = self.insert(batch) {
-            // Everybody stops; who comes second has nothing to add.
+            // All threads stop; only the first failure is kept.
             shared.claimed.store(shared.rows, Ordering::Relaxed);
             let mut failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(e);

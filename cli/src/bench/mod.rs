@@ -1,6 +1,6 @@
 //! `frond bench`: the engine and three of its parts, measured on this machine.
 //!
-//! Absolute figures depend on the machine; what they are good for is in docs/benchmarks.md.
+//! Absolute figures depend on the machine; docs/benchmarks.md says how to use them.
 
 mod checked;
 pub mod iibench;

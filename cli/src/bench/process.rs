@@ -1,4 +1,4 @@
-//! What this process costs, from the kernel's own accounting in /proc/self.
+//! The resources that this process used, from the kernel's accounting in /proc/self.
 
 use frond_vfs::{MemVfs, Vfs};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Totals since the process started; zeros where the kernel does not tell.
+/// Totals since the process started; zeros where the kernel does not have them.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct Usage {
     /// User and system time of all threads.
@@ -63,7 +63,7 @@ impl Clock {
     }
 
     /// Processor time of the calling thread, so that other load on the machine does not count; wall
-    /// time where the kernel does not tell.
+    /// time where the kernel does not have it.
     pub fn thread_time(&self) -> std::time::Duration {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         match text.split(' ').next().and_then(|n| n.parse().ok()) {

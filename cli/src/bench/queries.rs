@@ -1,5 +1,5 @@
-//! The thread of `frond bench iibench` that reads: one short range on each secondary index, at a
-//! fixed rate.
+//! The reading thread of `frond bench iibench`: one short range on each secondary index, at a fixed
+//! rate.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::bench::purchases::{self, Purchases};
 /// Entries that a range read fetches.
 const RANGE: usize = 10;
 
-/// The thread that reads, and what it counted.
+/// The reading thread and its counters.
 pub struct Queries {
     shared: Arc<QueryState>,
     thread: Option<Box<dyn frond_vfs::JoinThread>>,
@@ -32,7 +32,7 @@ struct QueryState {
 }
 
 impl Queries {
-    /// Starts the thread, when the arguments ask for one.
+    /// Starts the thread if the arguments want one.
     pub fn start(
         vfs: &Arc<dyn Vfs>,
         engine: &Arc<Engine>,
@@ -56,7 +56,7 @@ impl Queries {
                 for index in 1..=3 {
                     let begin = clock.now();
                     if range_read(&engine, &table, &codec, index, &mut random).is_err() {
-                        // The insert thread meets the same failure and reports it.
+                        // The inserting thread gets the same failure and reports it.
                         return;
                     }
                     let took = (clock.now() - begin).as_micros() as u64;

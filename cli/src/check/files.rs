@@ -1,4 +1,4 @@
-//! The parts of a check that need no open database: identity, log, headers and images, strange
+//! The parts of a check that need no open database: identity, log, headers and images, foreign
 //! files.
 
 use std::collections::HashSet;
@@ -51,7 +51,7 @@ pub fn log(vfs: &dyn Vfs, database: Option<u64>, report: &mut Report) {
     }
 }
 
-/// Headers and image of every table file; `each` gets what opened.
+/// Headers and image of every table file; `each` gets the files that could be opened.
 pub fn tables(
     vfs: &dyn Vfs,
     database: u64,
@@ -81,7 +81,7 @@ fn table_of(name: &str) -> Option<TableId> {
     (number.to_string() == digits).then_some(TableId(number))
 }
 
-/// Files that belong to nothing. `tables` is `None` when the catalog could not be read.
+/// Files that belong to no table and not to the log. `tables` is `None` when the catalog could not be read.
 pub fn strangers(names: &[String], tables: Option<&[Arc<TableDef>]>, report: &mut Report) {
     let defined: Option<HashSet<TableId>> =
         tables.map(|all| all.iter().map(|def| def.id).chain([TableId(0)]).collect());

@@ -1,4 +1,4 @@
-//! `frond check`: everything stored, verified offline.
+//! `frond check`: verifies all stored data offline.
 //!
 //! In order: identity; every log segment; every table file's headers and image; then the database
 //! is opened (recovered in memory) and every run, page and count is read; then rows are compared
@@ -8,8 +8,7 @@
 //! Invariants:
 //!
 //! - CK1. Nothing is written (CLI1); the directory's lock is held while anything is read.
-//! - CK2. Damage is a finding and never ends the check; only what makes checking impossible is an
-//!   error.
+//! - CK2. Damage is a finding and never ends the check; an error means that checking is impossible.
 //! - CK3. Findings are bounded, and so is the time: each byte is read a fixed number of times.
 
 mod files;
@@ -147,7 +146,7 @@ fn contents(engine: &Engine, options: &Options, report: &mut Report, progress: P
     }
 }
 
-/// "There is no table X", with the nearest thing there is.
+/// "There is no table X", with the most similar name.
 pub fn no_such_table(engine: &Engine, name: &str) -> Failure {
     let tables = engine.tables();
     let lower = name.to_lowercase();
@@ -162,7 +161,7 @@ pub fn no_such_table(engine: &Engine, name: &str) -> Failure {
     Failure::Request(format!("there is no table '{name}'; {hint}"))
 }
 
-/// Runs a part of the check; a panic in it is an error of ours, reported as such, and the rest goes
+/// Runs a part of the check; a panic in it is reported as an error of the tool, and the check goes
 /// on.
 fn guarded(report: &mut Report, doing: &str, part: impl FnOnce(&mut Report)) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| part(report))) {

@@ -1,4 +1,4 @@
-//! What a check found, for people and for programs.
+//! The result of a check, for people and for programs.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::out::{bytes, grouped, Outcome};
 
-/// Hears what is being done.
+/// Receives progress messages.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// The hint that the engine's own messages end with; here the reader has already followed it.
+/// The hint at the end of the engine's messages; here the reader has already followed it.
 const ENGINE_HINT: &str = "; restore this file from a backup or run 'frond check'";
 /// Findings kept at most: a destroyed file need not fill the memory.
 const FINDINGS_MAX: usize = 1000;
@@ -30,7 +30,7 @@ pub struct Finding {
     pub what: String,
 }
 
-/// Findings, and how much was looked at: a check that looked at nothing is not a clean one.
+/// Findings, and how much was checked: a check that read nothing is not a clean one.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub findings: Vec<Finding>,
@@ -47,7 +47,7 @@ pub struct Report {
     pub rows: u64,
     /// Entries of secondary indexes that were compared with rows.
     pub index_entries: u64,
-    /// Indexes that could be counted but not derived, as their order is known to the server only.
+    /// Indexes that were counted but not derived, because only the server knows their order.
     pub indexes_counted_only: u64,
     pub table_files: u64,
     pub log_segments: u64,
@@ -67,8 +67,8 @@ impl Report {
         self.add(Severity::Warning, what.into());
     }
 
-    /// The same damage is often met twice (a header by itself, then by the table that needs it); it
-    /// is listed once, by the first who met it.
+    /// The same damage is often found twice (in the header, then by the table that needs it); only
+    /// the first finding is listed.
     fn add(&mut self, severity: Severity, what: String) {
         let what = what.replace(ENGINE_HINT, "");
         let known = |f: &Finding| f.what.contains(&what) || what.contains(&f.what);

@@ -1,9 +1,9 @@
-//! Rows against indexes: every index holds exactly the entries that the rows ask for.
+//! Rows against indexes: every index must have exactly the rows' entries.
 //!
 //! One pass over the primary index derives the entries of all others and adds up their hashes; one
-//! pass over each index adds up what is there. Equal sums and counts mean equal sets (but for a
-//! chance of 2^-64), without sorting or looking anything up. Only where they differ a second, slow
-//! walk names entries. Rejected: a lookup per entry, which on a cold cache costs a page read each.
+//! pass over each index adds up its entries' hashes. Equal sums and counts mean equal sets (but for
+//! a chance of 2^-64), without sorting or look-ups. Only where they differ, a second, slow pass
+//! names entries. Rejected: a lookup per entry, which on a cold cache costs a page read each.
 //!
 //! Indexes on collated text cannot be derived without the server's collations: their entries are
 //! counted, and the primary keys in them are compared with those of the rows.
@@ -26,7 +26,7 @@ use crate::out::{grouped, hex};
 const EXAMPLES: usize = 5;
 /// Bytes of a key shown.
 const KEY_SHOWN: usize = 48;
-/// Entries between two words of progress.
+/// Entries between two progress messages.
 const PROGRESS_EVERY: u64 = 1 << 18;
 
 /// A set of entries, by count and sum of hashes.
@@ -52,7 +52,7 @@ pub fn check(table: &Table, report: &mut Report, progress: Progress<'_>) {
         typed(table, &name, report, progress)
     };
     if let Err(e) = result {
-        // It names file or table itself; mostly the check of the pages has met it already.
+        // It names file or table itself; usually the check of the pages has found it already.
         report.problem(e.message());
     }
 }
@@ -95,13 +95,13 @@ fn row_count(table: &Table, name: &str, rows: u64, report: &mut Report) {
     }
 }
 
-/// Everything needed to derive one table's indexes.
+/// Data for deriving one table's indexes.
 struct Subject<'a> {
     table: &'a Table,
     name: &'a str,
     schema: Arc<Schema>,
     codec: Arc<RowCodec>,
-    /// Indexes whose entries can be derived from rows; others are counted and followed.
+    /// Indexes whose entries can be derived from rows; others are counted and their primary keys compared.
     derivable: u128,
 }
 
@@ -151,8 +151,7 @@ impl Subject<'_> {
         self.derivable >> index & 1 == 1
     }
 
-    /// Decodes every row. Returns the set of primary keys, and per index the entries that there
-    /// must be.
+    /// Decodes every row. Returns the set of primary keys, and per index the expected entries.
     fn primary(&self, report: &mut Report, progress: Progress<'_>) -> Result<(Sum, Vec<Sum>)> {
         let mut wanted = vec![Sum::default(); self.schema.indexes.len()];
         let mut keys = Sum::default();
@@ -289,7 +288,7 @@ impl Subject<'_> {
     }
 }
 
-/// Decodes all columns of a row, to see that they can be.
+/// Decodes all columns of a row, to check that they can be decoded.
 struct WholeRow {
     projection: Projection,
     record: Vec<u8>,
@@ -331,7 +330,7 @@ impl Twins {
         Twins { index, parts, last: Vec::new(), named: 0 }
     }
 
-    /// The next key of the index; says what is wrong with it, if anything.
+    /// The next key of the index; returns what is wrong with it, if anything.
     fn meet(&mut self, codec: &RowCodec, key: &[u8]) -> Result<Option<String>> {
         let Some(parts) = &self.parts else { return Ok(None) };
         let end = codec.prefix_len(self.index, key, parts.len())?;
@@ -353,7 +352,7 @@ impl Twins {
     }
 }
 
-/// The primary key's parts stand behind those of every other index.
+/// The primary key's parts follow those of every other index.
 fn parts_of(schema: &Schema, index: usize) -> impl Iterator<Item = &Part> {
     let own: &Index = &schema.indexes[index];
     own.parts.iter().chain(schema.indexes[0].parts.iter())

@@ -1,10 +1,9 @@
-//! Pages of a database that does not open: each table by itself, as of its newest checkpoint.
+//! Pages of a database that does not open: each table separately, as of its newest checkpoint.
 //!
-//! A damaged log keeps the whole database from opening. What an operator then needs to know is
-//! which tables are sound up to their last checkpoint; for that neither log nor catalog is needed.
+//! A damaged log keeps the whole database from opening. An operator then needs to know which tables
+//! are sound up to their last checkpoint; that needs neither log nor catalog.
 //!
-//! Does not compare rows with indexes: the definitions are in the catalog, which may be what is
-//! damaged.
+//! Does not compare rows with indexes: the definitions are in the catalog, which may be damaged.
 
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub fn check(file: TableFile, checkpoint: &Checkpoint, report: &mut Report) {
 
 fn tree(store: &Arc<StoredRuns>, id: TreeId, image: &[u8]) -> Result<(u64, u64, u64)> {
     let loader = TreeLoader::from_image(id, image, store.file.name())?;
-    // How new runs would look; none are made.
+    // The format of new runs; none are made.
     let plain = IndexDef::plain();
     let format = RunFormat {
         page_bytes: plain.page_bytes,

@@ -11,7 +11,7 @@ use super::args::DigestArgs;
 use super::{read, when, write};
 use crate::out::{Failure, Outcome};
 
-/// Writes a report for each interval, until somebody stops it; true if everything could be read.
+/// Writes a report for each interval until it is stopped; true if everything could be read.
 pub fn reports(
     args: &DigestArgs,
     how: &Follow,
@@ -28,7 +28,8 @@ pub fn reports(
             ..options.clone()
         };
         fine &= read::is_fine(&outcome);
-        // An attribute may be rare; one that never was is a mistake, told at once and by the status.
+        // An attribute may be rare; one that never occurs is a mistake, reported at once and in the
+        // exit status.
         let missing = outcome.unknown_group(&settings.group_by);
         grouped |= missing.is_none() && outcome.events > outcome.left_out;
         if let (Some(what), false, None) = (missing, grouped, &unknown) {

@@ -1,6 +1,6 @@
 //! `frond digest`: options to the query log library and back. It needs no database and no engine.
 //!
-//! A straight line; no file below knows this one:
+//! The steps; no file below depends on this one:
 //!
 //! ```text
 //! args/  what was typed -> plan  what is to be done -> read, follow, live/  what the library made of it

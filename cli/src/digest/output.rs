@@ -1,4 +1,4 @@
-//! The file of `-o`: written beside its name and put there when the report is complete.
+//! The file of `-o`: written under a temporary name and renamed when the report is complete.
 //!
 //! Invariants:
 //!
@@ -6,7 +6,7 @@
 //! - OU2. An output that is one of the inputs is refused: the log, or the baseline of a comparison, would be gone.
 //! - OU3. `flush` completes the file; what is written behind that (`--follow`) is appended to it.
 //!
-//! What is no file (`/dev/stdout`, a pipe) is written to directly.
+//! Outputs that are no files (`/dev/stdout`, a pipe) are written directly.
 #![allow(clippy::disallowed_methods)] // A report is no file of a database.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -19,7 +19,7 @@ use crate::out::{Failure, Outcome};
 /// See the module's text.
 pub struct Output {
     out: BufWriter<File>,
-    /// (where it is, where it is to be), until it is there.
+    /// (temporary name, final name), until it is renamed.
     moves: Option<(PathBuf, PathBuf)>,
 }
 

@@ -28,7 +28,7 @@ pub struct Plan {
     pub options: report::Options,
 }
 
-/// What is read, and what is made of it.
+/// The inputs, and the kind of report.
 pub enum Work {
     /// The filter that captures a sample; nothing is read.
     TcpdumpFilter(String),
@@ -48,7 +48,7 @@ pub struct Side {
     pub settings: Settings,
 }
 
-/// From what was typed to what is to be done.
+/// From arguments to a plan.
 pub fn plan(args: &DigestArgs) -> Outcome<Plan> {
     let (settings, mut options) = understand(args)?;
     let work = if args.tcpdump_filter {
@@ -126,7 +126,8 @@ fn one_log(args: &DigestArgs, files: &[PathBuf]) -> Outcome<Follow> {
     })
 }
 
-/// Digests have classes of their own and no single statements: what cannot be is refused, the rest is set.
+/// Digests have classes of their own and no single statements: options that need statements are
+/// refused, others are set.
 fn of_server(
     source: Source,
     args: &DigestArgs,
@@ -159,7 +160,7 @@ fn of_server(
     Ok(Settings { dialect: Dialect::MariadbDigest, ..settings })
 }
 
-/// What is read and how, and how it is shown.
+/// Settings for reading, and for the report.
 fn understand(args: &DigestArgs) -> Outcome<(Settings, report::Options)> {
     let request = |what: String| Failure::Request(what);
     let now = when::now();

@@ -1,6 +1,7 @@
-//! What pt-query-digest says first of itself, of this process.
+//! The first lines of pt-query-digest's report, which describe its process, for this process.
 //!
-//! Linux tells it in files; where they are missing those lines are left out, as with `--reproducible`.
+//! The figures are in files of Linux; where these are missing the lines are left out, as with
+//! `--reproducible`.
 
 use std::path::{Path, PathBuf};
 

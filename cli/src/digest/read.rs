@@ -1,4 +1,4 @@
-//! Files to what the library makes of them: logs, and reports that `--json` stored.
+//! Reads files with the library: logs, and reports that `--json` stored.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub fn logs(
     Ok((outcome, fine))
 }
 
-/// A name to group by that no statement has is a mistake: the report would be one class.
+/// Grouping by an attribute that no statement has is a mistake: the report would be one class.
 pub fn check_group(outcome: &run::Outcome, settings: &Settings) -> Outcome<()> {
     match outcome.unknown_group(&settings.group_by) {
         Some(what) => Err(Failure::Request(format!("--group-by: {what}"))),
@@ -49,7 +49,7 @@ pub fn check_group(outcome: &run::Outcome, settings: &Settings) -> Outcome<()> {
     }
 }
 
-/// What could not be read, in a line.
+/// One line on what could not be read.
 fn passed_over(outcome: &run::Outcome) -> Option<String> {
     let first = outcome.skips.first.first()?;
     let file = outcome.files.get(first.place.file as usize).map_or("input", |f| f.name.as_str());
@@ -61,14 +61,14 @@ fn passed_over(outcome: &run::Outcome) -> Option<String> {
     ))
 }
 
-/// True if everything could be read. What a capture lost was never there to be read; what is encrypted was.
+/// True if everything could be read. Packets that a capture lost do not count; encrypted connections do.
 pub fn is_fine(outcome: &run::Outcome) -> bool {
     let encrypted = outcome.losses.as_ref().map_or(0, |losses| losses.encrypted);
     outcome.problems.is_empty() && outcome.skips.count() == 0 && encrypted == 0
 }
 
-/// One side of a comparison: logs, or a report that `--json` wrote. All classes are kept, or what is below the limit
-/// on one side only would look new.
+/// One side of a comparison: logs, or a report that `--json` wrote. All classes are kept; otherwise
+/// a class below the limit on one side only would look new.
 pub fn one_side(
     args: &DigestArgs,
     files: &[PathBuf],
@@ -99,7 +99,7 @@ pub fn can_be_read_again(path: &Path) -> bool {
 #[allow(clippy::disallowed_methods)] // A report is no file of a database.
 fn stored_report(path: &Path) -> Outcome<Option<Report>> {
     if !can_be_read_again(path) {
-        // Of a pipe the first byte would be gone.
+        // Reading would consume the first byte of a pipe.
         return Ok(None);
     }
     let Ok(mut file) = std::fs::File::open(path) else { return Ok(None) };

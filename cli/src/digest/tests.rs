@@ -1,4 +1,4 @@
-//! Command lines and what they give.
+//! Command lines and their results.
 
 use super::*;
 use clap::Parser;

@@ -1,4 +1,4 @@
-//! The report in the form that was asked for.
+//! Writes the report in the chosen format.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,7 +10,7 @@ use super::args::{Compat, DigestArgs};
 use super::process;
 use crate::out::{Failure, Outcome};
 
-/// Writes the report of what was read.
+/// Writes the report.
 pub fn report(
     args: &DigestArgs,
     outcome: &mut run::Outcome,
@@ -32,7 +32,7 @@ pub fn report(
         if !(args.output.is_none() && io::stdout().is_terminal()) {
             return Ok(report::ptqd::write(outcome, &options, out)?);
         }
-        // That tool prints statements as they are; into a terminal they could be commands.
+        // pt-query-digest prints statements unchanged; on a terminal they could contain control sequences.
         let mut page = Vec::new();
         report::ptqd::write(outcome, &options, &mut page)?;
         return Ok(out.write_all(report::text::plain(&String::from_utf8_lossy(&page)).as_bytes())?);

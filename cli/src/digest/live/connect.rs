@@ -1,13 +1,13 @@
-//! A connection to a server, and questions on it.
+//! A connection to a server, and queries on it.
 //!
 //! Invariants:
 //!
 //! - LC1. A password is never printed: not in messages, not in `Debug`.
-//! - LC2. Rows are handed on as they come; a result is never whole in memory.
+//! - LC2. Rows are passed on as they arrive; a result is never whole in memory.
 //! - LC3. The session's time zone is UTC and its results are bytes as the server has them.
 //!
-//! No TLS: through the network, statements and the answers travel as they are. A socket, or an SSH tunnel, is the way
-//! to a server elsewhere.
+//! No TLS: statements and answers are sent over the network unencrypted. For a remote server use an
+//! SSH tunnel.
 
 use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::super::args::{ServerArgs, Source};
 use super::option_file::{self, Defaults};
 use crate::out::{Failure, Outcome};
 
-/// Where servers put their sockets.
+/// Usual paths of servers' sockets.
 const SOCKETS: [&str; 4] = [
     "/run/mysqld/mysqld.sock",
     "/var/run/mysqld/mysqld.sock",
@@ -31,7 +31,7 @@ const SOCKETS: [&str; 4] = [
 
 const PORT: u16 = 3306;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A server that does not answer a question for so long is given up.
+/// Timeout of a query.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Where the server is.
@@ -60,11 +60,11 @@ pub struct Server {
     /// The server's name for the report: `10.11.6-MariaDB at /run/mysqld/mysqld.sock`.
     pub name: String,
     pub mariadb: bool,
-    /// A result was not read to its end: nothing can be asked any more.
+    /// A result was not read to its end: no further query is possible.
     abandoned: bool,
 }
 
-/// What the environment says.
+/// Settings from the environment.
 struct Environment {
     home: Option<PathBuf>,
     user: Option<String>,
@@ -83,7 +83,7 @@ impl Environment {
 }
 
 impl Server {
-    /// Connects as the options, the environment and the option files say; the former overrule the latter.
+    /// Connects as the options, the environment and the option files say; earlier ones take precedence.
     pub fn connect(args: &ServerArgs, port: Option<u16>, source: Source) -> Outcome<Server> {
         let here = Environment::here();
         let defaults = if args.no_defaults {
@@ -147,7 +147,7 @@ impl Server {
         Ok(found)
     }
 
-    /// The rows of a question, one after the other, until `each` says false.
+    /// The rows of a query, one after the other, until `each` returns false.
     pub fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> bool) -> Outcome<()> {
         let result = self.rows_or_error(sql, each);
         result.map_err(|e| self.failure(&e))
@@ -196,7 +196,7 @@ impl Server {
         Ok(names)
     }
 
-    /// What to tell of an error, and what to do about it.
+    /// The message for an error, with advice.
     fn failure(&self, error: &mysql::Error) -> Failure {
         let mysql::Error::MySqlError(server) = error else {
             return Failure::Request(format!("the connection to {} failed: {error}", self.name));
@@ -213,7 +213,7 @@ impl Server {
     }
 }
 
-/// What lets `user` ask.
+/// The GRANT that `user` needs.
 pub fn grant(source: Source, user: &str) -> String {
     let what = match source {
         Source::SlowLogTable => "SELECT ON mysql.slow_log",
@@ -236,7 +236,7 @@ fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
         }
         mysql::Error::MySqlError(e) => e.message.clone(),
         mysql::Error::IoError(e) => format!("{e}{THERE}"),
-        // The client's own words for these are a Rust value.
+        // The client's own text for these is a Rust value.
         mysql::Error::DriverError(DriverError::CouldNotConnect(Some((_, what, kind)))) => {
             match kind {
                 ErrorKind::NotFound => format!("there is no such socket{THERE}"),
@@ -258,7 +258,7 @@ fn way(args: &ServerArgs, port: Option<u16>, defaults: &Defaults) -> Outcome<Way
         args.host.as_ref().or(if args.socket.is_some() { None } else { defaults.host.as_ref() });
     let is_here = host.is_none_or(|host| host == "localhost");
     if let (Some(host), false) = (host, is_here && port.is_none()) {
-        // As the servers' own clients: a port on this host means the network.
+        // As in the servers' own clients: a port on this host means TCP.
         let host = if is_here { "127.0.0.1" } else { host.as_str() };
         return Ok(Way::Tcp(host.into(), port.or(defaults.port).unwrap_or(PORT)));
     }

@@ -1,7 +1,8 @@
 //! `frond digest` on a running server: `mysql.slow_log`, the digests of `performance_schema`, the processlist.
 //!
-//! The library says what to ask and what rows mean (`frond_digest::live`); here are the connection, the waiting and
-//! what an administrator has to do when the server does not answer. Nothing is written to the server.
+//! The library has the queries and the meaning of rows (`frond_digest::live`); this module has the
+//! connection, the waiting and the advice when the server does not answer. Nothing is written to
+//! the server.
 //!
 //! Tested in `tests/cli/live.rs` against a private server.
 
@@ -54,7 +55,7 @@ fn input(server: &Server, format: Format, bytes: u64) -> Vec<FileInfo> {
     vec![FileInfo { name: server.name.clone(), format: Some(format), bytes }]
 }
 
-/// What the server leaves out of its slow log, which the table does not tell.
+/// Statements that the server leaves out of its slow log, which the table does not show.
 #[derive(Default)]
 struct Sampling {
     rate: Option<u32>,
@@ -72,7 +73,7 @@ impl Sampling {
             ));
         }
         let filter = server.value("SELECT @@global.log_slow_filter")?.unwrap_or_default();
-        // Nothing was in the cache, if there is one at all: what has this has every statement.
+        // No statement came from the query cache: so the log has every statement.
         if !filter.is_empty() && !filter.split(',').any(|word| word == "query_cache_miss") {
             sampling.notes.push(format!(
                 "log_slow_filter is {filter} now: the server logs no other statements, however slow they are."

@@ -1,12 +1,12 @@
 //! Option files as the client programs of MariaDB and MySQL read them, as far as a connection needs them.
 //!
-//! Groups `client`, `client-server`, `client-mariadb` and `frond`, options `user`, `password`, `host`, `port` and
-//! `socket`; `!include` and `!includedir`. A later file, and a later line, overrules. What is in a file is never
-//! printed, not even in error messages, because a password may be anywhere in it.
+//! Groups `client`, `client-server`, `client-mariadb` and `frond`, options `user`, `password`, `host`, `port`
+//! and `socket`; `!include` and `!includedir`. A later file or line takes precedence. The contents of a file
+//! are never printed, not even in error messages, because they may have a password.
 
 use std::path::{Path, PathBuf};
 
-/// What the files say; `None`: nothing.
+/// Settings from the files; `None`: not set.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
     pub user: Option<String>,
@@ -18,20 +18,20 @@ pub struct Defaults {
 
 const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", "frond"];
 
-/// Files that include others do so only so deep.
+/// Greatest depth of included files.
 const MAX_DEPTH: usize = 8;
 
 /// A larger file is no option file.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The usual files, in the order in which they are read; those that are not there are none.
+/// The usual files, in the order in which they are read, if they exist.
 pub fn usual(home: Option<&Path>) -> Vec<PathBuf> {
     let mut files = vec![PathBuf::from("/etc/my.cnf"), PathBuf::from("/etc/mysql/my.cnf")];
     files.extend(home.map(|home| home.join(".my.cnf")));
     files
 }
 
-/// Reads the usual files; what cannot be read is passed over.
+/// Reads the usual files; unreadable ones are skipped.
 pub fn read_usual(home: Option<&Path>) -> Defaults {
     let mut defaults = Defaults::default();
     for file in usual(home) {
@@ -40,7 +40,7 @@ pub fn read_usual(home: Option<&Path>) -> Defaults {
     defaults
 }
 
-/// Reads one file, which has to be there.
+/// Reads one file, which must exist.
 pub fn read_one(file: &Path) -> Result<Defaults, String> {
     let mut defaults = Defaults::default();
     read(file, &mut defaults, 0)?;

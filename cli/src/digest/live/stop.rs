@@ -1,6 +1,6 @@
-//! Ctrl-C while a server is watched: the first ends the watching, and the report is written; the second ends the
-//! program, if it comes later than [`AGAIN`]: `timeout` and some shells send one to the program and
-//! once more to its process group.
+//! Ctrl-C while a server is watched: the first ends the watching, and the report is written; a
+//! second one ends the program, if it comes later than [`AGAIN`]: `timeout` and some shells send
+//! the signal to the program and again to its process group.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Two signals within this are one.
+/// Two signals within this time count as one.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// See the module's text.
@@ -23,7 +23,7 @@ impl Stop {
     #[allow(clippy::disallowed_methods)] // The thread that takes signals is none of the engine's.
     pub fn after(time: Option<Duration>) -> Stop {
         let asked = Arc::new(AtomicBool::new(false));
-        // Where they cannot be caught, signals end the program as ever.
+        // Where signals cannot be caught, they end the program as usual.
         if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
             let asked = asked.clone();
             std::thread::spawn(move || {
