@@ -1,4 +1,4 @@
-//! What every input yields: one statement or command as a server logged it, or as it was seen on the wire.
+//! The event, which every input yields: one statement or command as a server logged it or as it was sent.
 //!
 //! An `Event` borrows from the input's buffer and is valid only during `Sink::event`. It is meant to be reused: a
 //! parser keeps one, calls `clear` and fills it, so that nothing is allocated per event.
@@ -8,8 +8,8 @@
 //! - EV1. Text is bytes as received. Nothing is assumed to be UTF-8; an empty slice means unknown.
 //! - EV2. Times are microseconds since the epoch, UTC. `start` and `end` mean the statement's begin and end, whichever
 //!   of them the server stamped; the parser derives the other from the duration where it has one.
-//! - EV3. `QueryTime` is absent if the time is not known (general log, lost packets); it is never guessed. If something
-//!   spoiled the measurement, `unmeasured` says what.
+//! - EV3. `QueryTime` is absent if the time is not known (general log, lost packets); it is never
+//!   guessed. If the measurement failed, `unmeasured` says why.
 //! - EV4. `sql` of a command that is not a statement is `administrator command: NAME` (as slow logs write it), so that
 //!   such commands form classes like any other. NAME is the log's or protocol's word: Quit, Connect, Ping, ...
 //! - EV5. `place` is where the event begins in its input: for messages, and for telling apart equal events.
@@ -19,7 +19,7 @@ use crate::metric::{Flags, Metric, Metrics};
 /// Microseconds since 1970-01-01 00:00:00 UTC; negative before it.
 pub type Micros = i64;
 
-/// What was asked of the server.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A statement as text (COM_QUERY, or any statement of a slow log).
@@ -57,7 +57,7 @@ pub enum Unmeasured {
     BegunBefore,
     /// No clock: the input (a general log, raw statements) has no durations.
     NotLogged,
-    /// The logged duration cannot be true (the server's clock went backwards).
+    /// The logged duration is impossible (the server's clock went backwards).
     ClockJumped,
 }
 
@@ -92,14 +92,14 @@ pub struct Event<'a> {
     pub ip: &'a [u8],
     /// The server's connection number; unique within one server run only.
     pub thread_id: Option<u64>,
-    /// Tells the connections of captured traffic apart, whose server's number may not be known; 0: no capture.
+    /// Identifies a connection of captured traffic, as the server's number may be unknown; 0: no capture.
     pub connection: u64,
     pub start: Option<Micros>,
     pub end: Option<Micros>,
     /// The stamp exactly as the log's `# Time` line (or the packet) has it, inherited from earlier events if need be,
     /// read as if its zone were UTC. Only compatibility reports use it; everything else uses `start` and `end`.
     pub stamp: Option<Micros>,
-    /// That stamp tells its zone: `2026-01-01T19:09:31.659924Z`, as MySQL writes them since 5.7.
+    /// That stamp has a zone: `2026-01-01T19:09:31.659924Z`, as MySQL writes them since 5.7.
     pub zoned: bool,
     pub metrics: Metrics,
     pub flags: Flags,
@@ -108,7 +108,8 @@ pub struct Event<'a> {
     /// The error's text where the input has it.
     pub error_text: &'a [u8],
     pub unmeasured: Option<Unmeasured>,
-    /// So many nanoseconds at least a statement without an answer had waited when its connection or the input ended.
+    /// Nanoseconds, at least, that a statement without an answer had waited when its connection or
+    /// the input ended.
     pub waited: Option<u64>,
     /// Lines of a logged EXPLAIN/ANALYZE, tab separated, the first is the heading, each with its `# explain: `.
     pub plan: &'a [u8],
@@ -116,7 +117,8 @@ pub struct Event<'a> {
     pub warnings: &'a [u8],
     /// The stored routine the statement ran in, as logged.
     pub routine: &'a [u8],
-    /// How many statements this one stands for (`log_slow_rate_limit`, sampled connections); 1 if all are there.
+    /// The number of statements for which this one stands (`log_slow_rate_limit`, sampled
+    /// connections); 1 if all are there.
     pub rate: u32,
     /// Attributes that are not well known, and connection attributes; names as logged, in the order of the log.
     pub extra: Vec<(&'a [u8], &'a [u8])>,
@@ -155,7 +157,7 @@ impl Default for Event<'_> {
 }
 
 impl<'a> Event<'a> {
-    /// Makes it as new, but keeps the memory of `extra`.
+    /// Resets it, but keeps the memory of `extra`.
     #[inline]
     pub fn clear(&mut self) {
         self.kind = Kind::Query;
@@ -200,7 +202,7 @@ impl<'a> Event<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     pub place: Place,
-    /// How many bytes were passed over.
+    /// Number of bytes skipped.
     pub bytes: u64,
     pub why: SkipReason,
 }
@@ -231,7 +233,7 @@ impl SkipReason {
     }
 }
 
-/// Takes what an input yields.
+/// Receives the events of an input.
 pub trait Sink {
     fn event(&mut self, event: &Event<'_>);
 
@@ -272,18 +274,18 @@ impl<F: FnMut(&Event<'_>)> Sink for ForEach<F> {
 /// An input that must be read from its first byte to its last in order, because it has connections' states:
 /// captured traffic. (Logs are cut at event boundaries and parsed in parallel instead; see `input`.)
 pub trait Stream {
-    /// The next bytes of the file, cut anywhere. `Err` ends the reading of this file with a message that says what
-    /// the matter is and what to do.
+    /// The next bytes of the file, cut anywhere. `Err` ends the reading of this file with a message
+    /// that names the cause and a remedy.
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), String>;
 
-    /// The file ended: statements without an answer are given out as unmeasured.
+    /// The file ended: statements without an answer are yielded as unmeasured.
     fn finish(&mut self, sink: &mut dyn Sink);
 
-    /// What was lost so far.
+    /// Losses so far.
     fn losses(&self) -> Losses;
 }
 
-/// What a capture lost, for the head of the report.
+/// Losses of a capture, for the head of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     pub packets: u64,

@@ -1,7 +1,8 @@
-//! What every input of the toolkit yields: events.
+//! Events, which every input of the toolkit yields.
 //!
-//! The lowest crate of the toolkit; it depends on none. Captured traffic (`frond-capture`) and logs (`frond-querylog`)
-//! give out events, and `frond-digest` takes them, so what an event is belongs to neither of them.
+//! The lowest crate of the toolkit; it depends on none. Captured traffic (`frond-capture`) and logs
+//! (`frond-querylog`) yield events, and `frond-digest` takes them, so the type belongs to none of
+//! them.
 //!
 //! | module | noun |
 //! |---|---|
@@ -10,10 +11,10 @@
 //! | `text` | numbers and stamps as servers write them, read from bytes |
 //! | `numbers` | numbers and times as people read them |
 //!
-//! # How inputs give out events
+//! # How inputs yield events
 //!
-//! They push: a parser is given bytes and a `Sink`, fills one `Event` again and again, and calls `Sink::event` for
-//! each. A pull interface was rejected: an event that borrows from a buffer the parser owns cannot be an `Iterator`'s
+//! They push: a parser gets bytes and a `Sink`, fills one `Event` repeatedly, and calls `Sink::event` for each.
+//! A pull interface was rejected: an event that borrows from a buffer the parser owns cannot be an `Iterator`'s
 //! item, and copying each event would cost more than parsing it. Captured traffic implements `Stream` (bytes in
 //! order, cut anywhere); text logs are parsed piece by piece, each piece whole events, on several threads.
 #![forbid(unsafe_code)]

@@ -9,7 +9,7 @@
 //!
 //! Not here: statistics over them (`stats`), attributes nobody has heard of (`Event::extra`).
 
-/// What a metric's integer counts.
+/// The unit of a metric's integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
@@ -29,7 +29,7 @@ macro_rules! metrics {
             /// Every metric in the order of the enum.
             pub const ALL: &'static [Metric] = &[$(Metric::$variant,)*];
 
-            /// How many there are.
+            /// Their number.
             pub const COUNT: usize = Metric::ALL.len();
 
             pub const fn unit(self) -> Unit {
@@ -166,7 +166,7 @@ impl Metrics {
         self.present
     }
 
-    /// What is present, in the order of the enum.
+    /// The metrics that are present, in the order of the enum.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let mut left = self.present;

@@ -1,4 +1,4 @@
-//! Numbers and times as people read them.
+//! Numbers and times for people.
 
 use crate::text::civil_from_days;
 
@@ -75,7 +75,7 @@ pub fn count(value: f64) -> String {
     format!("{}{}", trimmed(value, digits), UNITS[unit])
 }
 
-/// With so many digits behind the point, less the zeros at the end.
+/// With at most this many digits behind the point, without zeros at the end.
 fn trimmed(value: f64, digits: usize) -> String {
     let number = format!("{value:.digits$}");
     match number.contains('.') {

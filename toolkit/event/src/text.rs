@@ -1,6 +1,6 @@
 //! Numbers and stamps as logs write them, read from bytes without an allocation.
 //!
-//! Invariant: nothing here panics or wraps on any input; what does not fit saturates or is `None`.
+//! Invariant: nothing here panics or wraps on any input; too large numbers saturate or give `None`.
 
 use crate::event::Micros;
 
@@ -106,7 +106,7 @@ pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
 pub struct Stamp {
     /// As written, read as if its zone were UTC.
     pub local: Micros,
-    /// What to subtract to get UTC, if the stamp says (`Z`, `+02:00`).
+    /// The seconds to subtract to get UTC, if the stamp has a zone (`Z`, `+02:00`).
     pub zone: Option<i32>,
 }
 
@@ -194,7 +194,7 @@ fn number(bytes: &[u8], from: usize, to: usize) -> Option<i64> {
     Some(digits.iter().fold(0, |n, d| n * 10 + i64::from(d - b'0')))
 }
 
-/// Without blanks (including CR, LF, tab) at both ends.
+/// `bytes` without white space (blank, CR, LF, tab) at both ends.
 pub fn trim(bytes: &[u8]) -> &[u8] {
     bytes.trim_ascii()
 }

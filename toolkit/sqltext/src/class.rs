@@ -1,4 +1,4 @@
-//! Names of classes: the id people quote, and the hash tables are keyed by.
+//! Names of classes: the id that people quote, and the key of hash tables.
 
 use md5::{Digest, Md5};
 use std::fmt;
@@ -31,7 +31,7 @@ impl ClassId {
         ShortClassId(half)
     }
 
-    /// Whether an operator who typed `text` meant this class: 32 or the right-most 16 digits,
+    /// Whether the typed `text` means this class: 32 or the right-most 16 digits,
     /// either case, with or without `0x`.
     pub fn matches(self, text: &str) -> bool {
         match ClassIdText::from_str(text) {
@@ -77,7 +77,7 @@ pub enum ClassIdText {
     Short(ShortClassId),
 }
 
-/// Why a text is no class id.
+/// Why a text is not a class id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseClassIdError(String);
 

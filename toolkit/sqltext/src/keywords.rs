@@ -1,4 +1,4 @@
-//! The words of MariaDB's grammar and what each means to the lexer's users.
+//! The words of MariaDB's grammar and their properties.
 //!
 //! The lists are those of a MariaDB 10.11 server (`information_schema.keywords` and
 //! `.sql_functions`; a word is reserved when that server refuses it as a column's name). A word is
@@ -10,7 +10,7 @@
 
 use super::scan;
 
-/// What is known of a word; bits may be combined.
+/// Properties of a word; bits may be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traits(u16);
 
@@ -25,7 +25,7 @@ impl Traits {
     pub(super) const FUNCTION: Traits = Traits(4);
     /// An expression follows: a sign is not an operator, NULL is a value.
     pub(super) const EXPRESSION: Traits = Traits(8);
-    /// The native dialect does something of its own at this word.
+    /// The native dialect treats this word specially.
     pub(super) const SPECIAL: Traits = Traits(32);
     /// No function: a parenthesis that follows belongs to something else.
     pub(super) const CLAUSE: Traits = Traits(16);
@@ -243,7 +243,7 @@ static TABLE: [Slot; SLOTS] = {
     table
 };
 
-/// What is known of `word`, whatever its case.
+/// The properties of `word`, whatever its case.
 #[inline]
 pub(super) fn traits(word: &[u8]) -> Traits {
     traits_of(word, scan::load(word, 0))

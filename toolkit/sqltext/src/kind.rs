@@ -1,4 +1,4 @@
-//! What a statement does, in one word.
+//! The kind of a statement, in one word.
 
 use super::lexer::{Kind, Lexer};
 use super::{Folded, SqlMode};

@@ -2,14 +2,14 @@
 //!
 //! Invariants
 //!
-//! - LX1. Any bytes are a sequence of tokens. What no rule knows is an operator of one byte; what is
-//!   not closed (a string, a comment, a quoted name) ends with the statement.
-//! - LX2. Every byte is looked at a bounded number of times.
+//! - LX1. Any bytes are a sequence of tokens. A byte that no rule knows is an operator; an unclosed
+//!   token (a string, a comment, a quoted name) ends with the statement.
+//! - LX2. Every byte is read a bounded number of times.
 //! - LX3. Tokens do not overlap and come in the order of the text; between them is only white space,
 //!   comments, and the marks around executable comments. The content of those is read as SQL:
 //!   the server may well have executed it.
 //!
-//! Not here: keywords (`keywords`), and any idea of what follows what.
+//! Not here: keywords (`keywords`) and grammar.
 
 use super::{scan, SqlMode};
 use memchr::memmem;
@@ -44,7 +44,7 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// What a byte can begin.
+/// The tokens that a byte can begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Space,
@@ -128,7 +128,7 @@ impl<'a> Lexer<'a> {
         Lexer { sql, at: 0, mode, executable: 0, after_dot: false }
     }
 
-    /// Where the next token is looked for.
+    /// Position of the search for the next token.
     #[inline]
     pub(super) fn position(&self) -> usize {
         self.at

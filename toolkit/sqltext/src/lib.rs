@@ -1,10 +1,9 @@
 //! From a statement to its class: fingerprints, class ids, statement kinds, tables, redaction.
 //!
 //! Two statements belong to one class when their fingerprints are equal. A fingerprint is the
-//! statement with everything taken out that changes from call to call. What that is, differs from
-//! tool to tool, so there are dialects: the one that is right (`Dialect::Frond`) and those that
-//! give the answers of other tools, so that class ids in old tickets, dashboards and review tables
-//! stay findable.
+//! statement without the parts that change from call to call. Tools differ in what they count as
+//! such, so there are dialects: our own (`Dialect::Frond`) and those of other tools, so that class
+//! ids in old tickets, dashboards and review tables can still be found.
 //!
 //! Invariants
 //!
@@ -45,13 +44,13 @@ pub use kind::StatementKind;
 
 use folded::Folded;
 
-/// Whose idea of "the same statement" is applied.
+/// The rules for "the same statement".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// The right one: a SQL lexer that knows quotes, comments, literals and identifiers.
     #[default]
     Frond,
-    /// Byte for byte what pt-query-digest 3.2.1 and pt-fingerprint 3.2.1 give, warts included.
+    /// Byte for byte as pt-query-digest 3.2.1 and pt-fingerprint 3.2.1, including their errors.
     Ptqd32,
     /// The same for pt-query-digest 3.5.
     Ptqd35,
@@ -92,7 +91,7 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// What the server's `sql_mode` changes in how a statement reads.
+/// The parts of the server's `sql_mode` that change the meaning of a statement's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqlMode {
     /// `"` quotes identifiers, not strings.
@@ -155,7 +154,7 @@ pub fn mask(sql: &[u8], out: &mut Vec<u8>) {
     mask::mask(sql, out);
 }
 
-/// In which `sql_mode` the statement reads as SQL; `None` if that cannot be told.
+/// The `sql_mode` in which the statement is valid SQL; `None` if that is unknown.
 pub fn sql_mode(sql: &[u8]) -> Option<SqlMode> {
     match mask::reading(sql) {
         mask::Reading::As(mode) => Some(mode),

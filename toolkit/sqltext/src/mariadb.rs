@@ -5,8 +5,8 @@
 //! reduces what the last tokens have become: `? , ?` to `?, ...`, `( ? )` to `(?)`, `(?) , (?)` to
 //! a list of rows, and the same for rows of several values.
 //!
-//! Invariant: only the last `KEPT` tokens can be reduced. Each reduction looks at three, so text
-//! that keeps more waiting than that is not met outside of tests.
+//! Invariant: only the last `KEPT` tokens can be reduced. Each reduction reads three, so only tests
+//! have text that would need more.
 //!
 //! The words and their synonyms are those a 10.11 server shows. What it does not do: the server
 //! cuts digests at `performance_schema_max_digest_length`, and has none for statements it cannot
@@ -18,7 +18,7 @@ use super::{Folded, SqlMode};
 
 const KEPT: usize = 32;
 
-/// What a token in the output is to those after it.
+/// The shape of a token in the output, for reductions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Value,
@@ -87,7 +87,7 @@ impl Writer<'_, '_> {
         self.count += 1;
     }
 
-    /// Takes back the last `tokens` tokens, of which there are as many.
+    /// Removes the last `tokens` tokens, which must exist.
     fn pop(&mut self, tokens: usize) {
         self.count -= tokens;
         self.out.truncate(self.kept[self.count].1);
@@ -225,7 +225,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Which of the synonyms of a word the server writes: the last in the order of the alphabet.
+/// The synonym of a word that the server writes: the last one in alphabetical order.
 fn canonical(word: &[u8], called: bool) -> &[u8] {
     match word {
         b"any" => b"some",

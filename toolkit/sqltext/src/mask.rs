@@ -1,10 +1,10 @@
-//! Literals masked although nobody knows the `sql_mode` of the session that sent the statement.
+//! Masks literals although the `sql_mode` of the session that sent the statement is unknown.
 //!
-//! Under NO_BACKSLASH_ESCAPES the text `'c:\', 'secret'` is two strings, otherwise the first goes on to `', `. Read in
-//! the wrong way, what is inside a string stands outside. Only one reading looks like SQL: in the other a string is not
-//! closed, or a word touches its end. If neither reading is better, everything from the first doubtful string on is
-//! masked: a report may show too little, never too much. `name = 'O'Brien' and card = '1234'`, which a program that
-//! forgot to escape sends, has no reading either.
+//! Under NO_BACKSLASH_ESCAPES the text `'c:\', 'secret'` is two strings, otherwise the first goes on to `', `.
+//! In the wrong reading, the inside of a string is outside. Only one reading looks like SQL: in the other a
+//! string is not closed, or a word touches its end. If neither reading is better, everything from the first
+//! doubtful string on is masked: a report may show too little, never too much. `name = 'O'Brien' and card =
+//! '1234'`, which a program that forgot to escape sends, has no reading either.
 
 use super::lexer::{in_word, Kind, Lexer, Token};
 use super::{redact, SqlMode};
@@ -13,11 +13,11 @@ use super::{redact, SqlMode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     As(SqlMode),
-    /// Not known from this byte on.
+    /// Unknown from this byte on.
     DoubtfulFrom(usize),
 }
 
-/// How `sql` is read so that it looks like SQL.
+/// The reading in which `sql` looks like SQL.
 pub(super) fn reading(sql: &[u8]) -> Reading {
     let usual = SqlMode::default();
     let other = SqlMode { no_backslash_escapes: true, ..usual };
@@ -51,7 +51,7 @@ impl Iterator for Tokens<'_> {
     }
 }
 
-/// What a reading makes of a statement.
+/// The result of a reading.
 enum Look {
     /// Every string is closed and followed by something that can follow a string.
     Closed,
@@ -88,7 +88,7 @@ fn may_follow(rest: &[u8]) -> bool {
     }
 }
 
-/// True if the token is not one that goes on to the end of the statement for want of its second quote.
+/// False if the token reaches the end of the statement because its second quote is missing.
 fn closed(text: &[u8], mode: SqlMode) -> bool {
     let Some(open) = text.iter().position(|b| matches!(b, b'\'' | b'"')) else { return true };
     let quote = text[open];
@@ -112,7 +112,7 @@ pub(super) fn mask(sql: &[u8], out: &mut Vec<u8>) {
         Reading::As(mode) => (sql, mode, false),
         Reading::DoubtfulFrom(at) => (&sql[..at], SqlMode::default(), true),
     };
-    // A name in backquotes that is not closed holds whatever comes behind.
+    // An unclosed name in backquotes includes the rest of the statement.
     let open_name = Tokens(Lexer::new(sql, mode)).find(|t| {
         t.kind == Kind::Quoted
             && t.end == sql.len()

@@ -1,11 +1,11 @@
-//! Where a dialect writes: a buffer that checks its capacity once per token instead of once per byte.
+//! The output of a dialect: a buffer that checks its capacity once per token instead of once per byte.
 //!
 //! It is as long as it has ever been needed; what lies past `len` means nothing. One per thread is
 //! kept, so that a call allocates nothing once the longest statement has been seen, but none above
 //! `KEPT` bytes.
 //!
 //! Invariant: between two calls of `reserve` at most `ROOM` bytes are written besides the text that
-//! was asked for. The bounds checks of the slices hold the line if a caller breaks this.
+//! was asked for. If a caller breaks this, the slices' bounds checks catch it.
 
 use std::cell::Cell;
 
@@ -46,7 +46,7 @@ impl Output {
         &self.bytes[..self.len]
     }
 
-    /// Makes room for `text` bytes and what a token writes besides.
+    /// Reserves space for `text` bytes and for what a token writes besides.
     #[inline(always)]
     pub(super) fn reserve(&mut self, text: usize) {
         if self.len + text + ROOM > self.bytes.len() {
@@ -92,7 +92,7 @@ impl Output {
         self.bytes[start..self.len].make_ascii_lowercase();
     }
 
-    /// Takes `from..to` out of what was written.
+    /// Removes `from..to` from the output.
     pub(super) fn remove(&mut self, from: usize, to: usize) {
         self.bytes.copy_within(to..self.len, from);
         self.len -= to - from;

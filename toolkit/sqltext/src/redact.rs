@@ -1,4 +1,4 @@
-//! Statements for other people's eyes: literals masked, long ones shortened.
+//! Statements for other readers: literals masked, long lists shortened.
 
 use super::keywords::traits;
 use super::lexer::{Kind, Lexer};
@@ -116,7 +116,7 @@ fn cut_items(lexer: &mut Lexer<'_>) -> Option<Cut> {
             _ => {}
         }
     }
-    // Nothing closes it; were it searched for other lists, each would be read to the end again.
+    // Nothing closes it; searching it for other lists would read each to the end again.
     *lexer = ahead;
     None
 }

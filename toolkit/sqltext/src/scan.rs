@@ -52,7 +52,7 @@ fn equal(group: u64, b: u8) -> u64 {
     !(((differ & LOW) + LOW) | differ) & HIGH
 }
 
-/// How many bytes from the first on are in `mask`.
+/// Number of bytes from the first on that are in `mask`.
 #[inline(always)]
 pub(super) fn run(mask: u64) -> usize {
     ((!mask & HIGH).trailing_zeros() / 8) as usize

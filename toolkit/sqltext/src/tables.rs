@@ -1,4 +1,4 @@
-//! Which tables a statement names, by its tokens.
+//! The tables that a statement names, from its tokens.
 //!
 //! A table's name follows one of a few words (FROM, JOIN, INTO, UPDATE, TABLE, ...), and commas
 //! lead from one to the next where the grammar has lists. That is enough to be right on all common
@@ -7,7 +7,7 @@
 //! Invariants
 //!
 //! - TN1. Names that the statement defines (`WITH name AS`) are left out wherever they occur later.
-//! - TN2. What follows a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
+//! - TN2. The name after a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
 //!   `TRIM(LEADING 'x' FROM s)`, `SUBSTRING(s FROM 2)`, `FOR UPDATE`, `ON DUPLICATE KEY UPDATE`)
 //!   is no table.
 //! - TN3. At most `NAMES` different names are found, and at most `LOOKS` times is read ahead: hostile
@@ -22,7 +22,7 @@ const NAMES: usize = 128;
 /// WITH clauses whose definitions are looked for; each look may go to the end of the statement.
 const LOOKS: u32 = 16;
 
-/// What the tokens before say about the next one.
+/// What the next token can be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     /// A table's name.

@@ -1,6 +1,6 @@
-//! What pt-query-digest's profile prints in its column "Item": verbs, then tables.
+//! The column "Item" of pt-query-digest's profile: verbs, then tables.
 //!
-//! Found like the rules of `ptqd`, by asking the installed tool; the experiments are in
+//! The rules were found, as those of `ptqd`, by running the installed tool; the experiments are in
 //! `docs/rfcs/0005-fingerprint-compat.md` under the numbers used here.
 //!
 //!  1. CALL, LOAD, USE, UNLOCK TABLES, XA and administrator commands have forms of their own.
@@ -26,7 +26,7 @@ mod verbs;
 
 use super::ptqd::{self, after_word, is_space, is_word, skip_space};
 
-/// What becomes of digits in the names of tables.
+/// Treatment of digits in the names of tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Digits {
     /// They are written.

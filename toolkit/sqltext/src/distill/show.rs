@@ -1,4 +1,4 @@
-//! SHOW: which kind of thing is shown.
+//! SHOW: the kind of object that is shown.
 
 use super::{is_space, starts};
 use crate::ptqd::{erase, is_word};

@@ -4,7 +4,7 @@ use super::{after_word, is_space, name_end, object, skip_space, starts, Digits};
 use crate::ptqd::erase;
 use crate::ptqd::{begins_word, is_word};
 
-/// Where names are printed.
+/// Prints names.
 struct Names<'o> {
     out: &'o mut Vec<u8>,
     /// Where the verbs end.

@@ -1,4 +1,4 @@
-//! Arms of UNIONs: what repeats the arm before it is taken back, and a remark stands for it.
+//! Arms of UNIONs: an arm that repeats the one before it is removed from the output and replaced by a remark.
 
 use super::Writer;
 use crate::lexer::Kind;
@@ -24,7 +24,7 @@ struct ArmBefore {
     all: bool,
 }
 
-/// SELECTs inside each other that are followed; repetitions deeper down stay.
+/// Depth of nested SELECTs that is tracked; repetitions deeper down stay.
 pub(super) const ARMS: usize = 4;
 
 impl Writer<'_> {

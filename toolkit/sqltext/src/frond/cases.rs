@@ -1,12 +1,12 @@
 //! Arms of CASE. Programs that change many rows at once write `case id when 1 then 'a' when 2 then 'b' ... end`, one
 //! arm for each row: arms that are equal once their literals are gone are written once, as rows of VALUES are.
 //!
-//! An arm is compared with the one before it, as text that was written already: nothing is read ahead, each byte
-//! written is compared once for each CASE around it that is followed, and those are `CASES` at most. Statements
-//! without a CASE never come here.
+//! An arm is compared with the one before it in the output: there is no lookahead, and each written
+//! byte is compared once for each tracked CASE around it, at most `CASES` times. Statements without
+//! a CASE do not run this code.
 //!
-//! Rejected: a mark for "and more of these", as `(?+)` is. One arm and many must be the same class, and here the arm
-//! itself says what is repeated.
+//! Rejected: a mark for "and more of these", as `(?+)` is. One arm and many must be the same class,
+//! and the arm itself shows what is repeated.
 
 use super::Writer;
 
@@ -25,7 +25,7 @@ fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(0)
 }
 
-/// CASEs inside each other that are followed; arms of those deeper down stay.
+/// Depth of nested CASEs that is tracked; arms deeper down stay.
 pub(super) const CASES: usize = 4;
 
 impl Writer<'_> {
@@ -55,7 +55,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The innermost CASE, if it is followed and what is written now belongs to it and not to parentheses in it.
+    /// The innermost CASE, if it is tracked and the output now belongs to it and not to parentheses in it.
     fn open_case(&mut self) -> Option<usize> {
         while let Some(case) = self.cases[..self.open_cases.min(CASES)].last() {
             if self.open_cases > CASES || case.depth <= self.depth {
@@ -68,7 +68,7 @@ impl Writer<'_> {
         self.cases.get(at).is_some_and(|case| case.depth == self.depth).then_some(at)
     }
 
-    /// What was written since WHEN is an arm: if it repeats the one before it, it is taken back.
+    /// The output since WHEN is an arm: if it repeats the one before it, it is removed.
     fn end_case_arm(&mut self) -> Option<usize> {
         let at = self.open_case()?;
         let case = &mut self.cases[at];
@@ -78,7 +78,7 @@ impl Writer<'_> {
         }
         let (start, end, (from, to)) = (arm as usize, self.out.len(), case.before);
         let (from, to) = (from as usize, to as usize);
-        // A UNION may have taken back more than the arm (`arms`).
+        // A UNION may have removed more than the arm (`arms`).
         let Some(current) = self.out.written().get(start..end) else { return Some(at) };
         if to > 0 && to <= start && *current == self.out.written()[from..to] {
             self.out.truncate(to);

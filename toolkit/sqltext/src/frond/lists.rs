@@ -1,5 +1,5 @@
-//! Lists of literals, rows of VALUES, and the numbers of LIMIT: what is read ahead to be written as one
-//! mark.
+//! Lists of literals, rows of VALUES, and the numbers of LIMIT: they are read ahead and written as
+//! one mark.
 
 use super::{Last, Writer};
 use crate::lexer::{Kind, Token};
@@ -25,7 +25,7 @@ impl Writer<'_> {
         let mut rows = false;
         let mut literals = false;
         loop {
-            // A list that the end of the text cuts off goes on with literals, by all that is known.
+            // A list that the end of the text cuts off is taken for one of literals.
             let token = ahead.next();
             let Some(token) = token.filter(|t| t.kind != Kind::Word || t.end < self.sql.len())
             else {

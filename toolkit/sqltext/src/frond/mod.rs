@@ -1,6 +1,6 @@
 //! The native dialect: tokens in, canonical text out.
 //!
-//! What it makes of a statement:
+//! The rules:
 //!  - a literal becomes `?`, with its sign, introducer and type word; touching strings are one;
 //!  - NULL, TRUE and FALSE are literals where a value stands (`= null`, a list) and stay where they
 //!    are grammar (`is null`, `not null`, `default null`);
@@ -8,15 +8,15 @@
 //!    several VALUES tuples the first stands for all; `limit` keeps one `?`;
 //!  - keywords and functions are folded to lower case, names keep theirs; a name in backquotes that
 //!    does not need them loses them; digits in names stay;
-//!  - white space and comments between tokens are gone, in their place stands one blank or none,
-//!    depending on the tokens alone; executable comments are read as the SQL they are;
+//!  - white space and comments between tokens are replaced by one blank or none, depending on the
+//!    tokens alone; executable comments are read as the SQL they are;
 //!  - of arms of a CASE that follow each other and are equal then (`when ? then ?`) one stands for all;
 //!  - `asc` and a closing semicolon are dropped, repeated UNION arms become a remark.
 //!
 //! Invariants
 //!
 //! - FC1. Equal token sequences give equal text: spacing never depends on the spacing of the input.
-//! - FC2. What looks ahead (lists, limits) reads each byte at most once more than it is read anyway.
+//! - FC2. Lookahead (lists, limits) reads each byte at most once more.
 //! - FC3. After the first tuple of VALUES at most `TUPLES_READ` bytes are read to find the statement's
 //!   tail, then only the last `TAIL_READ` bytes are searched for one (`lists`).
 
@@ -33,7 +33,7 @@ use super::lexer::{in_word, Kind, Lexer, Token};
 use super::output::Output;
 use super::{scan, SqlMode};
 
-/// What was written last, as far as the next token cares.
+/// The kind of the last output, for the next token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     /// Nothing yet.
@@ -78,18 +78,18 @@ struct Writer<'a> {
     lexer: Lexer<'a>,
     out: Output,
     last: Last,
-    /// The last word wants a blank before a parenthesis.
+    /// The last word needs a blank before a parenthesis.
     clause: bool,
-    /// Where a sign that a literal would swallow was written.
+    /// Position of a written sign that a following literal would include.
     sign: usize,
     depth: u32,
     /// The depth at which a tuple of VALUES is open.
     tuple: Option<u32>,
     arms: [Arm; ARMS],
-    /// How many of `arms` are in use, the innermost last.
+    /// Number of `arms` in use, the innermost last.
     open_arms: usize,
     cases: [Case; CASES],
-    /// How many CASEs are open; the first are in `cases`, the innermost last.
+    /// Number of open CASEs; the first are in `cases`, the innermost last.
     open_cases: usize,
     semicolon: bool,
 }
@@ -120,8 +120,8 @@ pub(super) fn fingerprint(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {
 }
 
 impl Writer<'_> {
-    /// Reads the statement to its end. Words, blanks, commas and the like, which most of any
-    /// statement consists of, are told here by their first byte; the lexer does the rest.
+    /// Reads the statement to its end. Words, blanks, commas and the like, of which most of any
+    /// statement consists, are recognised here by their first byte; the lexer does the rest.
     fn run(&mut self) {
         let sql = self.sql;
         loop {
@@ -156,7 +156,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads and writes a token of one byte if the byte at `at` is surely one.
+    /// Reads and writes a token of one byte if the byte at `at` certainly is one.
     #[inline(always)]
     fn simple(&mut self, b: u8, at: usize) -> bool {
         let next = self.sql.get(at + 1).copied().unwrap_or(0);
@@ -188,7 +188,7 @@ impl Writer<'_> {
             }
             b')' => {
                 self.separate();
-                // What follows may be read at once.
+                // The next token may be read directly.
                 self.lexer.seek(at + 1);
                 self.close();
                 return true;

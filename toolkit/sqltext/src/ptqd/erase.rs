@@ -1,5 +1,5 @@
-//! Rules 2 and 3: what goes before literals are looked for. In place; nothing here makes a text
-//! longer.
+//! Rules 2 and 3: what is removed before the search for literals. In place; nothing here makes a
+//! text longer.
 
 use memchr::memmem;
 use std::ops::Range;
@@ -61,7 +61,7 @@ fn block_comment(text: &[u8], from: usize) -> Option<Range<usize>> {
         .find(|start| text.get(start + 2).is_some_and(|b| *b != b'!'))
         .and_then(|start| {
             let body = start + 3;
-            // What has no end here has none for a later start either.
+            // Without an end here, a later start has none either.
             memmem::find(&text[body..], b"*/").map(|n| start..body + n + 2)
         })
 }

@@ -1,8 +1,8 @@
 //! Rules 3 to 8 in one pass: strings in single quotes, truth values, numbers, NULL, white space,
 //! letter case, and lists, on a text without comments, backslashed quotes and double quotes.
 //!
-//! The tool does one thing after the other to the whole text. Doing them at once gives the same
-//! because of what each of them looks at:
+//! The tool applies one rule after the other to the whole text. One pass gives the same result
+//! because each rule depends only on the following:
 //!  - truth values and numbers are told by the bytes of the text alone, and a number ends before a
 //!    truth value, since those go first;
 //!  - the `x`, `b` or dot before a `?` is looked for in the text (an `X` is not meant, though it is
@@ -15,7 +15,7 @@ use super::{begins_word, is_space, is_word, skip_space};
 use crate::output::Output;
 use crate::scan;
 
-/// What a byte of the text begins.
+/// The kind of text that a byte begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Letter,

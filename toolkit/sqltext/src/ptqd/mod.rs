@@ -1,10 +1,9 @@
 //! The fingerprints of pt-query-digest, byte for byte, its errors included.
 //!
-//! Every rule below was found by asking the installed tool (3.2.1) and looking at its answers; the
-//! experiments are in `docs/rfcs/0005-fingerprint-compat.md`, under the numbers used here. The tool
-//! works on text, not on tokens, and each rule sees what the ones before it left. That is why
-//! comments inside of strings vanish, `db2.tbl` becomes `d?tbl`, and a minus between two names is
-//! a number.
+//! Every rule below was found by running the installed tool (3.2.1); the experiments are in
+//! `docs/rfcs/0005-fingerprint-compat.md`, under the numbers used here. The tool works on text, not
+//! on tokens, and each rule gets the output of the one before. That is why comments inside of
+//! strings vanish, `db2.tbl` becomes `d?tbl`, and a minus between two names is a number.
 //!
 //! Rules, in the order in which they take effect
 //!  1. Answers to whole statements, from the text as it came (`whole`): dumps, the toolkit's own
@@ -29,9 +28,9 @@
 //!   are white space to some rules and not to others, as the experiments show.
 //! - PT2. Time is linear, except for rule 9, which gives up after a fixed number of comparisons.
 //!
-//! Tested in `tests/it/`: the experiments, each by name, and equality with the installed
-//! tool on a corpus and on random text. Release 3.5 was not at hand: what the toolkit's own notes
-//! say of its strings is here, and nothing else was checked.
+//! Tested in `tests/it/`: the experiments, each by name, and equality with the installed tool on a
+//! corpus and on random text. Release 3.5 was not available: only its treatment of strings is
+//! implemented, from the toolkit's release notes.
 
 pub(super) mod erase;
 mod literals;
@@ -42,7 +41,7 @@ mod whole;
 use super::output::Output;
 use std::cell::Cell;
 
-/// Whose behaviour.
+/// The release that is imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
     V3_2,
@@ -129,7 +128,7 @@ pub(super) fn skip_space(text: &[u8], at: usize) -> usize {
 /// `text` begins with something else.
 pub(super) fn after_word<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = text.split_at_checked(word.len())?;
-    // First: who asks at every place must not meet the same white space each time.
+    // First: a caller that tries every position must not scan the same white space each time.
     if !head.eq_ignore_ascii_case(word) {
         return None;
     }

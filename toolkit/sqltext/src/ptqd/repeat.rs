@@ -1,6 +1,6 @@
-//! Rule 9: a SELECT that is repeated after UNION stands once, with a remark.
+//! Rule 9: a SELECT that is repeated after UNION is written once, with a remark.
 //!
-//! What is repeated is text: from `select` to the UNION at which the same text follows, however
+//! Repetition is of text: from `select` to the UNION after which the same text follows, however
 //! many other UNIONs are in between. So each SELECT is tried with each UNION after it, nearest
 //! first. That is quadratic in the number of arms; after `COMPARISONS` the rest stays as it is,
 //! which takes a statement of more than a thousand arms that are all different.

@@ -1,5 +1,5 @@
 //! Rule 1 and the second half of rule 2: statements that are answered as a whole, and the cut after
-//! the first row of an INSERT. All of it looks at the text as it came, comments included.
+//! the first row of an INSERT. Both use the original text, comments included.
 
 use super::{after_word, is_space, is_word, skip_space};
 use memchr::memmem;
