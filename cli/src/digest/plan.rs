@@ -1,6 +1,6 @@
-//! What is to be done: options that fit together, understood before anything is read.
+//! The plan: consistent options, checked before anything is read.
 //!
-//! Whatever can be refused without reading is refused here.
+//! All mistakes that show without reading are refused here.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! What a sample of the connections says of each class: totals with their error.
+//! Totals of each class, with their error, estimated from a sample of the connections.
 //!
-//! As for all queries together (`sample`), it is connections that are drawn, so the error comes from
-//! how much connections differ in what they ask of a class. To keep what each connection asked of
-//! each class would need memory without bound. Instead connections are put into groups at random,
-//! and the sums T_1 ... T_G of the groups are kept:
+//! As for all queries together (`sample`), connections are drawn, so the error comes from how much
+//! connections differ in their queries of a class. Figures per connection and class would need
+//! unbounded memory. Instead connections are put into groups at random, and the sums T_1 ... T_G of
+//! the groups are kept:
 //!
 //! ```text
 //!     estimate = (T_1 + ... + T_G) / p
@@ -18,7 +18,7 @@
 //!
 //! - ES1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as are asked for; classes
 //!   past that have no estimate of their own.
-//! - ES2. Which group a connection is in does not depend on what it asks.
+//! - ES2. The group of a connection does not depend on its queries.
 
 use super::sample::{Estimate, Sampling};
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ struct Group {
     nanoseconds: u64,
 }
 
-/// Adds up what sampled connections ask. See the module's head.
+/// Adds up the queries of sampled connections. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     sampling: Sampling,
@@ -42,13 +42,13 @@ pub struct Estimator {
     classes: HashMap<u64, Box<[Group; GROUPS]>>,
 }
 
-/// Totals over all connections of what was asked of a class: how often, and for how many seconds.
+/// Totals of a class over all connections: number of queries, and seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Totals {
     pub queries: Estimate,
     pub seconds: Estimate,
-    /// Fewer than eight groups of connections asked: the error itself is hardly known, and the truth
-    /// may be further away than it says.
+    /// Fewer than eight groups have queries of the class: the error itself is uncertain, and the
+    /// true value may be further away.
     pub few_connections: bool,
 }
 

@@ -7,15 +7,15 @@
 //!
 //! [`Traffic`] is all of it. Several files of one capture are read one after another, in the order
 //! of their [`first_time`]s, with [`Traffic::next_file`] between them: connections go on across files.
-//! A file of a rotation that is missing is a gap as any other.
+//! A missing file of a rotation is a gap like any other.
 //!
-//! What a reader must be told: [`Summary`] (what was lost, how many queries have no time), and of a
-//! sample [`Summary::estimate`] for everything read and an [`Estimator`] for what filters chose and
-//! for each class; [`Sampling::tcpdump_filter`] captures just such a sample.
+//! Every report must show [`Summary`] (losses, queries without a time) and, of a sample,
+//! [`Summary::estimate`] for all that was read and an [`Estimator`] for filtered statements and for
+//! each class; [`Sampling::tcpdump_filter`] captures such a sample.
 //!
 //! What times mean. `QueryTime` is the time from the last byte of a request to the first byte of
-//! its answer, as seen where the capture was made: what pt-query-digest calls `Query_time`, and
-//! what the server worked before it could say anything. (For a connection it is the time from its
+//! its answer, as seen where the capture was made: what pt-query-digest calls `Query_time`, and the
+//! time that the server worked before it could answer. (For a connection it is the time from its
 //! first packet to the server's OK.) With `Options::to_last_byte` it ends with the answer's last
 //! byte instead, which includes the time to transfer the rows and to wait for a client that reads
 //! slowly, and `FirstByteTime` is there as well. `Event::start` and `Event::end` are always those
@@ -26,7 +26,7 @@
 //!
 //! Invariants
 //!
-//! - CA1. No time includes another query's: what a gap touches is unmeasured (`stream`, `mysql`).
+//! - CA1. No time includes another query's: an event that a gap touches is unmeasured (`stream`, `mysql`).
 //! - CA2. Memory does not depend on the length of the capture.
 //! - CA3. The same packets give the same events, whatever the format of the capture.
 #![forbid(unsafe_code)]
@@ -55,13 +55,13 @@ use packet::Other;
 use sample::Sums;
 use std::fmt;
 
-/// Ports of servers that are told apart.
+/// Ports of servers that are kept.
 const MOST_PORTS: usize = 16;
 
 /// Payload of a full packet on Ethernet.
 const FULL: u64 = 1448;
 
-/// Where MariaDB and MySQL listen unless they are told otherwise.
+/// The default port of MariaDB and MySQL.
 const DEFAULT_PORT: u16 = 3306;
 
 #[derive(Clone, Debug)]
@@ -78,10 +78,10 @@ pub struct Options {
     /// Names of commands as pt-query-digest makes them ("Init_db") instead of the server's
     /// ("Init DB").
     pub compat_names: bool,
-    /// So many bytes of a statement are kept; the rest only counts.
+    /// Bytes of a statement that are kept; the rest is only counted.
     pub longest_statement: usize,
     pub most_connections: usize,
-    /// Bytes that the connections may hold back and gather in all.
+    /// Bytes that all connections together may hold back and collect.
     pub most_memory: usize,
 }
 
@@ -100,7 +100,7 @@ impl Default for Options {
     }
 }
 
-/// What was read, and what was not there to be read.
+/// Counters of what was read and what was lost.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Packets in the files.
@@ -125,15 +125,15 @@ pub struct Summary {
     /// Connections whose client said something, of which no command and no login was ever read.
     pub not_understood: u64,
     pub not_sampled: u64,
-    /// Connections closed early for want of memory.
+    /// Connections closed early to free memory.
     pub evicted: u64,
-    /// Prepared statements whose texts were forgotten for want of memory.
+    /// Prepared statements whose texts were forgotten to free memory.
     pub forgotten: u64,
     pub gaps: u64,
     pub bytes_missing: u64,
-    /// Packets of connections of which the capture has only the begin. They are no gaps.
+    /// Packets of connections of which the capture has only the beginning. They are no gaps.
     pub cut: u64,
-    /// Requests whose begin was seen, and the bytes they say they have.
+    /// Requests whose beginning was seen, and their lengths as declared.
     pub requests: u64,
     pub request_bytes: u64,
     /// Answers without a request.
@@ -163,7 +163,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Requests of which nothing was seen, about.
+    /// Estimated number of requests of which nothing was seen.
     pub fn requests_lost(&self) -> u64 {
         if self.requests > 0 {
             self.requests_missing
@@ -256,7 +256,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// What connections write to.
+/// The output of connections.
 struct Output<'o> {
     sink: &'o mut dyn Sink,
     options: &'o Options,
@@ -264,7 +264,7 @@ struct Output<'o> {
     file: u32,
     /// Time of the packet that is being read; at the end, of the last one.
     now: i64,
-    /// Memory of statements given out, to be used again.
+    /// Memory of yielded statements, for reuse.
     buffers: &'o mut Vec<Vec<u8>>,
 }
 
@@ -289,7 +289,7 @@ impl Output<'_> {
         self.sink.event(event);
     }
 
-    /// Of a statement too little was seen to tell its class.
+    /// Too little of a statement was seen to tell its class.
     fn partial(&mut self) {
         self.counts.unmeasured += 1;
         self.counts.partial += 1;
@@ -348,7 +348,7 @@ impl Traffic {
         summary
     }
 
-    /// The file ends here. `Err` says what is wrong with its end; nothing is if it is called again.
+    /// The file ends here. `Err` says what is wrong with its end; a second call does nothing.
     pub fn end_file(&mut self, sink: &mut dyn Sink) -> Result<(), String> {
         let Traffic { options, reader, rest } = self;
         reader.end(sink, &mut |packet, sink| rest.packet(packet, options, sink))
@@ -401,7 +401,7 @@ impl Stream for Traffic {
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
-        // A damaged end was told as a skip.
+        // A damaged end was reported as a skip.
         let _ = self.end_file(sink);
         let rest = &mut self.rest;
         let mut output = Output {

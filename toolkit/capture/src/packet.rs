@@ -2,12 +2,12 @@
 //!
 //! Invariants
 //!
-//! - PK1. `payload` is what was captured, `wire_length` what was sent: a capture with a short snapshot
+//! - PK1. `payload` has the captured bytes, `wire_length` the number sent: a capture with a short snapshot
 //!   length gives `payload.len() < wire_length`, and the difference is a gap, not silence.
-//! - PK2. Fragments of IP datagrams are never put together: they are counted, and what they carried is
+//! - PK2. Fragments of IP datagrams are never put together: they are counted, and their payload is
 //!   a gap in the connection's sequence. (TCP avoids fragments; they are seen in tunnels only.)
 //!
-//! Checksums are not looked at: offloading makes them wrong in most captures.
+//! Checksums are not verified: offloading makes them wrong in most captures.
 
 use super::bytes::{be16, be32};
 use super::file::{Link, Packet};
@@ -45,7 +45,7 @@ pub(super) enum Other {
     /// Another protocol: nothing is wrong.
     NotTcp,
     Fragment,
-    /// So little was captured, or it is so damaged, that the headers cannot be read.
+    /// The packet is too short or too damaged for its headers to be read.
     Unreadable,
 }
 
@@ -206,7 +206,7 @@ fn tcp<'a>(
     if start < at + 20 || total < start {
         return Err(Other::Unreadable);
     }
-    // What is captured behind the datagram is padding of the link layer.
+    // Captured bytes behind the datagram are padding of the link layer.
     let payload = data.get(start..data.len().min(total)).unwrap_or_default();
     let word =
         |i: usize| u32::from_be_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!((got.from.port, got.to.port), (57890, 3306));
             assert_eq!((got.sequence, got.acknowledged, got.flags), (7, 9, 0x18));
             assert_eq!(got.to.address, 0xffff_0a01_0101);
-            // Text does not name the link layer; PPPoE is not among what it is tried for.
+            // Text does not name the link layer; PPPoE is not tried.
             if !data.windows(2).any(|w| w == [0x88, 0x64]) {
                 let again = segment(&packet(Link::Unknown, &data)).unwrap();
                 assert_eq!(again, got, "{link:?} guessed");

@@ -1,4 +1,4 @@
-//! Reading only some of the connections, and what that says about all of them.
+//! Reading only some of the connections, and estimates for all of them.
 //!
 //! Whole connections are taken, chosen by the client's port, so that no session is seen in part;
 //! the same choice can be made by tcpdump's filter, and then a busy server's capture is small
@@ -11,8 +11,8 @@
 //! evenly whatever the step between them.
 //!
 //! So the sample is taken as one in which each connection is there with probability p = 1/N,
-//! independently of what it asks. For a sum T over all connections of what each contributes, t_i
-//! (its queries, their time):
+//! independently of its queries. For a sum T over all connections of their contributions t_i
+//! (number of queries, or their time):
 //!
 //! ```text
 //!     estimate of T = (t_1 + ... + t_n) / p              over the n connections of the sample
@@ -20,8 +20,8 @@
 //! ```
 //!
 //! (Horvitz and Thompson's estimator for Poisson sampling.) Queries of one connection are not
-//! independent, so it is connections that are counted as drawn: few long ones make the error
-//! large, as they must, since one of them more or less is a large part of the traffic.
+//! independent, so connections count as drawn: few long ones make the error large, as one of them
+//! more or less is a large part of the traffic.
 //!
 //! The choice by ports is not independent, though: it is more even. Where heavy and light connections alternate over the
 //! ports in short periods the estimate is much better than the error says; where ports grow in strict steps and the period

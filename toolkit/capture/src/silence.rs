@@ -1,12 +1,12 @@
 //! The longest time in which no connection sent anything.
 //!
-//! Of a clock that is set back the packets tell (their times go back). Of one that is set forward they do not: a
-//! statement that was under way then seems to have taken as long as the clock jumped. Whether it did cannot be known, but
-//! that for so long not one packet of any connection was captured can be said.
+//! Packets show that a clock was set back (their times go back), but not that it was set forward: a
+//! statement that was running then seems to have taken as long as the jump. Whether it did is
+//! unknown, but the report can say that no packet of any connection was captured for so long.
 
 use frond_event::{Event, Metric, Micros};
 
-/// Shorter pauses are everyday: ten minutes, in nanoseconds.
+/// Shorter pauses are normal: ten minutes, in nanoseconds.
 const LONG: i64 = 600_000_000_000;
 
 /// See the module's text.
@@ -30,7 +30,7 @@ impl Silence {
     #[cold]
     fn begin(&mut self, from: Micros, to: Micros) {
         let known = self.between.map_or(0, |(from, to)| to.saturating_sub(from));
-        // One that no statement contains harms none.
+        // A silence that no statement contains does no harm.
         if self.statements == 0 || to.saturating_sub(from) > known {
             *self = Silence { between: Some((from, to)), statements: 0 };
         }

@@ -6,14 +6,14 @@
 //!
 //! Invariants
 //!
-//! - CF1. A format's `step` looks only at the bytes it is given and says how many of them it is done
-//!   with; it never keeps a reference. [`Reader`] keeps what is left for the next call.
-//! - CF2. No length in a file makes the reader keep more than [`LIMIT`] bytes: longer is damage.
-//! - CF3. Damage is given out with its place and its whole size, and never silently passed over. A pcap
+//! - CF1. A format's `step` reads only the bytes it is given and returns how many it used; it keeps
+//!   no reference. [`Reader`] keeps the rest for the next call.
+//! - CF2. No length in a file makes the reader keep more than [`LIMIT`] bytes: a longer record is damage.
+//! - CF3. Damage is reported with its place and its whole size, never silently skipped. A pcap
 //!   file goes on where several records in a row fit (`resume`), and text at the next line with a
 //!   time; damage in pcapng ends the file.
 //!
-//! Not here: what a packet holds (`packet`).
+//! Not here: the contents of a packet (`packet`).
 
 mod pcap;
 mod pcapng;
@@ -27,11 +27,11 @@ use pcapng::Pcapng;
 use resume::Found;
 use text::Text;
 
-/// The longest record that is looked at. The largest packet that Linux hands out is 512 KiB (big
-/// TCP); anything longer than this is damage.
+/// The longest record that is read. The largest packet of Linux is 512 KiB (big TCP); a longer
+/// record is damage.
 const LIMIT: usize = 8 << 20;
 
-/// What the bytes of a packet begin with.
+/// The header with which the bytes of a packet begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
@@ -42,7 +42,7 @@ pub(super) enum Link {
     Raw,
     /// Four bytes of address family, then an IP header: BSD loopback.
     Loopback,
-    /// Hexadecimal text does not say what it begins with: to be found by trying.
+    /// Hexadecimal text does not say which: found by trying.
     Unknown,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Packet<'a> {
     /// Nanoseconds since the epoch, UTC.
     pub time: i64,
     pub link: Link,
-    /// What was captured.
+    /// The captured bytes.
     pub data: &'a [u8],
     /// How long the packet was; at least `data.len()`. For text that is `data.len()`: the IP header
     /// knows the rest.
@@ -74,24 +74,24 @@ pub(super) struct Packet<'a> {
     pub offset: u64,
 }
 
-/// What one look at the bytes gave.
+/// The result of one step.
 #[derive(Debug)]
 enum Step<'a> {
     Packet(Packet<'a>, usize),
-    /// So many bytes hold no packet.
+    /// This many bytes have no packet.
     Pass(usize),
-    /// So many bytes hold a packet, or are meant to, but not one we can read.
+    /// This many bytes are, or should be, a packet, but not a readable one.
     Bad(usize),
-    /// More bytes are needed: at least so many in all.
+    /// More bytes are needed: at least this many in all.
     More(usize),
-    /// Nothing after this place can be read.
+    /// Nothing after this position can be read.
     Broken(&'static str),
 }
 
-/// What the capturing side says about itself.
+/// Counters from the capturing side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Packets that the interface or the kernel dropped, where the file says so (pcapng).
+    /// Packets that the interface or the kernel dropped, if the file has their number (pcapng).
     pub dropped: u64,
     /// Packets of a link type that is not understood, or without a time.
     pub unusable: u64,
@@ -106,8 +106,8 @@ pub enum Format {
     Text,
 }
 
-/// Says whether `head`, the first bytes of a file, is the beginning of a capture. For text at least
-/// the first two lines should be there.
+/// Whether `head`, the first bytes of a file, is the beginning of a capture. For text it should
+/// have at least two lines.
 pub fn recognise(head: &[u8]) -> Option<Format> {
     if Pcap::recognise(head) {
         Some(Format::Pcap)
@@ -120,14 +120,14 @@ pub fn recognise(head: &[u8]) -> Option<Format> {
     }
 }
 
-/// Why a file that begins with `head` is not a capture although tcpdump wrote it, and what to do;
-/// `None`: it is one, or something else.
+/// Why a file of tcpdump that begins with `head` is not a capture, and what to do; `None`: it is a
+/// capture or another file.
 pub fn lacking(head: &[u8]) -> Option<&'static str> {
     Text::lacking(head)
 }
 
-/// The time of the first packet of a capture that begins with `head`, for putting the files of one
-/// rotation in order. `None`: there is no whole packet in it.
+/// The time of the first packet of a capture that begins with `head`, for sorting the files of one
+/// rotation. `None`: there is no whole packet in it.
 pub fn first_time(head: &[u8], text_zone: i32) -> Option<Micros> {
     let mut first = None;
     let mut sink = ForEach::new(|_: &Event<'_>| {});
@@ -135,7 +135,7 @@ pub fn first_time(head: &[u8], text_zone: i32) -> Option<Micros> {
         first.get_or_insert(packet.time.div_euclid(1000));
     };
     let mut reader = Reader::new(text_zone);
-    // Damage is told when the file is read.
+    // Damage is reported when the file is read.
     if reader.feed(head, &mut sink, &mut each).is_ok() {
         let _ = reader.end(&mut sink, &mut each);
     }
@@ -161,16 +161,16 @@ impl Parser {
 /// Reads one file after another, each given in pieces cut anywhere.
 pub(super) struct Reader {
     parser: Option<Parser>,
-    /// What the last piece left over.
+    /// The unused rest of the last piece.
     rest: Vec<u8>,
     file: u32,
     /// Offset in the file of the first byte that is not yet consumed.
     offset: u64,
     /// The file is no capture.
     broken: bool,
-    /// What is damaged, from `offset` on, and is being passed over.
+    /// The damage from `offset` on that is being skipped.
     passing: Option<Passing>,
-    /// The first damage, to be told when the file ends.
+    /// The first damage, reported when the file ends.
     damage: Option<Damage>,
     /// Time of the last packet.
     last: Option<i64>,
@@ -229,8 +229,8 @@ impl Reader {
         }
     }
 
-    /// The bytes from here on are those of file number `file`. What an earlier file left over was
-    /// given out by [`Reader::end`].
+    /// The bytes from here on are those of file number `file`. [`Reader::end`] has yielded the rest
+    /// of the file before.
     pub(super) fn begin(&mut self, file: u32) {
         self.parser = None;
         self.rest.clear();
@@ -247,7 +247,7 @@ impl Reader {
         Place { file: self.file, offset }
     }
 
-    /// The next bytes of the file. `Err`: they are not a capture. Damage is told by [`Reader::end`].
+    /// The next bytes of the file. `Err`: they are not a capture. [`Reader::end`] reports damage.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -270,7 +270,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The file ends: what is left over is the last packet, or a cut one.
+    /// The file ends: the rest is the last packet, or a truncated one.
     pub(super) fn end(
         &mut self,
         sink: &mut dyn Sink,
@@ -306,7 +306,7 @@ impl Reader {
         }
     }
 
-    /// What is behind `self.offset` cannot be read.
+    /// The bytes behind `self.offset` cannot be read.
     #[cold]
     fn damaged(&mut self, what: &str) {
         let at = self.offset;
@@ -325,7 +325,7 @@ impl Reader {
         sink.skip(Skip { place: self.place(self.offset), bytes: bytes as u64, why });
     }
 
-    /// Gives out the packets of `bytes` and returns how many bytes are done with.
+    /// Yields the packets of `bytes` and returns how many bytes were used.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -399,7 +399,7 @@ impl Reader {
         Ok(used)
     }
 
-    /// The parser for a file that begins with `head`; `None`: too few bytes to tell.
+    /// The parser for a file that begins with `head`; `None`: too few bytes.
     fn choose(&mut self, head: &[u8], ended: bool) -> Result<Option<Parser>, String> {
         match recognise(head) {
             Some(Format::Pcap) if head.len() < pcap::FILE_HEADER && !ended => Ok(None),

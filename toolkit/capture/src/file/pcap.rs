@@ -79,7 +79,7 @@ impl Pcap {
         self.record(&header, bytes, offset)
     }
 
-    /// What a record's header says; `None`: it is not all there.
+    /// The fields of a record's header; `None`: it is incomplete.
     #[inline]
     pub(super) fn header(&self, bytes: &[u8]) -> Option<Header> {
         let field = |at| self.field(bytes, at);
@@ -128,8 +128,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// False for what no program writes: more than a second below the second, or a packet of no bytes on the wire, as
-    /// zeros have where a file has a hole.
+    /// False for headers that no program writes: more than a second below the second, or a packet
+    /// of no bytes on the wire, as zeros have where a file has a hole.
     #[inline]
     pub(super) fn is_possible(&self) -> bool {
         self.nanoseconds < SECOND && (self.wire | self.captured) > 0

@@ -1,11 +1,10 @@
 //! The block-structured capture format.
 //!
 //! Every block: type (4), length (4), body, the length again (4); lengths count the whole block and
-//! are multiples of 4. A section header block says the byte order of what follows, and the
-//! interface blocks after it number the interfaces from 0. Packets are in enhanced packet blocks,
-//! in the obsolete packet blocks, or in simple packet blocks, which have no time and are only
-//! counted. Interface statistics say how many packets the capturing side lost. Other blocks are
-//! passed over.
+//! are multiples of 4. A section header block has the byte order of the section, and the interface
+//! blocks after it number the interfaces from 0. Packets are in enhanced packet blocks, in the
+//! obsolete packet blocks, or in simple packet blocks, which have no time and are only counted.
+//! Interface statistics have the number of packets that the capturing side lost. Other blocks are skipped.
 //!
 //! Times count units of `if_tsresol`: a power of ten, or of two if its upper bit is set;
 //! `if_tsoffset` seconds are added.
@@ -32,7 +31,7 @@ struct Interface {
     resolution: u8,
     /// Seconds.
     time_offset: i64,
-    /// What the last statistics block of this interface said.
+    /// From the last statistics block of this interface.
     dropped: u64,
 }
 

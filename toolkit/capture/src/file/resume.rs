@@ -1,32 +1,32 @@
-//! Where a damaged pcap file goes on.
+//! Finding the next record in a damaged pcap file.
 //!
-//! Records have no mark to look for. But a record's header says how long it is, and behind it is the next: bytes at which
-//! [`CHAIN`] records in a row have possible lengths, times near those before the damage, and packets whose headers can be
-//! read, are records. (At random, one place in about 2^100 is so; a single header that looks possible is found in any
-//! large file.) What cannot be told from records of the same capture is a capture that itself was sent over the
-//! network; its times are hardly near.
+//! Records have no mark to look for. But a record's header says how long it is, and behind it is the next:
+//! bytes at which [`CHAIN`] records in a row have possible lengths, times near those before the damage, and
+//! packets whose headers can be read, are records. (At random, one place in about 2^100 is so; a single header
+//! that looks possible is found in any large file.) A capture that was itself sent over the network looks the
+//! same, but its times are hardly near.
 
 use super::pcap::Pcap;
 use super::Step;
 use crate::packet::{self, Other};
 
-/// So many records in a row are believed; fewer only if the last one ends with the file.
+/// This many records in a row are accepted; fewer only if the last one ends with the file.
 const CHAIN: usize = 4;
 const CHAIN_AT_END: usize = 2;
 
-/// Longer records than capturing programs write are not looked at: libpcap's own limit.
+/// Longer records are not considered: libpcap's own limit.
 const LONGEST: usize = 256 << 10;
 
 /// Nanoseconds between the times of a chain and what was before: an hour back, as clocks jump, and a day on.
 const BACK: i64 = 3_600_000_000_000;
 const ON: i64 = 24 * BACK;
 
-/// What became of a search.
+/// The outcome of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// So many bytes before the next record.
+    /// Number of bytes before the next record.
     At(usize),
-    /// The first so many bytes hold no record; behind them more bytes are needed.
+    /// This many bytes have no record; behind them more bytes are needed.
     NotBefore(usize),
 }
 

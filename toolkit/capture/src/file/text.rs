@@ -1,4 +1,4 @@
-//! What `tcpdump -x`, `-X`, `-xx` or `-XX` prints with `-tttt` or `-tt`.
+//! The output of `tcpdump -x`, `-X`, `-xx` or `-XX` with `-tttt` or `-tt`.
 //!
 //! A packet is a line that begins with its time (`2009-04-12 11:00:13.107039 IP ...`, or seconds
 //! since the epoch), perhaps further lines of description (`-v`), and lines of bytes:
@@ -25,7 +25,7 @@ pub(super) struct Text {
     damaged: bool,
 }
 
-/// Longer packets do not exist; lines that go on past this are not kept.
+/// Longer packets do not exist; further lines are not kept.
 const LONGEST_PACKET: usize = 1 << 20;
 
 /// Longer lines do not exist either; a file without line ends is given up after this.
@@ -47,7 +47,7 @@ impl Text {
                 .any(|line| hex_line(line).is_some_and(|(at, _)| at == 0))
     }
 
-    /// What tcpdump's text must have and this has not, with what to do; `None`: it is other text.
+    /// What is missing in tcpdump's text, with what to do; `None`: it is other text.
     pub(super) fn lacking(head: &[u8]) -> Option<&'static str> {
         let mut lines = head.split(|b| *b == b'\n');
         let line = lines.by_ref().map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
@@ -68,7 +68,7 @@ impl Text {
         )
     }
 
-    /// As the other formats' `step`; `ended`: the last line needs no line end.
+    /// Like the other formats' `step`; `ended`: the last line needs no line end.
     pub(super) fn step<'a>(&'a mut self, bytes: &'a [u8], offset: u64, ended: bool) -> Step<'a> {
         let mut used = 0;
         loop {
@@ -101,7 +101,7 @@ impl Text {
                 used += whole;
                 continue;
             };
-            // The packet before this line is complete; the line is read again if it was given out.
+            // The packet before this line is complete; if it was yielded, the line is read again.
             let before = self.time.take();
             if let Some(before) = before {
                 if self.damaged {
@@ -118,7 +118,7 @@ impl Text {
         }
     }
 
-    /// Gives out the bytes gathered; they stay until the next packet's line is read.
+    /// Yields the collected bytes; they are kept until the next packet's line is read.
     fn packet(&mut self, time: i64, used: usize) -> Step<'_> {
         let packet = Packet {
             time,

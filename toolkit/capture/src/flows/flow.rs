@@ -1,4 +1,4 @@
-//! One connection in the table: whether it is MySQL's, who is the client, when it ends.
+//! One connection in the table: whether it is MySQL's, which side is the client, when it ends.
 
 use super::order::List;
 use crate::mysql::{is_greeting, is_statement, Attached, Session};
@@ -8,26 +8,26 @@ use crate::Output;
 use frond_event::Unmeasured;
 use std::net::Ipv6Addr;
 
-/// Segments with payload that are looked at before a connection on another port is given up.
+/// Segments with payload that are tested before a connection on another port is ignored.
 const TRIES: u8 = 8;
 
-/// Nanoseconds after its last packet in which others of a connection may be late. A system keeps its ports from being
-/// used again for a minute (RFC 9293, TIME-WAIT).
+/// Nanoseconds after its end in which late packets of a connection may arrive. A system keeps its
+/// ports from being used again for a minute (RFC 9293, TIME-WAIT).
 const LATE: i64 = 60_000_000_000;
 
 /// The smaller endpoint first.
 pub(super) type Key = (Endpoint, Endpoint);
 
 enum State {
-    /// Neither known to be MySQL's nor known not to be; so many segments were looked at.
+    /// Not known to be MySQL's or not; this many segments were tested.
     Candidate {
         opened: Option<i64>,
         tries: u8,
     },
     Active(Box<Session>),
-    /// Ended or given up.
+    /// Ended or ignored.
     Closed,
-    /// Closed for want of memory: its next bytes begin it anew.
+    /// Closed to free memory: its next bytes begin it again.
     Evicted,
     /// Not among the sampled ones.
     NotChosen,
@@ -39,7 +39,7 @@ pub(super) struct Flow {
     first_is_client: Option<bool>,
     state: State,
     streams: Streams,
-    /// When its last packet came before it was closed.
+    /// Time of its last packet before it was closed.
     last: i64,
     /// Bytes of its buffers, as last counted.
     pub memory: usize,
@@ -105,7 +105,7 @@ impl Flow {
         let hung_up = self.streams.server_left_first()
             && session.hung_up(segment.time, segment.offset, output);
         if !self.counted && (session.had_gap() || hung_up) {
-            // All that it sent was lost, or nothing was sent before the server left.
+            // All that the client sent was lost, or the server closed first.
             self.count(output);
         }
         if self.streams.ended() {
@@ -113,12 +113,12 @@ impl Flow {
         }
     }
 
-    /// True if what comes at `time` may be of the connection that is known.
+    /// True if a packet at `time` may belong to the known connection.
     fn may_be_late(&self, time: i64) -> bool {
         time.saturating_sub(self.last) < LATE
     }
 
-    /// What sends nothing (a flood of SYNs, a health check) is not counted as a connection.
+    /// A connection without payload (a flood of SYNs, a health check) is not counted.
     #[cold]
     fn count(&mut self, output: &mut Output<'_>) {
         match self.state {
@@ -130,7 +130,7 @@ impl Flow {
         output.counts.connections += 1;
     }
 
-    /// What forgetting it would cost.
+    /// The cost of forgetting it.
     #[inline]
     pub(super) fn list(&self) -> List {
         match self.state {
@@ -189,8 +189,8 @@ impl Flow {
         }
     }
 
-    /// A packet of a closed connection: late, or of the next one between the same ports, whose
-    /// begin was lost.
+    /// A packet of a closed connection: it is late, or of the next connection between the same
+    /// ports, whose begin was lost.
     #[cold]
     fn reopen(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let side = self.side(segment);
@@ -272,7 +272,7 @@ impl Flow {
         self.state = State::Active(Box::new(Session::new(ip, opened, output)));
     }
 
-    /// Gives out what the connection still holds, and ends it.
+    /// Yields the connection's pending events, and ends it.
     pub(super) fn close(&mut self, output: &mut Output<'_>) {
         let State::Active(mut session) = std::mem::replace(&mut self.state, State::Closed) else {
             return;
@@ -286,7 +286,7 @@ impl Flow {
         output.counts.retransmitted += self.streams.retransmitted;
     }
 
-    /// Closes it, because others need its memory.
+    /// Closes it to free memory for others.
     pub(super) fn evict(&mut self, output: &mut Output<'_>) {
         if self.is_active() {
             output.counts.evicted += 1;
@@ -295,7 +295,7 @@ impl Flow {
         }
     }
 
-    /// Gives back memory that it can do without.
+    /// Frees memory that it does not need.
     pub(super) fn forget(&mut self, output: &mut Output<'_>) {
         if let State::Active(session) = &mut self.state {
             session.forget(output);

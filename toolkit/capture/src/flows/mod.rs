@@ -1,22 +1,22 @@
-//! The table of connections: which there are, who is the client, where their segments go.
+//! The table of connections: which side is the client, and which session gets a segment.
 //!
 //! The server's side of a connection is the one with a known port, the one that a SYN is sent to,
 //! or, on other ports, the one that greets as a server does or is sent statements.
 //!
-//! Nothing expires by time: a connection of a pool may be silent for hours, and so is the one whose
-//! statement takes as long. What expires is what has been longest without a packet when its room is
-//! needed.
+//! Nothing expires by time: a connection of a pool, or one with a long statement, may be silent for
+//! hours. When space is needed, the connection that has been longest without a packet is removed.
 //!
 //! Invariants
 //!
 //! - FL1. The table holds at most `Options::most_connections`, and the connections' buffers at most
 //!   `Options::most_memory` bytes in all; past that, those longest without a packet forget the
-//!   texts of their prepared statements, and if that is not enough are closed, until they go on.
-//! - FL2. A closed connection stays in the table until its room is needed, so that its late packets
-//!   do not begin another.
-//! - FL3. Connections without a byte of payload, and closed ones, make room before working ones do,
+//!   texts of their prepared statements, and if that is not enough they are closed until their next
+//!   packet.
+//! - FL2. A closed connection stays in the table until its space is needed, so that its late
+//!   packets do not begin another.
+//! - FL3. Connections without a byte of payload, and closed ones, are removed before working ones,
 //!   unless they take less than a quarter of the table: neither a flood of SYNs nor clients that
-//!   connect for each statement push out a pool's connections.
+//!   connect for each statement displace a pool's connections.
 
 mod flow;
 mod hash;
@@ -93,7 +93,7 @@ impl Flows {
         }
     }
 
-    /// A place for a connection not seen before. `None`: it is of no interest.
+    /// An entry for a new connection. `None`: it is not to be read.
     #[cold]
     fn begin(&mut self, key: Key, segment: &Segment<'_>, output: &mut Output<'_>) -> Option<u32> {
         let known = |port| output.options.is_server(port);
@@ -133,7 +133,7 @@ impl Flows {
     /// Closes connections until their buffers fit again, beginning with the longest idle.
     #[cold]
     fn shrink(&mut self, output: &mut Output<'_>) {
-        // Some more than need be, so that not every packet does this.
+        // Some more than necessary, so that not every packet does this.
         let goal = output.options.most_memory / 8 * 7;
         let steps: [fn(&mut Flow, &mut Output<'_>); 2] = [Flow::forget, Flow::evict];
         for (step, list) in steps.iter().flat_map(|s| [(s, List::Cheap), (s, List::Working)]) {
@@ -146,7 +146,7 @@ impl Flows {
                     flow.memory = flow.count_memory();
                     self.memory += flow.memory;
                 }
-                // It stays in its list until its next packet, or until its room is needed.
+                // It stays in its list until its next packet, or until its space is needed.
                 index = self.order.newer(index);
             }
         }

@@ -1,5 +1,5 @@
-//! Connections in the order of their last packets, in two lists: those that work, and those that
-//! cost nothing to forget.
+//! Connections in the order of their last packets, in two lists: working ones, and those that can
+//! be forgotten without loss.
 
 /// The end of a list.
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,7 +39,7 @@ impl Order {
         Order { links: Vec::new(), ends: [ends, ends] }
     }
 
-    /// A number more, which is returned, as the newest of `list`.
+    /// Adds a number, which is returned, as the newest of `list`.
     pub(super) fn push(&mut self, list: List) -> u32 {
         let index = self.links.len() as u32;
         self.links.push(Link { list, newer: NONE, older: NONE });

@@ -1,21 +1,21 @@
-//! What a server's packets mean, from the first that answers a request to the last.
+//! The meaning of a server's packets, from the first to the last of an answer.
 //!
 //! Capabilities need not be known: a connection may have begun before the capture. Where the
 //! protocol has two forms, the packets tell which: an EOF packet has 5 bytes at most, the OK packet
 //! that replaced it at least 7; a column count with another byte before or behind it is that of a
-//! client that need not be told its columns again. What one answer shows of EOF packets holds for
-//! the connection ([`Dialect`]).
+//! client that does not need its columns again. If one answer shows how EOF packets are used, that
+//! holds for the connection ([`Dialect`]).
 //!
 //! Invariants
 //!
-//! - AN1. A packet that cannot stand where it stands is [`Verdict::Nonsense`]: the caller has lost its
-//!   place in the stream and must find it again. Nothing is guessed.
-//! - AN2. Only the beginning of a packet is looked at: rows are counted by their first byte.
+//! - AN1. A packet that is impossible at its place is [`Verdict::Nonsense`]: the caller has lost
+//!   its position in the stream and must find it again. Nothing is guessed.
+//! - AN2. Only the beginning of a packet is read: rows are counted by their first byte.
 
 use super::cursor::Cursor;
 use super::words::{status, Command};
 
-/// So much of a packet's payload is kept at most: an error's text is the longest that matters.
+/// Bytes of a packet's payload that are kept at most: an error's text is the longest that matters.
 pub(super) const HEAD: usize = 600;
 
 /// A payload of this length goes on in the next packet.
@@ -24,14 +24,14 @@ pub(super) const LONGEST: u32 = 0xff_ffff;
 /// The longest EOF packet; of old protocols it is one byte.
 const LONGEST_EOF: u32 = 5;
 
-/// What of the connection's form is known.
+/// Known properties of the connection's protocol.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dialect {
     /// No EOF packets after column definitions.
     pub deprecate_eof: Option<bool>,
 }
 
-/// What a command is answered with.
+/// The form of a command's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
     /// OK, an error, a result set's column count, or a request for a local file.
@@ -58,7 +58,7 @@ enum Expect {
     Endless,
 }
 
-/// What a packet was.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Part of the answer; more follows.
@@ -69,7 +69,7 @@ pub(super) enum Verdict {
     DoneUnlessEof,
     /// The server reports progress of a long statement; the answer has not begun.
     Progress,
-    /// The server wants a file of the client.
+    /// The server requests a file from the client.
     LocalFile,
     Nonsense,
 }

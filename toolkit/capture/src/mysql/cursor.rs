@@ -1,4 +1,4 @@
-//! Reading the protocol's fields from untrusted bytes: every read says `None` past the end.
+//! Reading the protocol's fields from untrusted bytes: every read returns `None` past the end.
 
 use crate::bytes::{le16, le24, le32, le64};
 

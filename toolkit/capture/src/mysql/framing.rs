@@ -3,8 +3,8 @@
 //!
 //! Invariants
 //!
-//! - FR1. A packet that lies within one segment is given out where it is; only what spans segments is
-//!   gathered, and of that no more than the given limit.
+//! - FR1. A packet within one segment is yielded in place; only packets that span segments are
+//!   copied, and no more of them than the given limit.
 //! - FR2. `begun` is what is known about the first byte of a packet's header: the time of an answer is
 //!   the time of that byte, however long the packet is.
 
@@ -20,7 +20,7 @@ pub(super) struct Header {
     pub length: u32,
     pub sequence: u8,
     pub begun: Piece,
-    /// Bytes of its payload are missing: what is given out ends before them.
+    /// Bytes of its payload are missing: the yielded part ends before them.
     pub torn: bool,
 }
 
@@ -64,8 +64,8 @@ impl Framing {
         }
     }
 
-    /// Memory to be used for what is gathered next, unless it is much: a connection that sent one
-    /// long statement need not keep its room for ever.
+    /// Keeps the buffer for reuse unless it is large: a connection that sent one long statement
+    /// must not keep that memory for ever.
     pub(super) fn keep(&mut self, gathered: Vec<u8>) {
         if gathered.capacity() <= MOST_KEPT {
             self.gathered = gathered;
@@ -101,8 +101,8 @@ impl Framing {
         self.header
     }
 
-    /// Takes what it can from `bytes`, which must not be empty; `piece` is what is known about the
-    /// first of them. Returns what it is and how many bytes it took.
+    /// Reads from `bytes`, which must not be empty; `piece` describes the first of them. Returns
+    /// what was found and how many bytes it took.
     #[inline]
     pub(super) fn next<'b>(
         &mut self,

@@ -10,7 +10,7 @@ pub(super) struct Greeting {
     pub capabilities: u32,
 }
 
-/// Who connects, to what, and how they will talk.
+/// User, database and capabilities of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Login<'a> {
     pub capabilities: u32,
@@ -91,7 +91,7 @@ pub(super) fn login(payload: &[u8]) -> Option<Login<'_>> {
 pub(super) fn change_user(payload: &[u8], capabilities: Option<u32>) -> Option<Login<'_>> {
     let mut cursor = Cursor::new(payload);
     let mut login = Login { user: cursor.until_nul(), ..Login::default() };
-    // Connections whose beginning was not captured are taken for modern ones.
+    // Connections whose beginning was not captured are assumed to be modern.
     let all = cap::SECURE_CONNECTION | cap::PLUGIN_AUTH | cap::CONNECT_ATTRIBUTES;
     let capabilities = capabilities.unwrap_or(all);
     if capabilities & cap::SECURE_CONNECTION != 0 {

@@ -1,5 +1,5 @@
-//! Telling the protocol's packets from other bytes, where nothing before them is known: in the
-//! middle of a connection, behind a gap, on an unknown port.
+//! Recognising the protocol's packets where nothing before them is known: in the middle of a
+//! connection, behind a gap, on an unknown port.
 //!
 //! Each test is of a whole segment, because a sender's packets begin with a segment unless they are
 //! pipelined. A false yes would give a statement that never was, so the tests are strict.
@@ -86,7 +86,7 @@ pub(super) fn compressed_command(segment: &[u8]) -> Option<Method> {
         return None;
     }
     if uncompressed == 0 {
-        // Short commands are not compressed; which method others have is not told.
+        // Short commands are not compressed; the method of others is unknown.
         return (inner.len() == length && is_command(inner)).then_some(Method::Zlib);
     }
     if uncompressed < length || uncompressed < 8 {

@@ -1,11 +1,11 @@
-//! One command of a client, from its first byte to the event that is made of it.
+//! One command of a client, from its first byte to its event.
 
 use super::answer::Answer;
 use super::words::{status, Command};
 use crate::stream::Piece;
 use frond_event::{Event, Flag, Kind, Metric, Unmeasured};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The answer was seen to its last byte, which came at this time.
@@ -25,18 +25,19 @@ type Measure = Result<u64, Unmeasured>;
 pub(super) struct Request {
     pub command: Command,
     pub kind: Kind,
-    /// What is reported: the statement, or `administrator command: ...`.
+    /// The reported text: the statement, or `administrator command: ...`.
     pub sql: Vec<u8>,
     /// `sql` is not the whole statement.
     pub cut: bool,
-    /// What the command sets if it succeeds: the database of InitDb, `user` and `db` of ChangeUser.
+    /// The values that the command sets if it succeeds: the database of InitDb, `user` and `db` of
+    /// ChangeUser.
     pub db: Vec<u8>,
     pub user: Vec<u8>,
     /// Bytes of the request's packets, and of those that sent values ahead.
     pub size: u64,
     /// Bytes of `sql` before it was cut.
     pub sql_size: u64,
-    /// What was seen of it does not tell its class.
+    /// The captured part does not tell its class.
     pub partial: bool,
     /// The first byte.
     pub begun: Piece,
@@ -57,7 +58,7 @@ pub(super) struct Request {
     pub local_file: bool,
     /// An execution of "the statement prepared last", not of one by its number.
     pub of_last_prepared: bool,
-    /// Its answer cannot be told from another's.
+    /// Its answer cannot be distinguished from another's.
     pub ambiguous: bool,
     pub answer: Answer,
     pub answer_bytes: u64,

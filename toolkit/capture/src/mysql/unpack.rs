@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!
-//! - UP1. Nothing is gathered: bytes are unpacked as they come, through a buffer of [`CHUNK`] bytes.
+//! - UP1. Nothing is collected: bytes are decompressed as they arrive, through a buffer of [`CHUNK`] bytes.
 //! - UP2. A packet gives out no more than the length it declares, which is below 16 MiB.
 
 use crate::bytes::le24;
@@ -40,7 +40,7 @@ pub(super) struct Unpacker {
     chunk: Vec<u8>,
 }
 
-/// The bytes are not what they should be.
+/// The bytes are not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
@@ -58,7 +58,7 @@ impl Unpacker {
         }
     }
 
-    /// The next bytes begin a packet, whatever came before.
+    /// The next bytes begin a packet, whatever was before.
     pub(super) fn restart(&mut self) {
         self.header_length = 0;
         self.left = 0;

@@ -1,6 +1,6 @@
 //! The protocol's numbers: commands, capabilities, status bits.
 
-/// What a client's packet asks for: its first byte.
+/// The command of a client's packet: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
@@ -125,7 +125,7 @@ impl Command {
         }
     }
 
-    /// False for the commands that the server says nothing to.
+    /// False for the commands that the server does not answer.
     pub(super) fn is_answered(self) -> bool {
         !matches!(self, Command::Quit | Command::LongData | Command::Close)
     }

@@ -6,20 +6,20 @@
 //!
 //! Invariants
 //!
-//! - STR1. Each byte of a direction is given out at most once and in order: what was retransmitted or
-//!   overlaps is dropped, the first copy counts.
-//! - STR2. Bytes are given out only after everything that their segment acknowledges was given out or
+//! - STR1. Each byte of a direction is given out at most once and in order: retransmitted or
+//!   overlapping bytes are dropped, the first copy counts.
+//! - STR2. Bytes are yielded only after everything that their segment acknowledges was yielded or
 //!   declared missing. So a request comes after the answer before it, and an answer after its
 //!   request, even if the capture has them the other way round or lost one of them.
-//! - STR3. Nothing is declared missing while it may still come: bytes that the receiver has
-//!   acknowledged were delivered, so the capture lost them unless it is a few packets out of
-//!   order ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
-//!   retransmitted ([`way::RETRANSMISSION`]). What then fills a hole long after what follows it
-//!   is missing all the same: its first copy may have been lost by the capture alone.
-//! - STR4. What is held back is bounded by [`MOST_HELD`] per connection; past it, and at the end, holes
+//! - STR3. Nothing is declared missing while it may still arrive: bytes that the receiver has
+//!   acknowledged were delivered, so the capture lost them unless it is a few packets out of order
+//!   ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
+//!   retransmitted ([`way::RETRANSMISSION`]). Bytes that fill a hole long after the following bytes
+//!   still count as missing: the capture may have lost their first copy.
+//! - STR4. Bytes held back are bounded by [`MOST_HELD`] per connection; past that, and at the end, holes
 //!   are declared missing at once. (The bound over all connections is the caller's.)
 //! - STR5. Numbers that cannot be this connection's begin another one between the same ports
-//!   ([`Receiver::another`]): what is known of this one is not said of that one.
+//!   ([`Receiver::another`]): nothing known of this one applies to that one.
 //!
 //! Not here: which direction is the client's, and when connections begin and end (`flows`).
 
@@ -37,7 +37,7 @@ pub(super) use way::ORIGIN;
 /// be outstanding behind a lost segment.
 const MOST_HELD: usize = 4 << 20;
 
-/// So many of those in a row, and the connection goes on from there.
+/// After this many of those in a row the connection goes on from there.
 const STRAYS: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,31 +55,31 @@ impl Side {
     }
 }
 
-/// What is known about bytes besides their value.
+/// Properties of bytes besides their value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     /// When their segment was captured: nanoseconds since the epoch, UTC.
     pub time: i64,
     /// Position of the first of them in their direction.
     pub at: u64,
-    /// What their sender had received: a position in the other direction.
+    /// The position up to which their sender had received the other direction.
     pub acknowledged: u64,
     /// Offset in the file.
     pub offset: u64,
 }
 
-/// Takes what a connection's streams give out.
+/// Receives the output of a connection's streams.
 pub(super) trait Receiver {
     fn data(&mut self, side: Side, bytes: &[u8], piece: Piece);
 
-    /// `length` bytes of the direction are missing at position `at`; 0: nobody knows how many.
+    /// `length` bytes of the direction are missing at position `at`; 0: the number is unknown.
     fn gap(&mut self, side: Side, at: u64, length: u64);
 
     /// `length` bytes from `piece.at` on are those of a captured packet that was cut.
     fn cut(&mut self, side: Side, piece: Piece, length: u64);
 
-    /// What follows is probably another connection between the same ports, whose begin and the end
-    /// of this one were lost.
+    /// The next bytes are probably of another connection between the same ports; its beginning and
+    /// this one's end were lost.
     fn another(&mut self);
 }
 
@@ -98,7 +98,7 @@ impl Streams {
         self.held_bytes
     }
 
-    /// Both sides have said that nothing more comes, and all of it was given out.
+    /// Both sides have ended their streams, and all bytes were yielded.
     pub(super) fn ended(&self) -> bool {
         self.ways.iter().all(Way::ended)
     }
@@ -143,7 +143,7 @@ impl Streams {
         own.holds(segment.sequence) && (!acknowledges || other.holds(segment.acknowledged))
     }
 
-    /// One segment, SYN or not; resets are the caller's.
+    /// One segment, SYN or not; the caller handles resets.
     #[inline]
     pub(super) fn segment(
         &mut self,
@@ -211,7 +211,7 @@ impl Streams {
         }
     }
 
-    /// No more segments come: everything held back is given out, holes are gaps.
+    /// No more segments come: everything held back is yielded, holes are gaps.
     #[cold]
     pub(super) fn finish(&mut self, receiver: &mut impl Receiver) {
         self.settle((u64::MAX, i64::MAX), true, receiver);

@@ -1,13 +1,13 @@
 //! Prepared statements of a connection, and the text of their executions with the values filled in.
 //!
-//! A value's type is sent with the first execution and may be left out later; a value may come
-//! ahead in pieces ("long data"). Placeholders are found in the text as the server does: not within
-//! strings, quoted names and comments.
+//! A value's type is sent with the first execution and may be left out later; a value may be sent
+//! before, in pieces ("long data"). Placeholders are found in the text as the server finds them:
+//! not within strings, quoted names and comments.
 //!
 //! Invariants
 //!
 //! - PS1. Memory is bounded: per connection [`MOST_STATEMENTS`], [`MOST_TEXT`] of text and
-//!   [`MOST_LONG`] of long data. What does not fit is forgotten, and executions of it have no
+//!   [`MOST_LONG`] of long data. Statements beyond that are forgotten, and their executions have no
 //!   text.
 //! - PS2. If the number of placeholders or a value does not fit the packet, the text keeps its `?`: a
 //!   wrong value is worse than none.
@@ -47,7 +47,7 @@ impl Statements {
         self.text_bytes + self.long_bytes + self.by_id.len() * std::mem::size_of::<Statement>()
     }
 
-    /// Forgets all texts, for want of memory; gives how many. Executions go on without.
+    /// Forgets all texts to free memory; returns their number. Later executions have no text.
     pub(super) fn forget(&mut self) -> u64 {
         let forgotten = self.by_id.len() as u64;
         *self = Statements { last: self.last, ..Statements::default() };
@@ -58,7 +58,7 @@ impl Statements {
     pub(super) fn prepared(&mut self, id: u32, text: &[u8]) {
         self.close(id);
         self.last = Some(id);
-        // What was executed before it had a number has learnt its types already.
+        // An execution before it had a number has already set its types.
         if let Some(promised) = self.by_id.remove(&LAST_PREPARED) {
             if promised.text[..] == *text {
                 self.by_id.insert(id, promised);
@@ -124,7 +124,7 @@ impl Statements {
         }
     }
 
-    /// What was sent ahead of the execution that comes now.
+    /// Takes the data that were sent before the current execution.
     pub(super) fn take_ahead(&mut self, id: u32) -> Ahead {
         let id = self.resolve(id);
         self.by_id.get_mut(&id).map_or(Ahead::default(), |s| std::mem::take(&mut s.ahead))

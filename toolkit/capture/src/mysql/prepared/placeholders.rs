@@ -1,4 +1,4 @@
-//! Where a statement has its placeholders.
+//! Finds the placeholders of a statement.
 
 /// Positions of the placeholders of a statement.
 pub(super) fn placeholders(text: &[u8]) -> Box<[u32]> {
@@ -19,7 +19,7 @@ pub(super) fn placeholders(text: &[u8]) -> Box<[u32]> {
             {
                 next(at, b'\n').unwrap_or(text.len())
             }
-            // What is in a conditional comment is code for the server.
+            // The inside of a conditional comment is code for the server.
             b'/' if text[at..].starts_with(b"/*")
                 && !text[at..].starts_with(b"/*!")
                 && !text[at..].starts_with(b"/*M!") =>

@@ -1,4 +1,4 @@
-//! One prepared statement: its text, what is known of its parameters, and its executions' text.
+//! One prepared statement: its text, its known parameters, and its executions' text.
 
 use super::placeholders::placeholders;
 use super::value::{quote, value};
@@ -9,7 +9,7 @@ use crate::mysql::cursor::Cursor;
 pub(in crate::mysql) struct Ahead {
     /// Bytes of its packets.
     pub packets: u64,
-    /// Bytes of values that there was no room for.
+    /// Bytes of values that were not kept.
     pub dropped: u64,
 }
 
@@ -85,7 +85,7 @@ impl Statement {
         }
         for index in 0..self.marks.len() {
             out.extend_from_slice(self.before(index));
-            // What came ahead counts even if the packet says NULL, as some clients do.
+            // Long data count even if the packet says NULL, as with some clients.
             let ahead = self.long.iter().find(|(p, _)| usize::from(*p) == index);
             if let Some((_, value)) = ahead {
                 quote(value, out);

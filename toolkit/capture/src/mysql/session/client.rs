@@ -22,7 +22,7 @@ impl Session {
         }
     }
 
-    /// Looks whether a segment begins with a command where the client's place is not known.
+    /// Where the client's position is not known: checks whether a segment begins with a command.
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
         if let Some(unseen) = &mut self.lost.unseen {
@@ -141,7 +141,7 @@ impl Session {
                 front.size += u64::from(header.length) + 4;
                 front.end = end.at;
             }
-            // The answer to a request that was lost asked for it.
+            // The answer to a lost request asked for it.
             None => self.requests.synced = false,
         }
     }
@@ -157,7 +157,7 @@ impl Session {
     ) {
         let command = payload.first().and_then(|b| Command::from_byte(*b));
         let Some(command) = command else {
-            // Not a command: the place is lost.
+            // Not a command: the position is lost.
             if header.torn {
                 output.partial();
             }
@@ -176,14 +176,14 @@ impl Session {
         request.expect = (!self.compressed).then(|| header.sequence.wrapping_add(1));
         request.ambiguous = header.torn;
         self.describe(&mut request, payload, header.torn, output.options);
-        // Behind others it keeps its turn.
+        // Behind others it waits its turn.
         if !command.is_answered() && self.pending.is_empty() {
             return self.give_out(request, End::Unanswered, output);
         }
         self.queue(request, output);
     }
 
-    /// Sets what the request asks for: its kind and text. `payload` is the request as far as it was
+    /// Sets the request's kind and text. `payload` is the request as far as it was
     /// kept, `torn`: as far as it was seen.
     pub(super) fn describe(
         &mut self,
@@ -314,8 +314,8 @@ impl Session {
     }
 }
 
-/// The header of a packet that came in a segment of its own, as some clients send it. Whether it is
-/// one, what follows must tell.
+/// The header of a packet that came in a segment of its own, as some clients send it. The next
+/// bytes must tell whether it is one.
 pub(super) struct HeaderAlone {
     bytes: [u8; 7],
     length: usize,

@@ -1,4 +1,4 @@
-//! Either side's bytes on their way to packets: unpacked where they are compressed, cut by `framing`.
+//! Turns either side's bytes into packets: decompresses them where needed; `framing` cuts them.
 
 use super::{Phase, Session};
 use crate::mysql::answer::HEAD;

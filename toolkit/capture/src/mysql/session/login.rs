@@ -1,4 +1,4 @@
-//! The begin of a connection: greeting, login, what both sides agree on.
+//! The beginning of a connection: greeting, login, agreed capabilities.
 
 use super::{kept, Phase, Session};
 use crate::mysql::answer::{Answer, Verdict};
@@ -41,7 +41,7 @@ impl Session {
         }
         self.understood = true;
         output.counts.hung_up += 1;
-        // What is pending in these phases is the login.
+        // In these phases the pending request is the login.
         self.pending.clear();
         self.pending_bytes = 0;
         self.failed(time, offset, None, output);
@@ -113,10 +113,10 @@ impl Session {
         self.pending.push_back(request);
     }
 
-    /// What both sides can do.
+    /// The capabilities of both sides.
     fn agree(&mut self, both: u32, login: &Login<'_>) {
         self.capabilities = Some(both);
-        // Without the greeting only what the client asks for is known; servers may not have it.
+        // Without the greeting only the client's capabilities are known; the server may not have them.
         if self.offered.is_some() {
             self.dialect.deprecate_eof = Some(both & capability::DEPRECATE_EOF != 0);
         }

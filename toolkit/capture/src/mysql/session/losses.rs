@@ -1,4 +1,4 @@
-//! What missing bytes do to a connection (CS1 and CS2 of `session`).
+//! The effects of missing bytes on a connection (CS1 and CS2 of `session`).
 
 use super::{Phase, Session};
 use crate::mysql::answer::LONGEST;
@@ -8,7 +8,7 @@ use crate::stream::{Piece, Side};
 use crate::Output;
 use frond_event::Unmeasured;
 
-/// What is missing of a client's bytes.
+/// The missing bytes of a client.
 #[derive(Default)]
 pub(super) struct Lost {
     /// Set when any was lost: if the client waits for answers, then its next request acknowledges
@@ -32,7 +32,7 @@ pub(super) struct Unseen {
     pub(super) goes_on: bool,
 }
 
-/// So many requests at most are missing in one place where it is not known how fast they come.
+/// Most requests assumed missing in one place when their rate is not known.
 const UNPACED: u64 = 3;
 
 /// How fast requests follow each other.
@@ -66,7 +66,7 @@ impl Pace {
 }
 
 impl Session {
-    /// `length` bytes are missing at `at`; 0: nobody knows how many.
+    /// `length` bytes are missing at `at`; 0: the number is unknown.
     pub(super) fn gap(&mut self, side: Side, at: u64, length: u64, output: &mut Output<'_>) {
         output.counts.gap(length);
         if !self.had_gap {

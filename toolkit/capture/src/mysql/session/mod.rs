@@ -59,7 +59,7 @@ enum Phase {
     Silent,
 }
 
-/// What a connection contributes to estimates over sampled connections.
+/// A connection's contribution to estimates over sampled connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub queries: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Totals {
 pub(crate) struct Session {
     client: Client,
     phase: Phase,
-    /// What the server's greeting offers, and what the login then agreed on.
+    /// The capabilities that the greeting offers, then those agreed in the login.
     offered: Option<u32>,
     capabilities: Option<u32>,
     dialect: Dialect,
@@ -111,7 +111,7 @@ pub(crate) struct Session {
     totals: Totals,
 }
 
-/// Who asks, as far as it is known.
+/// The user, as far as known.
 #[derive(Default)]
 struct Client {
     /// Its address as text.
@@ -121,7 +121,7 @@ struct Client {
     user: Vec<u8>,
     db: Vec<u8>,
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Tells connections of one capture apart.
+    /// Identifies a connection within one capture.
     number: u64,
 }
 
@@ -223,7 +223,7 @@ impl Session {
             + self.command.as_ref().map_or(0, |(_, gathered, _)| gathered.capacity())
     }
 
-    /// Makes room: forgets what only makes reports nicer.
+    /// Frees memory: forgets data that reports can do without.
     pub(crate) fn forget(&mut self, output: &mut Output<'_>) {
         output.counts.forgotten += self.statements.forget();
     }
@@ -242,7 +242,7 @@ impl Session {
         output.counts.totals.add(std::mem::take(&mut self.totals));
     }
 
-    /// What follows is another connection's, whose begin was lost: nothing known of this one holds.
+    /// The next bytes are another connection's, whose beginning was lost: nothing known of this one applies.
     #[cold]
     fn another(&mut self, output: &mut Output<'_>) {
         self.close(Unmeasured::PacketsLost, output);

@@ -73,7 +73,7 @@ impl Session {
             }
         }
         let Some(front) = self.pending.front_mut() else {
-            // An answer to a request that was lost, or the server's last words.
+            // An answer to a lost request, or the server's final message.
             output.counts.orphans += 1;
             self.answers.synced = false;
             if self.steps.before.is_some() && header.sequence == 1 && !self.compressed {
@@ -150,13 +150,13 @@ impl Session {
         if self.phase == Phase::Commands
             && self.pending.front().is_some_and(|r| r.command == Command::BinlogDump)
         {
-            // A replica: what follows are no answers.
+            // A replica: the following packets are no answers.
             self.finish(End::Interrupted, output);
             self.fall_silent(output);
         }
     }
 
-    /// The first pending request has its answer: what it changes for those after it.
+    /// The first pending request has its answer: applies its changes for later requests.
     fn settle(&mut self, output: &mut Output<'_>) {
         let Some(front) = self.pending.front_mut() else { return };
         let succeeded = front.answer.error.is_none();
@@ -193,7 +193,7 @@ impl Session {
         }
     }
 
-    /// Another database is the default from here on, not for what came before.
+    /// Another database is the default from here on, not for earlier requests.
     fn enter(&mut self, db: Vec<u8>, output: &mut Output<'_>) {
         self.release(output);
         self.client.db = db;

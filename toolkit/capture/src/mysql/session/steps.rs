@@ -1,9 +1,9 @@
 //! Are requests and answers in step? (CS3 of `session`.)
 //!
-//! What is known of a client is of three kinds.
+//! A client is in one of three states.
 //!  - It waits for its answers: one answer stands between two requests, and what was lost is known
-//!    by the places of what was not. It is believed to if it was seen to [`STEPS`] times;
-//!    [`STEPS_AGAIN`] times, without a doubt, if it was seen not to before. A PREPARE and the
+//!    by the places of what was not. That is assumed after it waited [`STEPS`] times;
+//!    [`STEPS_AGAIN`] times, without a doubt, if it did not wait once before. A PREPARE and the
 //!    execution of "the statement prepared last" that follows it are one step.
 //!  - It does not wait: whatever is lost leaves a doubt whose answers follow, until both sides were
 //!    silent for [`QUIET`], and longer than any answer took.
@@ -14,7 +14,7 @@
 //! Of any client, a request behind a loss that acknowledges none of the server's bytes since may
 //! have been sent before the answer to a lost one. Requests are in doubt from there on until one
 //! exchange shows that requests and answers are in step. Where bytes of both sides are missing that
-//! cannot be told, and only a client that is believed to wait is trusted.
+//! is unknown, and only a client that is assumed to wait is trusted.
 
 use super::{Session, MOST_PENDING_BYTES};
 use crate::mysql::request::{End, Request};
@@ -44,7 +44,7 @@ pub(super) enum Synchrony {
     Doubtful,
 }
 
-/// What is known of a client.
+/// The state of a client.
 pub(super) struct Steps {
     sync: Synchrony,
     /// It sends requests before the answers to those before.
@@ -209,12 +209,12 @@ impl Session {
         }
     }
 
-    /// Gives out what was held back.
+    /// Yields the requests that were held back.
     pub(super) fn release(&mut self, output: &mut Output<'_>) {
         while self.release_first(output) {}
     }
 
-    /// Gives out the first that was held back, if any was.
+    /// Yields the first request that was held back, if there is one.
     fn release_first(&mut self, output: &mut Output<'_>) -> bool {
         let Some((request, end)) = self.held.pop_front() else { return false };
         self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());
