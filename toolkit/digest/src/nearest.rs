@@ -1,4 +1,4 @@
-//! What somebody may have meant who typed a name that does not exist.
+//! The existing name that is most similar to a mistyped one.
 
 /// The candidate most like `name`, if one is alike at all.
 pub fn nearest<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {

@@ -1,4 +1,4 @@
-//! Statements as they are, one on each line: what `grep`, an application's log or a test suite gives.
+//! Plain statements, one on each line, as from `grep`, an application's log or a test suite.
 
 use frond_event::{Event, Metric, Place, Sink, Unmeasured};
 

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, and where.
+//! Errors of an expression, with their place.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +18,7 @@ impl FilterError {
         FilterError { text: text.to_string(), place, what: what.into() }
     }
 
-    /// What is wrong, without the place.
+    /// The message, without the place.
     pub fn what(&self) -> &str {
         &self.what
     }

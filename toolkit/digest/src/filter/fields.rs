@@ -48,7 +48,7 @@ pub(super) enum YesNo {
     Measured,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Duration,

@@ -1,4 +1,4 @@
-//! Literals: what a comparison's right side means for the field on its left, checked against its type.
+//! Literals: the meaning of a comparison's right side for the field on its left, checked against its type.
 
 use std::ops::Range;
 
@@ -104,7 +104,7 @@ impl Parser<'_> {
                         "the pattern is too large when compiled".into()
                     }
                     regex::Error::Syntax(text) => {
-                        // The library draws a picture; its last line says what the matter is.
+                        // The library's message is a drawing; its last line has the cause.
                         let last = text.lines().last().unwrap_or_default();
                         format!("the pattern is wrong: {}", last.trim_start_matches("error: "))
                     }

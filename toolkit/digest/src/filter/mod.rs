@@ -40,7 +40,7 @@ use frond_sqltext::{ClassId, Dialect, StatementKind, TableRef};
 use jiff::tz::TimeZone;
 use regex::bytes::Regex;
 
-/// What literals mean depends on.
+/// Settings on which the meaning of literals depends.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// For times such as `2h` (ago) and `today`.

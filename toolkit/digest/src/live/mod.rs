@@ -1,17 +1,17 @@
-//! What a running server tells of its statements, and what that means as events: rows in, events or totals out.
+//! The statement tables of a running server as events: rows in, events or totals out.
 //!
 //! | source | what it gives |
 //! |---|---|
 //! | `slow_table` | `mysql.slow_log` (`log_output=TABLE`): each logged statement, measured by the server |
-//! | `processlist` | what runs now, asked again and again: statements with times that are lower bounds |
+//! | `processlist` | running statements, polled: statements with times that are lower bounds |
 //! | `digests` | `performance_schema.events_statements_summary_by_digest`: totals for each class |
 //!
-//! There is no connection here. The caller has one (`frond digest` does), asks the questions this module writes
-//! (`SELECT ...`), and hands over rows as bytes, in the order of columns that the module names; so a library's user
-//! may bring a client of their own, and the tests need no server.
+//! There is no connection here. The caller has one (as `frond digest`), sends the queries of this
+//! module (`SELECT ...`), and passes rows as bytes, in the order of columns that the module names;
+//! so users of the library may use any client, and the tests need no server.
 //!
-//! What each does not tell is part of the report (`note` functions): the table and the processlist lose what is
-//! shorter than `long_query_time` or than the interval, digests have no distribution.
+//! The report says what each source lacks (`note` functions): the table and the processlist lack
+//! statements shorter than `long_query_time` or the interval, digests have no distribution.
 
 pub mod digests;
 pub mod processlist;
@@ -36,7 +36,7 @@ fn number(row: &Row<'_>, at: usize) -> Option<u64> {
 /// A moment in UTC: the connection's `time_zone` is `+00:00`.
 fn moment(row: &Row<'_>, at: usize) -> Option<Micros> {
     let text = bytes(row, at);
-    // What a server writes for "never".
+    // A server's notation of "never".
     if text.starts_with(b"0000-") {
         return None;
     }

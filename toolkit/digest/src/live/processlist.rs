@@ -1,16 +1,16 @@
-//! The statements that run, asked for again and again: how long each was seen running.
+//! The running statements, polled: how long each was seen running.
 //!
-//! A statement is given out once, when it is no longer in the list: with the time it had when it was seen last, which
-//! is less than it took, by at most one interval (PL2). A statement shorter than the interval is seen with the
-//! probability of its time divided by the interval; what was never seen is not counted. So counts and total times are
-//! lower bounds, times of statements longer than the interval are right to one interval, and the busiest classes are
-//! at the top. `Tracker::load` is unbiased: the mean number of statements running at a moment.
+//! A statement is yielded once, when it is no longer in the list: with its time when it was last seen, which is
+//! less than its real time by at most one interval (PL2). A statement shorter than the interval is seen with
+//! the probability of its time divided by the interval; unseen ones are not counted. So counts and total times
+//! are lower bounds, times of statements longer than the interval are right to one interval, and the busiest
+//! classes are at the top. `Tracker::load` is unbiased: the mean number of statements running at a moment.
 //!
 //! Invariants:
 //!
-//! - PL1. Two looks see the same statement if the connection and `query_id` agree (MariaDB). Where there is no `query_id`:
-//!   if connection and text agree and the time did not fall.
-//! - PL2. Times come from the server's own clock for the statement, never from the moments of looking alone.
+//! - PL1. Two polls see the same statement if the connection and `query_id` agree (MariaDB). Where
+//!   there is no `query_id`: if connection and text agree and the time did not fall.
+//! - PL2. Times come from the server's own clock for the statement, never from the times of the polls alone.
 //! - PL3. Memory is that of one list: at most `MAX_TEXT` bytes for each running statement.
 
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Tracker {
         }
     }
 
-    /// The list was read: what was not in it has ended.
+    /// The list was read: statements that are not in it have ended.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         let look = self.look;
         let mut ended: Vec<(u64, Running)> =
@@ -122,7 +122,7 @@ impl Tracker {
         self.give_all(&mut ended, sink);
     }
 
-    /// No more lists: gives out what still runs, and says how many that are.
+    /// No more lists: yields the statements that still run, and returns their number.
     pub fn finish(&mut self, sink: &mut dyn Sink) -> usize {
         let mut left: Vec<(u64, Running)> = self.running.drain().collect();
         self.give_all(&mut left, sink);
@@ -148,7 +148,7 @@ impl Tracker {
     }
 }
 
-/// What the report must say.
+/// The note for the report.
 pub fn note(tracker: &Tracker, interval: f64, still: usize) -> Vec<String> {
     let mut notes = vec![
         format!(

@@ -1,11 +1,12 @@
 //! `mysql.slow_log`, where `log_output` is (or contains) `TABLE`: the slow log's events as rows.
 //!
-//! What the table lacks against the file: the plan, flags, temporary tables, bytes, engine statistics. A statement's
-//! text is cut at 16 MB and was converted to the column's character set by the server.
+//! The table lacks, compared with the file: the plan, flags, temporary tables, bytes, engine
+//! statistics. A statement's text is cut at 16 MB and was converted to the column's character set
+//! by the server.
 //!
-//! `start_time` is MariaDB's begin of the statement; MySQL's end. The table has no index, so it is read once from its
-//! begin to its end, row by row; `since` and `until` are part of the question, so that rows that are not wanted stay
-//! where they are.
+//! `start_time` is MariaDB's begin of the statement; MySQL's end. The table has no index, so it is read once
+//! from its begin to its end, row by row; `since` and `until` are part of the query, so that the server does
+//! not send other rows.
 
 use super::{bytes, duration, moment, number, Row};
 use frond_event::{Event, Kind, Metric, Micros, Place, SkipReason};

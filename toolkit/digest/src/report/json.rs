@@ -16,7 +16,7 @@ pub fn write(report: &Report, pretty: bool, out: &mut dyn Write) -> io::Result<(
     writeln!(out)
 }
 
-/// A line and what it is.
+/// A line with its kind.
 #[derive(Serialize)]
 struct Line<'a, T> {
     #[serde(rename = "type")]

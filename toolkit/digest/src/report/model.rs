@@ -1,4 +1,4 @@
-//! The document every renderer writes: plain data, complete, in an order that is already right.
+//! The document that every renderer writes: plain data, complete and in its final order.
 //!
 //! A renderer (terminal, HTML, JSON, CSV, diff) reads a `Report` and nothing else: no statistics, no parser. JSON is
 //! this document as `serde` writes it; `--diff` reads it back. The names of the fields are therefore a format:
@@ -8,10 +8,11 @@
 //!
 //! - MO1. Times of the clock are microseconds since the epoch, UTC; durations are seconds; sizes are bytes.
 //! - MO2. Shares are between 0 and 1, of all events that were chosen (not only of the classes shown).
-//! - MO3. `classes` is in the order of `rank`, which begins at 1. What is not shown is summed up in `rest`.
+//! - MO3. `classes` is in the order of `rank`, which begins at 1. Classes that are not shown are
+//!   summed up in `rest`.
 //! - MO4. Text is UTF-8; bytes of a log that are not were replaced by U+FFFD. With `--redact` no literal of a statement is
 //!   anywhere in the document.
-//! - MO5. What is not known is `None` or an empty list, never a zero.
+//! - MO5. Unknown values are `None` or an empty list, never a zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +72,7 @@ pub struct Input {
     pub bytes: u64,
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
     pub filter: Option<String>,
@@ -81,7 +82,7 @@ pub struct Selection {
     pub group_by: String,
     /// Of fingerprints: `frond`, `ptqd-3.2`, ...
     pub dialect: String,
-    /// What ranks the classes, in words: `total time`.
+    /// The ranking attribute, in words: `total time`.
     pub order: String,
     /// The unit of the classes' `rank_value`: `seconds`, `bytes`, `count`.
     #[serde(default)]
@@ -114,7 +115,7 @@ pub struct Overall {
     pub per_second: Option<f64>,
     /// Statements running at the same time, on average.
     pub concurrency: Option<f64>,
-    /// Seconds east of UTC in which the server wrote its times, if the log told.
+    /// Seconds east of UTC in which the server wrote its times, if the log has it.
     pub zone: Option<i32>,
     pub metrics: Vec<Metric>,
     pub flags: Vec<Flag>,
@@ -129,8 +130,8 @@ pub struct Overall {
     pub tables: Vec<Share>,
 }
 
-/// One numeric attribute. Times are in seconds. What is not known is a NaN here and `null` in JSON: a server's totals
-/// have no quantiles, and not always bounds.
+/// One numeric attribute. Times are in seconds. Unknown values are NaN here and `null` in JSON: a
+/// server's totals have no quantiles, and not always bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// As in a slow log: `Query_time`.
@@ -192,7 +193,7 @@ pub struct Flag {
 pub struct Histogram {
     /// Statements that took 1 us (or less), 10 us, 100 us, 1 ms, 10 ms, 100 ms, 1 s, 10 s and more.
     pub decades: [u64; 8],
-    /// What is not empty, ascending.
+    /// The non-empty buckets, ascending.
     pub buckets: Vec<Bucket>,
 }
 
@@ -222,7 +223,7 @@ pub struct Point {
     pub time: f64,
 }
 
-/// What a user, host, database or table has of a class or of everything.
+/// The share of a user, host, database or table in a class or in everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Empty: not known.
@@ -364,7 +365,7 @@ pub struct Rest {
     pub share_of_time: f64,
 }
 
-/// What could not be read or measured.
+/// Input that could not be read or measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
     /// Inputs that could not be read, or not to the end.
@@ -405,7 +406,7 @@ pub struct SkipPlace {
     pub bytes: u64,
 }
 
-/// What a capture lost.
+/// Losses of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capture {
@@ -431,14 +432,14 @@ pub struct Capture {
     pub sampling: Option<SampledConnections>,
     /// Statements that never returned; `None` if all did.
     pub unanswered: Option<Unanswered>,
-    /// What else a reader must know; whole sentences.
+    /// Further notes for the reader; whole sentences.
     pub notes: Vec<String>,
 }
 
 /// Totals over all connections, estimated from those that were read (`--sample-connections`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampledConnections {
-    /// One connection of so many was read.
+    /// One connection of this many was read.
     pub one_in: u64,
     pub statements: f64,
     /// One standard error of connections chosen independently; `toolkit/capture/src/sample.rs` says when that is too small.

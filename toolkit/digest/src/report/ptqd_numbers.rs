@@ -14,7 +14,7 @@ pub struct Bucketed {
     pub stddev: f64,
 }
 
-/// What pt-query-digest 3.2 prints for a distribution.
+/// The figures that pt-query-digest 3.2 prints for a distribution.
 pub fn bucketed(summary: &Summary) -> Bucketed {
     let (count, min, max) = (summary.count, summary.min as f64, summary.max as f64);
     if count == 0 {

@@ -1,11 +1,11 @@
-//! Which classes come first, and how many are shown.
+//! The order of classes, and how many are shown.
 
 use crate::nearest::did_you_mean;
 use crate::stats::distribution::base_units;
 use crate::stats::Class;
 use frond_event::{Metric, Unit};
 
-/// What ranks without naming an attribute.
+/// Rankings without an attribute.
 const WORDS: [&str; 10] =
     ["time", "mean", "p50", "p95", "p99", "max", "count", "rows", "lock", "variance"];
 
@@ -26,7 +26,7 @@ pub enum Aggregate {
     VarianceToMean,
 }
 
-/// What ranks the classes.
+/// The ranking of the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     pub metric: Metric,

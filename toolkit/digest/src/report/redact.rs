@@ -1,7 +1,7 @@
-//! The document without literals: what `--redact` takes out of a report, whoever made it.
+//! The document without literals: `--redact`, for any report.
 //!
 //! It works on the finished document, not where texts are put into it, because a report read back from JSON must be
-//! masked as well, and because a place that is forgotten here is seen: the test puts a secret into every place.
+//! masked as well, and because the test finds a forgotten place: it puts a secret into every one.
 //!
 //! Masked: samples, fingerprints (those of other tools' dialects can hold literals, and a statement can be read in two
 //! ways), what is made from statements (items, tables), conditions in plans, the literals of `--filter`. Taken out:

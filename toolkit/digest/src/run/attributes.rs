@@ -11,7 +11,7 @@ const MOST: usize = 40;
 /// The longest of them.
 const LONGEST: usize = 64;
 
-/// What events had.
+/// The attributes that events had.
 #[derive(Debug, Default)]
 pub struct Attributes {
     /// Those to group by that some event had; few.
@@ -48,7 +48,7 @@ impl Attributes {
         }
     }
 
-    /// What is wrong with grouping by `name`, if no event had it.
+    /// The error of grouping by `name`, if no event had it.
     pub fn complaint(&self, name: &str) -> Option<String> {
         let names = self.others.iter().filter_map(|name| std::str::from_utf8(name).ok());
         let found = self.found.iter().any(|found| **found == *name);

@@ -59,7 +59,7 @@ pub struct Progress<'a> {
     pub total: Option<u64>,
 }
 
-/// What came of it.
+/// The result.
 pub struct Outcome {
     pub table: Table,
     pub files: Vec<FileInfo>,
@@ -74,14 +74,14 @@ pub struct Outcome {
     pub events: u64,
     /// Events that filters and times left out.
     pub left_out: u64,
-    /// Seconds east of UTC of the log's own times, as far as it told.
+    /// Seconds east of UTC of the log's own times, as far as known.
     pub zone: Option<i32>,
     /// If they were asked for.
     pub patterns: Option<Patterns>,
     /// Of captured traffic of which only some connections were read: totals over all of them, for each class by
     /// its `class_hash`.
     pub sampled: Option<frond_capture::Estimator>,
-    /// What a reader must know of the input; whole sentences.
+    /// Notes on the input for the reader; whole sentences.
     pub notes: Vec<String>,
     attributes: attributes::Attributes,
     /// Stamps of the log tell their zone, which pt-query-digest prints in another form.
@@ -89,7 +89,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What is wrong with the attribute by which statements were grouped: none of them has it.
+    /// The error of the attribute by which statements were grouped: no statement has it.
     pub fn unknown_group(&self, group_by: &GroupBy) -> Option<String> {
         let counted = self.events > self.left_out;
         let names = group_by.attributes();
@@ -197,7 +197,7 @@ fn done(worker: &mut Worker, mut job: Job) -> Buffers {
     job.buffers
 }
 
-/// What a thread of a team does until there are no more jobs.
+/// The loop of a thread of a team, until there are no more jobs.
 fn serve(mut worker: Worker, jobs: &Mutex<Receiver<Job>>, empty: &Sender<Buffers>) -> Worker {
     loop {
         let job = match jobs.lock() {
@@ -209,8 +209,8 @@ fn serve(mut worker: Worker, jobs: &Mutex<Receiver<Job>>, empty: &Sender<Buffers
     }
 }
 
-/// Reads `origins` and gives what they hold. `Err` if of none of them anything could be read. `progress` is called once per
-/// piece.
+/// Reads `origins` and returns their classes. `Err` if none of them could be read. `progress` is
+/// called once per piece.
 pub fn run(
     origins: &[Origin],
     settings: &Arc<Settings>,
@@ -294,7 +294,7 @@ fn open_all(origins: &[Origin], format: Option<Format>) -> (Vec<Input>, Vec<Prob
     (inputs, problems)
 }
 
-/// The first time an input tells.
+/// The first time in an input.
 fn first_time(input: &Input) -> Option<Micros> {
     let stamp_of = |line: &[u8]| {
         let line = line.strip_prefix(b"# Time: ").unwrap_or(line);
@@ -468,7 +468,7 @@ impl Reading {
         }
     }
 
-    /// Every input was read: statements whose answer is missing are given out.
+    /// Every input was read: statements without an answer are yielded.
     fn end(&mut self, crew: &mut dyn Crew) {
         if let Some(mut traffic) = self.traffic.take() {
             traffic.finish(crew.own());

@@ -1,4 +1,4 @@
-//! What the caller wants.
+//! The caller's settings.
 
 use crate::nearest::did_you_mean;
 use crate::stats::waiting::Patterns;
@@ -9,7 +9,7 @@ use frond_querylog::input::Format;
 use frond_querylog::slowlog::{self, Stamped};
 use frond_sqltext::Dialect;
 
-/// What makes two statements one class.
+/// The attribute by which two statements are one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
     #[default]
@@ -39,7 +39,7 @@ pub enum GroupBy {
     },
 }
 
-/// What can be grouped by without being an attribute of the log.
+/// Groupings that are no attributes of the log.
 const WORDS: [&str; 11] = [
     "fingerprint",
     "db",
@@ -141,7 +141,7 @@ fn known() -> String {
     format!("{}, and yes-or-no attributes such as full_scan", WORDS.join(", "))
 }
 
-/// What to say if no event had the attribute `name`; `seen` are those that events had.
+/// The message when no event had the attribute `name`; `seen` are those that events had.
 pub(super) fn no_such_attribute<'a>(
     name: &str,
     seen: impl Iterator<Item = &'a str> + Clone,
@@ -170,7 +170,8 @@ pub struct Settings {
     pub since: Option<Micros>,
     /// Only events that began before this.
     pub until: Option<Micros>,
-    /// How many statements each event stands for, where the log does not tell (`log_slow_rate_limit` of MariaDB).
+    /// The number of statements for which each event stands, where the log lacks it
+    /// (`log_slow_rate_limit` of MariaDB).
     pub rate: Option<u32>,
     pub threads: usize,
     pub max_classes: usize,

@@ -1,4 +1,4 @@
-//! What could not be read: counts by reason, and the first places.
+//! Unreadable input: counts by reason, and the first places.
 
 use std::collections::BTreeMap;
 

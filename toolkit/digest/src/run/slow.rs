@@ -1,7 +1,8 @@
 //! Reads a slow log piece by piece, on one thread or for a team.
 //!
-//! Alone, a buffer is parsed at once as far as its events are certain, which finds the cut as well. For a team the
-//! reading thread only looks for the cut and for what the next piece inherits; both give the same pieces.
+//! On one thread a buffer is parsed at once as far as its events are certain, which finds the cut
+//! as well. For a team the reading thread only searches for the cut and for the values that the
+//! next piece inherits; both give the same pieces.
 
 use super::worker::Worker;
 use super::{Buffers, Crew, Job};
@@ -27,7 +28,7 @@ impl SlowLog {
         SlowLog { parser, carry, marks: Vec::new(), parsed: false, begun: false, file }
     }
 
-    /// A log tells its zone in its first piece or not at all.
+    /// A log has its zone in its first piece or not at all.
     fn begin(&mut self, bytes: &[u8]) {
         if !std::mem::replace(&mut self.begun, true) && self.carry.zone.is_none() {
             self.carry.zone = self.zone_of(bytes);

@@ -1,4 +1,4 @@
-//! Statements of captured traffic that never returned: what hangs, which no time tells of.
+//! Statements of captured traffic that were never answered and so have no time.
 //!
 //! Invariants:
 //!

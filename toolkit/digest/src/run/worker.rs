@@ -32,7 +32,7 @@ pub struct Worker {
     scratch: Scratch,
 }
 
-/// What a worker counted; additive. The classes are in what it shares with the others of its team.
+/// Counts of a worker; additive. The classes are shared by the team.
 pub struct Counts {
     shared: Arc<Shared>,
     pub skips: Skips,
@@ -205,7 +205,7 @@ impl Worker {
         settings.filter.as_ref().is_none_or(|filter| filter.matches(event, None, &mut self.scratch))
     }
 
-    /// Puts what the event's class has in common into `key`.
+    /// Writes the key of the event's class to `key`.
     fn find_key(&mut self, event: &Event<'_>) {
         let key = &mut self.key;
         match &self.settings.group_by {
@@ -240,7 +240,7 @@ impl Worker {
     }
 }
 
-/// Appends what `group_by`, which is one attribute, says of the event.
+/// Appends the event's value of `group_by`, which is one attribute.
 fn append_key(key: &mut Vec<u8>, group_by: &GroupBy, event: &Event<'_>, seen: &mut Attributes) {
     let before = key.len();
     match group_by {
@@ -349,9 +349,9 @@ impl Sink for Worker {
 }
 
 impl Worker {
-    /// What pt-query-digest makes of an event. Of captured traffic: nothing without an answer, and `PREPARE ` or
-    /// `EXECUTE ` is part of the text. Of a general log: only `Query` is a statement, and of a command's name it takes
-    /// the first word.
+    /// Changes an event as pt-query-digest does. Captured traffic: no event without an answer, and
+    /// `PREPARE ` or `EXECUTE ` is part of the text. A general log: only `Query` is a statement,
+    /// and of a command's name it takes the first word.
     fn event_as_ptqd(&mut self, event: &Event<'_>) {
         self.counts.zoned |= event.zoned;
         let prepared = matches!(event.kind, Kind::Prepare | Kind::Execute);

@@ -1,12 +1,13 @@
 //! Events of one thread that wait to be added to their classes.
 //!
-//! A class and its distributions do not stay in the processor's cache from one of its events to the next, and threads
-//! that share a table must not lock it for every event. So a thread collects some thousand events, finds out which
-//! belong together with a small table that does stay in the cache, and adds them class by class.
+//! A class and its distributions do not stay in the processor's cache from one of its events to the next, and
+//! threads that share a table must not lock it for every event. So a thread collects some thousand events,
+//! groups them by a small table that stays in the cache, and adds them class by class.
 //!
 //! Invariants:
 //!
-//! - BA1. A batch borrows nothing: what is kept of an event is copied, the statement only if it may become the sample.
+//! - BA1. A batch borrows nothing: it copies the kept parts of an event, the statement only if it
+//!   may become the sample.
 //! - BA2. Its memory is bounded: `EVENTS` events, and keys and samples of about `TEXT_BYTES`, unless one is longer.
 //! - BA3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
 
@@ -57,7 +58,7 @@ impl Who {
     }
 }
 
-/// How long a class's slowest statement took, and where it stands: the greatest is the sample.
+/// Time and place of a class's slowest statement: the greatest is the sample.
 pub type Best = (u64, Place);
 
 /// A span of time, empty at first.
@@ -88,7 +89,7 @@ impl Span {
     }
 }
 
-/// What a batch has of one class, besides the records.
+/// A batch's data of one class, besides the records.
 #[derive(Debug)]
 pub(super) struct Local {
     pub hash: u64,
@@ -115,12 +116,12 @@ pub(super) struct Local {
 /// Classes that are fetched from memory together.
 pub(super) const GROUP: usize = 16;
 
-/// What takes the classes of a batch.
+/// Receives the classes of a batch.
 pub(super) trait Taker {
-    /// Tells the hashes of the classes that come next, at most `GROUP`.
+    /// Announces the hashes of the next classes, at most `GROUP`.
     fn fetch(&self, hashes: &[u64]);
 
-    /// Takes what a batch has of the class of `key`.
+    /// Receives a batch's data of the class of `key`.
     fn take(&mut self, key: &[u8], local: &mut Local, records: Records<'_>);
 }
 
@@ -137,7 +138,7 @@ pub struct Batch {
     words: Vec<u64>,
     /// (local, begin of the record) by event.
     events: Vec<(u16, u32)>,
-    /// How many statements each event stands for; empty if all stand for one.
+    /// The number of statements for which each event stands; empty if all stand for one.
     weights: Vec<u32>,
     /// Breakdowns count events, not the statements that they stand for.
     unweighted: bool,
@@ -170,8 +171,8 @@ impl Batch {
         Batch { unweighted, ..Batch::default() }
     }
 
-    /// Adds an event, which stands for `weight` statements, to the class of `key`, whose hash is `hash`. `best` tells
-    /// of the class's sample so far, if there is one. True if the batch is full.
+    /// Adds an event, which stands for `weight` statements, to the class of `key`, whose hash is
+    /// `hash`. `best` is the class's sample so far, if there is one. True if the batch is full.
     #[inline]
     pub fn add(
         &mut self,
@@ -319,7 +320,7 @@ impl Batch {
         }
     }
 
-    /// Gives what there is of each class that `wanted` wants by its hash. Sorted before.
+    /// Yields the data of each class whose hash `wanted` accepts. Sorted before.
     pub(super) fn each(&mut self, wanted: impl Fn(u64) -> bool, taker: &mut impl Taker) {
         let Batch { locals, keys, words, sorted, chosen, .. } = self;
         chosen.clear();

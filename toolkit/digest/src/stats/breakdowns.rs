@@ -1,5 +1,5 @@
-//! What there is of everything only, more exactly than of classes: how often each user, host and database occurs, of
-//! which there are not many strings (`Names`), and a series of finer steps.
+//! Statistics of everything together, more exact than those of classes: how often each user, host
+//! and database occurs, of which there are few (`Names`), and a series of finer steps.
 
 use super::batch::{Record, NO_TIME};
 use super::class::Class;
@@ -62,7 +62,7 @@ impl Breakdowns {
         }
     }
 
-    /// Adds what is known of a class, which is everything only if its counts are exact.
+    /// Adds the counts of a class, which are complete only if they are exact.
     pub(super) fn add_class(&mut self, class: &Class) {
         let lists = [&class.dbs, &class.users, &class.hosts];
         for (sums, top) in [&mut self.dbs, &mut self.users, &mut self.hosts].into_iter().zip(lists)
@@ -71,7 +71,7 @@ impl Breakdowns {
         }
     }
 
-    /// Adds what was counted apart; `map` gives this one's number of the other's.
+    /// Adds separate counts; `map` gives this one's number of the other's.
     pub(super) fn merge(&mut self, other: &Breakdowns, mut map: impl FnMut(NameId) -> NameId) {
         self.series.merge(&other.series, TIMELINE_LIMIT);
         let theirs = [&other.dbs, &other.users, &other.hosts];

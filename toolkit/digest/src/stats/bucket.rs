@@ -64,7 +64,7 @@ impl Default for Buckets {
     }
 }
 
-/// What one base unit of a metric is in the histogram's unit, 1e-6.
+/// One base unit of a metric in the histogram's unit, 1e-6.
 #[inline]
 pub fn scale_of(unit: Unit) -> f64 {
     match unit {
@@ -232,7 +232,7 @@ impl Histogram {
         };
     }
 
-    /// (bucket, count) of what is not empty, ascending.
+    /// (bucket, count) of non-empty buckets, ascending.
     pub fn sorted(&self) -> Vec<(u16, u32)> {
         fn dense<W: Copy + Into<u32>>(low: u16, words: &[W]) -> Vec<(u16, u32)> {
             let pairs = words.iter().enumerate().map(|(i, w)| (low + i as u16, (*w).into()));

@@ -1,4 +1,4 @@
-//! How one attribute's values are distributed within one class: the sum of what is known about them.
+//! The distribution of one attribute's values within one class.
 //!
 //! Invariants:
 //!
@@ -23,8 +23,8 @@ pub struct Distribution {
     histogram: Histogram,
 }
 
-/// What is known of a distribution besides its count and sum. Servers' own statistics are totals: where they are the
-/// input there are no quantiles, and not always bounds.
+/// The known parts of a distribution besides its count and sum. Servers' own statistics are totals:
+/// where they are the input there are no quantiles, and not always bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Quantiles, deviation, histogram.
@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// What is known of attributes other than the duration: servers have only sums of them.
+    /// The known parts of attributes other than the duration: servers have only sums of them.
     pub fn of_others(self) -> Known {
         if self.shape {
             self
@@ -97,8 +97,8 @@ impl Distribution {
         }
     }
 
-    /// Of `count` values, not all zero, of which nothing is known but the sum and perhaps the bounds. The owner
-    /// remembers what is not known (`Known`).
+    /// Of `count` values, not all zero, of which nothing is known but the sum and perhaps the
+    /// bounds. The owner remembers which parts are unknown (`Known`).
     pub fn of_total(count: u64, sum: u64, min: Option<u64>, max: Option<u64>) -> Distribution {
         let (min, max) =
             if count == 1 { (sum, sum) } else { (min.unwrap_or(0), max.unwrap_or(sum)) };
@@ -186,7 +186,7 @@ impl Distribution {
         std::mem::size_of::<Distribution>() + self.histogram.memory()
     }
 
-    /// What a report says, given how many events had the attribute at all.
+    /// The summary for a report, given how many events had the attribute.
     pub fn summary(&self, metric: Metric, present: u64) -> Summary {
         let zeros = present.saturating_sub(self.count);
         let count = zeros + self.count;
@@ -215,7 +215,7 @@ impl Distribution {
     }
 }
 
-/// A distribution at rest: what renderers ask.
+/// A finished distribution, for renderers.
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub metric: Metric,
@@ -225,7 +225,7 @@ pub struct Summary {
     pub max: u64,
     /// Sample standard deviation in base units.
     pub stddev: f64,
-    /// What of this is known; the rest has no meaning.
+    /// Which of these are known; the others have no meaning.
     pub known: Known,
     fine: bool,
     /// How many of the values are zero. They are in the first bucket, which smaller times than 1 us share.
@@ -322,8 +322,8 @@ impl Summary {
         self.max
     }
 
-    /// Counts of the eight decades from 1 us (index 0) to 10 s and above (index 7), of a time. What is below 1 us
-    /// counts in the first.
+    /// Counts of the eight decades from 1 us (index 0) to 10 s and above (index 7), of a time.
+    /// Values below 1 us count in the first.
     pub fn decades(&self) -> [u64; 8] {
         let mut decades = [0; 8];
         for &(bucket, count) in &self.pairs {
@@ -348,12 +348,12 @@ impl Summary {
         zeros.into_iter().chain(self.others().iter().map(bounds)).collect()
     }
 
-    /// The buckets of what is not zero.
+    /// The buckets of values above zero.
     fn others(&self) -> &[(u16, u64)] {
         &self.pairs[usize::from(self.zeros > 0)..]
     }
 
-    /// (coarse bucket, count), ascending: what pt-query-digest has.
+    /// (coarse bucket, count), ascending, as in pt-query-digest.
     pub fn coarse(&self) -> Vec<(u16, u64)> {
         let mut coarse: Vec<(u16, u64)> = Vec::new();
         for &(bucket, count) in &self.pairs {
@@ -461,7 +461,7 @@ mod tests {
         let mean = small.iter().sum::<f64>() / 3000.0;
         let exact = (small.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 2999.0).sqrt();
         assert!((deviation(&there) / exact - 1.0).abs() < 1e-9, "{exact}");
-        // What no longer fits is large, not wrong.
+        // Too large values saturate.
         let huge = of(&[u64::MAX, 1, u64::MAX], Metric::RowsSent);
         assert!(huge.stddev > 1e18 && huge.stddev.is_finite(), "{}", huge.stddev);
     }

@@ -1,10 +1,10 @@
 //! Strings that repeat (users, hosts, databases), as small numbers. How often each occurs is in `top` and `breakdowns`.
 //!
-//! Invariant: at most `MAX_NAMES` different strings are kept; what comes later counts as `OTHERS`.
+//! Invariant: at most `MAX_NAMES` different strings are kept; later ones count as `OTHERS`.
 
 use std::collections::HashMap;
 
-/// A string's number; 0 is unknown (empty), 1 is everything that found no room.
+/// A string's number; 0 is unknown (empty), 1 is all strings that did not fit.
 pub type NameId = u32;
 
 pub const UNKNOWN: NameId = 0;
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// What a thread asked lately about strings, so that it need not ask for each.
+/// A thread's recent look-ups of strings, so that it need not look up each.
 #[derive(Debug)]
 pub struct Recent<T> {
     slots: Vec<(Vec<u8>, Option<T>)>,
@@ -77,7 +77,7 @@ impl<T: Copy> Default for Recent<T> {
 }
 
 impl<T: Copy> Recent<T> {
-    /// What `ask` says of `name`, which is asked if it was not lately.
+    /// The number of `name`; calls `ask` if it was not looked up recently.
     #[inline]
     pub fn get(&mut self, name: &[u8], ask: impl FnOnce(&[u8]) -> T) -> T {
         let slot = &mut self.slots[xxhash_rust::xxh3::xxh3_64(name) as usize % RECENT];

@@ -42,7 +42,7 @@ impl Shared {
         sample_limit: usize,
         users: &Patterns,
     ) -> Shared {
-        // So many that threads rarely wait for each other; one thread needs no more than one.
+        // Enough that threads rarely wait for each other; one thread needs only one.
         let shards = if threads <= 1 { 1 } else { (4 * threads).next_power_of_two() };
         let (spill, room) = (Arc::new(Spill::default()), Arc::new(Room::default()));
         let table =
@@ -109,7 +109,7 @@ impl Shared {
         batch.clear();
     }
 
-    /// What was added so far, as one table; nothing stays behind.
+    /// Takes out all that was added so far, as one table.
     pub fn take(&self) -> Table {
         let (max, limit) = (self.max_classes, self.sample_limit);
         let stores = || (self.spill.clone(), self.room.clone());

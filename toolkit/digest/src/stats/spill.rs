@@ -3,8 +3,9 @@
 //! Invariants:
 //!
 //! - SP1. The file goes away with the process, however that ends.
-//! - SP2. It never holds more than `LIMIT` bytes. What finds no room, or fails to be written, is cut in memory, as a
-//!   statement longer than the limit of samples is: reports say how long it was.
+//! - SP2. It never holds more than `LIMIT` bytes. A text that does not fit, or cannot be written,
+//!   is cut in memory, like a statement longer than the limit of samples: reports say how long it
+//!   was.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -54,7 +54,7 @@ pub struct Table {
     buckets: Buckets,
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     pub classes: Vec<Class>,
-    /// Classes that found no room.
+    /// Number of classes that did not fit.
     pub rest: Class,
     /// Classes that were folded into `rest`, some of which may have come back.
     folded: Distinct,
@@ -143,7 +143,7 @@ impl Table {
         self.find(hash, key).ok().map(|class| self.classes[class].best())
     }
 
-    /// Adds what is in a sorted batch and `wanted`.
+    /// Adds the classes of a sorted batch that `wanted` accepts.
     pub(super) fn absorb(&mut self, batch: &mut Batch, wanted: impl Fn(u64) -> bool) {
         batch.each(wanted, self);
     }
@@ -218,7 +218,7 @@ impl Table {
         all.count().saturating_sub(self.classes.len() as u64).clamp(1, ever)
     }
 
-    /// Makes room (TA2).
+    /// Folds classes into `rest` (TA2).
     fn fold(&mut self) {
         let mut order: Vec<(u64, u64, u32)> = self
             .classes
@@ -256,7 +256,7 @@ impl Table {
         }
     }
 
-    /// Adds what was counted apart.
+    /// Adds separate counts.
     pub fn merge(&mut self, mut other: Table) {
         let (ours, theirs) = (&mut self.names, &other.names);
         let mut map = |id: NameId| match id > OTHERS {
@@ -319,9 +319,10 @@ impl Table {
 }
 
 impl Taker for Table {
-    /// Reads a little of all that `take` will change. With thousands of classes none of it is in the processor's cache, and
-    /// one class after the other means one wait after the other; loads that do not depend on each other are waited for
-    /// together. Each loop goes as far as what the one before brought.
+    /// Reads a little of all that `take` will change. With thousands of classes none of it is in
+    /// the processor's cache, and one class after the other means one wait after the other;
+    /// independent loads are waited for together. Each loop uses the data that the one before
+    /// loaded.
     fn fetch(&self, hashes: &[u64]) {
         let mut classes = [None; GROUP];
         for (class, hash) in classes.iter_mut().zip(hashes) {

@@ -1,4 +1,4 @@
-//! Who waits for a class: users whose statements people wait for, and those nobody waits for.
+//! Interactive and batch users of a class.
 //!
 //! Users are matched when their events are counted, and a class remembers what was matched: its list of users may not
 //! have them all (`top`).

@@ -1,9 +1,9 @@
-//! What a general log tells of a connection: who, from where, and in which database.
+//! A connection in a general log: user, host and database.
 //!
-//! Names are written as they are, so that a blank or an `@` in one looks like what is between two. A host has neither,
+//! Names are written unquoted, so a blank or an `@` in one looks like a separator. A host has neither,
 //! and names of protocols are few: both decide where names end.
 
-/// What is known of a connection.
+/// The known attributes of a connection.
 #[derive(Default)]
 pub(super) struct Connection {
     pub user: Box<[u8]>,
@@ -38,8 +38,8 @@ pub(super) fn connected(argument: &[u8]) -> Connection {
     }
 }
 
-/// Where the `@` before the host is, and where the host ends: it is the first one that such words follow as stand
-/// behind a host.
+/// Where the `@` before the host is, and where the host ends: it is the first one followed by words
+/// that can follow a host.
 fn host(argument: &[u8]) -> Option<(usize, usize)> {
     memchr::memchr_iter(b'@', argument).find_map(|at| {
         let name = &argument[at + 1..];

@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes; and for files given by mistake, what to do instead.
+//! The format of a file, by its first bytes; for other files, advice.
 
 use memchr::memmem;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::detect::{detect, packing, Format, Packing, HEAD};
 
-/// What went wrong with an input, for an operator.
+/// An error of an input, for an operator.
 #[derive(Debug)]
 pub struct InputError {
     pub name: String,
@@ -74,7 +74,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens `origin` and looks what it is, unless `format` is given.
+    /// Opens `origin` and recognises its format, unless `format` is given.
     pub fn open(origin: &Origin, format: Option<Format>) -> Result<Input, InputError> {
         let name = origin.name();
         let fail = |what: String| InputError { name: name.clone(), what };
@@ -107,7 +107,7 @@ impl Input {
         };
         let mut head = Vec::new();
         if let Err(e) = read_up_to(&mut reader, HEAD, &mut head) {
-            // What could be unpacked is read; the error comes again behind it.
+            // The unpacked bytes are read first; the error follows them.
             if head.is_empty() {
                 return Err(fail(describe(&e)));
             }

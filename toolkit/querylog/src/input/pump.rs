@@ -24,8 +24,8 @@ pub type Boundary<'a> = &'a mut dyn FnMut(&[u8], u64) -> Option<usize>;
 /// leave another one.
 pub type Take<'a> = &'a mut dyn FnMut(&mut Vec<u8>, usize, u64, bool);
 
-/// Reads `reader` to its end and gives each piece to `each`. An error of the reader is returned after what was read
-/// before it has been handed over.
+/// Reads `reader` to its end and gives each piece to `each`. An error of the reader is returned
+/// after the bytes before it were passed on.
 pub fn pump(reader: &mut dyn Read, boundary: Boundary<'_>, each: Take<'_>) -> io::Result<()> {
     let mut buffer = Vec::new();
     let mut tail = Vec::new();

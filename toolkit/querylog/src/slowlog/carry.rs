@@ -1,8 +1,8 @@
-//! What an event inherits from what stands before it, and what is left to the next piece.
+//! The values that an event inherits from the lines before it, and that a piece leaves to the next.
 //!
-//! Invariant: the piece behind inherits the same whether this one was parsed or looked at from its end. Both read an
-//! event's lines with `Parser::head` and `preamble`, and both decide with `database` what it leaves; what is not read
-//! here is passed over only if it surely says nothing.
+//! Invariant: the piece behind inherits the same whether this one was parsed or looked at from its end. Both
+//! read an event's lines with `Parser::head` and `preamble`, and both use `database` for the default database;
+//! only lines that certainly have no such values are skipped unread.
 
 use memchr::{memchr2_iter, memmem};
 
@@ -13,12 +13,12 @@ use super::{head, Found, Inherited, Parser};
 use frond_event::text::Stamp;
 use frond_event::Event;
 
-/// What an event may inherit from what stands before it.
+/// The values that an event may inherit from the lines before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carry {
     pub stamp: Option<Stamp>,
     pub db: Vec<u8>,
-    /// Seconds east of UTC, as far as events told.
+    /// Seconds east of UTC, as far as events have it.
     pub zone: Option<i32>,
 }
 
@@ -34,8 +34,8 @@ pub(super) fn database<'a>(schema: &'a [u8], used: Option<&'a [u8]>) -> Option<&
 }
 
 impl Parser {
-    /// What the piece behind `bytes` inherits, without parsing all of it: cheap enough to be done by the one thread
-    /// that cuts a log into pieces. `marks` are those of `split::cut`.
+    /// The values that the piece behind `bytes` inherits, without parsing all of `bytes`: cheap
+    /// enough for the one thread that cuts a log into pieces. `marks` are those of `split::cut`.
     pub fn carry_over(&self, bytes: &[u8], marks: &[Mark], before: &Carry) -> Carry {
         let mut carry = before.clone();
         let head_of = |mark: &Mark| &bytes[mark.at as usize..mark.body as usize];

@@ -8,12 +8,12 @@
 //! - SW2. Nothing is allocated per event.
 //! - SW3. Every byte belongs to an event, to a server's start, or to a `Skip`.
 //!
-//! # Whose times
+//! # Which times
 //!
-//! MariaDB stamps an event (`# Time`, `SET timestamp`) with the statement's start, MySQL and Percona Server with its
-//! end. An event is MariaDB's if it has `QC_hit:`, which MariaDB always writes, and which Percona Server spells
-//! `QC_Hit:`; `Options::stamped` overrules that. `SET timestamp` is UTC and `# Time` (before MySQL 5.7) is the server's
-//! local time: the first event with both gives the zone (`Carry::zone`).
+//! MariaDB stamps an event (`# Time`, `SET timestamp`) with the statement's start, MySQL and Percona Server
+//! with its end. An event is MariaDB's if it has `QC_hit:`, which MariaDB always writes, and which Percona
+//! Server spells `QC_Hit:`; `Options::stamped` takes precedence. `SET timestamp` is UTC and `# Time` (before
+//! MySQL 5.7) is the server's local time: the first event with both gives the zone (`Carry::zone`).
 //!
 //! Tested here, in `toolkit/digest/tests/it/report/truth.rs` on a log with known answers, and against pt-query-digest in `toolkit/digest/tests/it/ptqd`.
 
@@ -36,7 +36,7 @@ use warnings::Listless;
 pub use carry::Carry;
 pub use head::user_at_host;
 
-/// What a server's stamps mean.
+/// The meaning of a server's stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamped {
     /// Decided for each event (see the module's text).
@@ -50,7 +50,7 @@ pub enum Stamped {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub stamped: Stamped,
-    /// Seconds east of UTC of `# Time` lines without a zone; overrules what the log tells.
+    /// Seconds east of UTC of `# Time` lines without a zone; takes precedence over the log.
     pub zone: Option<i32>,
 }
 
@@ -64,7 +64,7 @@ pub struct Piece<'a> {
     pub last: bool,
 }
 
-/// What the lines of one event told besides the event.
+/// Data of one event's lines besides the event.
 #[derive(Debug, Default)]
 struct Found {
     mariadb: bool,
@@ -84,7 +84,7 @@ pub struct Parser {
     boundary: memmem::Finder<'static>,
 }
 
-/// What events inherit while a piece is parsed.
+/// The inherited values while a piece is parsed.
 struct Inherited<'a> {
     expected: head::Expected,
     stamp: Option<Stamp>,

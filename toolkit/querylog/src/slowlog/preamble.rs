@@ -1,4 +1,4 @@
-//! What servers write between an event's head and its statement: `use database;` and `SET timestamp=...;`.
+//! The lines between an event's head and its statement: `use database;` and `SET timestamp=...;`.
 
 use super::Found;
 use frond_event::text::decimal;
@@ -46,7 +46,7 @@ fn line_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (!rest.trim_ascii().is_empty()).then_some((line, rest))
 }
 
-/// True if what stands last in a log is not the statement but what servers write before it.
+/// True if the last text of a log is not the statement but one of the lines before it.
 pub(super) fn is_preamble(text: &[u8], found: &Found) -> bool {
     if found.timestamp.is_some() {
         return false;

@@ -87,7 +87,7 @@ impl<'a> Quotes<'a> {
     }
 
     /// Behind the comment that begins at `begin`, or behind its begin if it is closed neither before `offset` nor soon: then
-    /// it is not a comment. What the log's end leaves open is open to the end, and beyond.
+    /// it is not a comment. A comment that the log's end leaves open is open to the end.
     fn behind_comment(&mut self, begin: usize, offset: usize) -> usize {
         let end = self.sql.len().min(offset.max(begin + COMMENT));
         let from = (begin + 2).max(self.no_close);

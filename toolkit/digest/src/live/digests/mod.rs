@@ -1,19 +1,20 @@
-//! `performance_schema.events_statements_summary_by_digest`: what the server itself summed up for each class.
+//! `performance_schema.events_statements_summary_by_digest`: the server's own totals for each class.
 //!
 //! Exact are the number of statements, total time, lock time, rows and errors. There is no distribution: no quantiles,
 //! no deviation, no histogram, nothing over time, no users or hosts; texts have `?` for literals and are cut at
 //! `performance_schema_max_digest_length`. The report leaves those places empty instead of guessing.
 //!
-//! One snapshot is what was counted since the server started (or the table was emptied). Two are a period: their
-//! difference. Bounds of the times are not additive: in a difference the minimum is not known, and the maximum only if
-//! it rose. (A class that is new in the second snapshot is known as in one.)
+//! One snapshot has the counts since the server started (or the table was emptied). The difference
+//! of two is a period. Bounds of the times are not additive: in a difference the minimum is not
+//! known, and the maximum only if it rose. (A class that is new in the second snapshot is known as
+//! in one.)
 //!
-//! Not every statement has a digest. The parser makes it, so that there is none of a prepared statement's executions over
-//! the binary protocol (which are most of the load of many applications), of other commands, and of what is no SQL. (Text
+//! Not every statement has a digest. The parser makes it, so executions of prepared statements over the binary
+//! protocol (most of the load of many applications), other commands and texts that are no SQL have none. (Text
 //! `EXECUTE name` has one, but not of the statement of that name.) They are counted by the kind of command in
-//! `events_statements_summary_global_by_event_name`: there each kind is a class here, so that shares of the total are
-//! true. Its rows for what runs inside of routines and triggers are left out: their time is in that of the statement
-//! which calls them.
+//! `events_statements_summary_global_by_event_name`: there each kind is a class here, so that shares of the
+//! total are true. Its rows for statements inside of routines and triggers are left out: their time is in that
+//! of the calling statement.
 //!
 //! Classes are the server's: the key is `DIGEST_TEXT`, which dialect `mariadb-digest` gives to statements of a log, so
 //! that the two can be compared with `--diff`. Rows of several databases with one text are one class.
@@ -103,7 +104,7 @@ const LASTING: [&str; 10] = [
     "Sleep",
 ];
 
-/// What an event's name says of digests.
+/// The meaning of an event's name for digests.
 enum Named {
     /// It has one.
     Parsed,
@@ -146,7 +147,7 @@ impl Counted {
     }
 }
 
-/// Database and digest; both are missing in the row of what found no room.
+/// Database and digest; both are missing in the row of statements that did not fit.
 type Name = (Box<[u8]>, Box<[u8]>);
 
 /// The tables at a moment.
@@ -195,16 +196,16 @@ impl Snapshot {
     }
 }
 
-/// What came of a snapshot or of two.
+/// The result of one snapshot or of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     /// Statements, those without a class included.
     pub statements: u64,
     /// Nanoseconds of all of them.
     pub time: u64,
-    /// Statements of digests that found no room in the server's table.
+    /// Statements of digests that did not fit into the server's table.
     pub without_class: u64,
-    /// The server's table was emptied between the snapshots: what came before that is missing.
+    /// The server's table was emptied between the snapshots: earlier statements are missing.
     pub reset: bool,
     /// Executions over the binary protocol, and their nanoseconds.
     pub executes: u64,
@@ -214,7 +215,7 @@ pub struct Period {
     pub both: Option<(u64, u64)>,
 }
 
-/// What `now` has beyond `old`; `None` if that is nothing.
+/// The difference from `old` to `now`; `None` if there is none.
 fn difference(old: Option<&Counted>, now: &Counted, reset: &mut bool) -> Option<Totals> {
     let emptied = old.is_some_and(|old| old.of(3) > now.of(3));
     *reset |= emptied;
@@ -243,8 +244,8 @@ fn difference(old: Option<&Counted>, now: &Counted, reset: &mut bool) -> Option<
     })
 }
 
-/// Adds what `after` has beyond `before` to `table`. Without `before`: all of it. `between`: when the two were taken, by
-/// the server's clock. `by_db`: classes are databases.
+/// Adds the difference from `before` to `after` to `table`. Without `before`: all of it. `between`:
+/// when the two were taken, by the server's clock. `by_db`: classes are databases.
 pub fn count(
     before: Option<&Snapshot>,
     after: &Snapshot,
@@ -256,7 +257,7 @@ pub fn count(
     let mut rows: Vec<_> = after.rows.iter().collect();
     // The order of a hash table is none; names get their numbers in this order.
     rows.sort_by(|a, b| a.0.cmp(b.0));
-    // Of a difference it is not known when in the period.
+    // The times within the period are unknown for a difference.
     let begin = between.map(|(begin, _)| begin);
     let end = between.map(|(_, end)| end);
     for (at, (key, now)) in rows.into_iter().enumerate() {
@@ -318,7 +319,7 @@ pub fn count(
 
 const UNKNOWN_DB: &[u8] = b"(unknown)";
 
-/// What the report must say. `seconds`: between two snapshots.
+/// The note for the report. `seconds`: between two snapshots.
 pub fn note(period: Period, seconds: Option<f64>) -> Vec<String> {
     let mut notes = vec![match seconds {
         None => "Totals of performance_schema since the server started or the table was emptied: counts, sums, means and bounds are exact; quantiles, deviations and distributions do not exist there and are left out.".to_owned(),

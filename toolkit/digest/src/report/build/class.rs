@@ -107,7 +107,7 @@ impl Builder<'_> {
 
 /// A statement's text as it is to be shown.
 pub(super) fn statement(sql: &[u8], options: &Options) -> String {
-    // What is masked is shortened behind that (`redact`).
+    // Masked texts are shortened later (`redact`).
     if options.sample_bytes == 0 || options.redact {
         return text(sql);
     }

@@ -1,4 +1,4 @@
-//! What stands beside the classes: patterns, losses, notes.
+//! The parts of the report beside the classes: patterns, losses, notes.
 
 use std::collections::HashMap;
 
@@ -227,7 +227,7 @@ fn silence(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// Of so many classes that found no room.
+/// The number of classes that did not fit.
 pub(super) fn folded_note(classes: u64) -> Option<String> {
     (classes > 0).then(|| {
         format!(
@@ -245,7 +245,7 @@ pub(super) fn missing_users(table: &Table) -> Vec<String> {
     table.missing_users().map(|p| format!("No statement is of a user '{p}'.")).collect()
 }
 
-/// Says how many outliers found no room.
+/// Says how many outliers did not fit.
 pub(super) fn slow_note(more: usize, options: &Options) -> Option<String> {
     let outliers = options.outliers.filter(|_| more > 0)?;
     let one = more == 1;

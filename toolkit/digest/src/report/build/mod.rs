@@ -22,7 +22,7 @@ use frond_event::Micros;
 use frond_event::{Metric, Unit};
 use frond_sqltext::Dialect;
 
-/// What the document is to hold.
+/// The contents of the document.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub order: Order,
@@ -161,10 +161,10 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The classes that are shown, and the others. Each group of users has the whole limit for itself, or what nobody
-    /// waits for would push what people wait for out of the report.
-    /// At last how many of the others are outliers: there is room for some only, as nearly all classes of a log of
-    /// slow statements are.
+    /// The classes that are shown, and the others. Each group of users has the whole limit for
+    /// itself; otherwise classes of batch users could displace those of interactive users. Last the
+    /// number of outliers among the others: only some are shown, as nearly all classes of a log of
+    /// slow statements are outliers.
     fn ranked(&self, classes: &[Class], order: Order) -> (Vec<(usize, Reason)>, Vec<usize>, usize) {
         let options = self.options;
         let mut slow = 0;
@@ -219,7 +219,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What each table has of everything: the tables of each class's sample, in the databases that the class ran in.
+    /// The share of each table: the tables of each class's sample, in the databases in which the class ran.
     fn tables(&self, table: &Table) -> Vec<model::Share> {
         if self.options.group_by != GroupBy::Fingerprint {
             return Vec::new();
@@ -249,7 +249,7 @@ impl Builder<'_> {
             }
             // The sample's database is that of one statement; each counts in its own.
             for share in class.dbs.sorted() {
-                // Databases that the class has no room for have no names.
+                // Databases that did not fit into the class have no names.
                 let db =
                     if share.id == names::OTHERS { "" } else { &*text(self.names.name(share.id)) };
                 for table in &unnamed {

@@ -1,4 +1,4 @@
-//! What the document says of a log whose truth is known.
+//! The document of a log with known contents.
 
 use super::*;
 use crate::run::{run, Settings};
@@ -41,7 +41,7 @@ fn the_document_says_what_the_log_says() {
     let report = report_with(&log, &options, users(&["web*"], &["night*"]));
     assert_eq!((report.overall.events, report.overall.classes), (3, 2));
     assert_eq!(report.classes.len(), 2);
-    // What people wait for comes first, although the other one takes more time.
+    // The class of interactive users comes first, although the other one takes more time.
     let [select, delete] = &report.classes[..] else { panic!() };
     assert_eq!((delete.rank, delete.events, delete.user_class.as_str()), (2, 1, "batch"));
     assert_eq!((select.events, select.user_class.as_str()), (2, "interactive"));

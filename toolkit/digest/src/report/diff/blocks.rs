@@ -1,15 +1,16 @@
-//! Sums over time, and how much of them chance is: a ratio of two sums with the error that its blocks of time show.
+//! Sums over time and their random error: a ratio of two sums, with the error estimated from blocks of time.
 //!
-//! Statements depend on each other: they come in bursts, and what slows one down slows its neighbours. The error of a
-//! mean is therefore not that of so many independent calls. Blocks of time that are long enough are independent, so
-//! that their spread has all of it, whatever the dependence within them is. How long is enough is not known: blocks of
-//! one interval of the series, of two, four and so on are tried, and the largest error is taken. Correcting by the
-//! correlation of neighbours was rejected: of twenty intervals it is hardly known, and too small as often as too large.
+//! Statements depend on each other: they come in bursts, and one cause slows neighbours down together. The
+//! error of a mean is therefore not that of as many independent calls. Long enough blocks of time are
+//! independent, so their spread shows all of the error, whatever the dependence within them. The sufficient
+//! length is unknown: blocks of one interval of the series, of two, four and so on are tried, and the largest
+//! error is taken. Correcting by the correlation of neighbours was rejected: from twenty intervals it is
+//! uncertain, and too small as often as too large.
 //!
 //! Invariants:
 //!
 //! - BL1. Never fewer than `LEAST_BLOCKS` blocks, counted by how evenly they share the denominator: a class whose calls are
-//!   all in one interval has one. What is slower than a block (a sixth of the period) stays unseen.
+//!   all in one interval has one. Changes slower than a block (a sixth of the period) are not seen.
 //! - BL2. The degrees of freedom are those blocks less one, not the calls.
 
 use super::super::model::{Class, Point, Report, Series};
@@ -55,7 +56,7 @@ impl Blocks {
         }
         let covered = |i: i64| {
             let low = (begin + i) as f64 * width as f64;
-            // The clock of many logs has seconds: what is covered of the last one is not known.
+            // The clock of many logs has seconds: how much of the last one is covered is unknown.
             (low + width as f64).min(last + 1.0) - low.max(first)
         };
         let mut intervals: Vec<[f64; 3]> =
@@ -80,7 +81,7 @@ impl Blocks {
         let mut widest: Option<Estimate> = None;
         loop {
             let worth = total * total / blocks.iter().map(|b| b.1 * b.1).sum::<f64>();
-            // Also where nothing is, or a hostile report has what is no number.
+            // Also for empty blocks, and for a hostile report with NaNs.
             if worth.is_nan() || worth < LEAST_BLOCKS {
                 return widest;
             }

@@ -1,17 +1,19 @@
-//! What is tested of a class that both reports have. The names are those of `Test::what`.
+//! The tests of a class that both reports have. The names are those of `Test::what`.
 //!
 //! - `mean`: the arithmetic mean, by the spread of blocks of time (`blocks`).
 //! - `typical`: the geometric mean, from the histogram's buckets, whose own width counts as variance. Durations are far
 //!   from normal, their logarithms are close enough: it sees changes that outliers hide in the arithmetic mean.
-//! - `p95`: the shares of statements above the middle between the two 95 % points. The side with the higher point has
-//!   the higher share there, so that the test has the sign of what is shown. (At the 95 % point of both sides together
-//!   it need not: a side may have the lower point and yet more statements above the common one.)
+//! - `p95`: the shares of statements above the middle between the two 95 % points. The side with the higher
+//!   point has the higher share there, so that the test has the sign of the shown change. (At the 95 % point of
+//!   both sides together it need not: a side may have the lower point and yet more statements above the common
+//!   one.)
 //! - `rows_examined`: the means as logged.
 //! - `load`, `calls`: per second of the period, by the spread of blocks of time.
 //!
-//! Of the logarithms, the shares and the rows only totals are known, not the blocks. Their error is that of independent
-//! calls, widened by what the blocks of the mean duration show beyond it: by the same factor (statements of a burst are
-//! alike), `typical` at most by the same relative variance (a slow hour multiplies durations).
+//! For logarithms, shares and rows only totals are known, not blocks. Their error is that of
+//! independent calls, widened as the blocks of the mean duration show: by the same factor
+//! (statements of a burst are alike), `typical` at most by the same relative variance (a slow hour
+//! multiplies durations).
 //!
 //! Invariant: a measure without six blocks of time on both sides is not tested.
 
@@ -166,7 +168,7 @@ fn log_moments(class: &Class) -> Moments {
     let weighted = class.times.buckets.iter().map(|b| (log_bucket(b).0, b.count as f64));
     let mut moments = Moments::of(weighted);
     let n = moments.n.max(1.0);
-    // Where in its bucket a value lies is not known: a twelfth of the width's square.
+    // The position of a value in its bucket is unknown: a twelfth of the width's square.
     moments.variance += class
         .times
         .buckets

@@ -1,4 +1,4 @@
-//! What changed between two reports: classes that are new or gone, slower or faster, called more or less.
+//! The changes between two reports: classes that are new or gone, slower or faster, called more or less.
 //!
 //! Which measures are tested, and how, is in `diff/measures`; how the dependence of statements on each other is counted, in
 //! `diff/blocks`. Of a class on one side only, `presence` is the chance that a class with so many calls has none there at
@@ -83,7 +83,7 @@ pub struct Values {
     /// Seconds.
     pub time: Option<f64>,
     pub mean: Option<f64>,
-    /// Geometric mean: what outliers hardly move.
+    /// Geometric mean: outliers hardly change it.
     #[serde(default)]
     pub typical: Option<f64>,
     pub p95: Option<f64>,
@@ -219,7 +219,7 @@ fn notes(before: &Report, after: &Report) -> Vec<String> {
 fn values(report: &Report, class: &Class) -> Values {
     let span = report.overall.seconds.filter(|s| *s >= 1.0);
     let time = class.time();
-    // Of a sampled log it is all that the events stand for, as the sums are.
+    // For a sampled log, the statements for which the events stand, as in the sums.
     let statements = class.statements.max(class.events) as f64;
     Values {
         events: class.events,
@@ -258,7 +258,7 @@ fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
     if without.rest.is_some() {
         return None;
     }
-    // Of a sampled log only a part was seen of what happened.
+    // A sampled log has only a part of the statements.
     let amount = |r: &Report| {
         let all = &r.overall;
         let rate = all.statements.max(all.events).max(1) as f64 / all.events.max(1) as f64;
@@ -276,7 +276,7 @@ fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
     Some(Test { what: "presence".into(), p, ..Test::default() })
 }
 
-/// Adjusts the p-values of all tests together and says what became of each class.
+/// Adjusts the p-values of all tests together and judges each class.
 fn judge(changes: &mut [Change]) {
     let p: Vec<f64> = changes.iter().flat_map(|c| &c.tests).map(|t| t.p).collect();
     let mut adjusted = adjust(&p).into_iter();

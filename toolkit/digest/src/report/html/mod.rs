@@ -1,14 +1,14 @@
 //! The report as one HTML file that works offline.
 //!
-//! The file holds the document (see `view`) as JSON and a script that draws it: no library, nothing is loaded from
-//! anywhere, and a content security policy in the file forbids it. Drawing in the browser was chosen over writing
-//! markup here because sorting, searching and charts need the numbers there anyway.
+//! The file holds the document (see `view`) as JSON and a script that draws it: no library, nothing is loaded
+//! from anywhere, and a content security policy in the file forbids it. The page is drawn in the browser
+//! because sorting, searching and charts need the numbers there anyway.
 //!
 //! Invariants:
 //!
 //! - HT1. No text of a log is ever markup: in the file it stands inside JSON in which `<`, `>` and `&` are escaped, and the
 //!   script makes text nodes only. Characters that reorder or hide text are shown by their names.
-//! - HT2. The file is smaller than `MAX_BYTES`, whatever the report holds; what was shortened is said on the page.
+//! - HT2. The file is smaller than `MAX_BYTES`, whatever the report has; the page says what was shortened.
 //!
 //! The style and the script are in `parts/`, by noun. Tested in `tests/it/report/`, where a browser runs the page's test of
 //! itself (`#selftest`).
@@ -41,7 +41,7 @@ pub fn write(report: &Report, diff: Option<&Diff>, out: &mut dyn Write) -> io::R
     let fixed: usize = FRAME.len() + STYLE.len() + SCRIPT.iter().map(|s| s.len()).sum::<usize>();
     let data = view::data(report, diff, MAX_BYTES - fixed)?;
     let mut rest = FRAME;
-    // Piece by piece: what is put in is not searched for the next mark.
+    // Piece by piece: inserted text is not searched for the next mark.
     while let Some((before, after)) = rest.split_once("{{") {
         let Some((name, after)) = after.split_once("}}") else { break };
         out.write_all(before.as_bytes())?;

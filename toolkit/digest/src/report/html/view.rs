@@ -300,14 +300,14 @@ impl Names {
     }
 }
 
-/// The title of a column for what ranks; null if the page has that column anyway.
+/// The title of the ranking attribute's column; null if the page has that column anyway.
 fn by_itself(report: &Report) -> Option<&str> {
     let s = &report.selection;
     let there = ["total rows examined", "total lock time", "largest exec time"];
     (!s.order_title.is_empty() && !there.contains(&s.order.as_str())).then_some(&s.order_title)
 }
 
-/// An object without what says nothing.
+/// An object without its empty members.
 #[derive(Default)]
 struct Object(Map<String, Value>);
 
@@ -476,7 +476,7 @@ fn option(value: Option<f64>) -> Value {
     value.map_or(Value::Null, number)
 }
 
-/// With so many significant digits; whole numbers as such. What is no number is null.
+/// With this many significant digits; integers unchanged. NaN is null.
 fn rounded(value: f64, digits: usize) -> Value {
     if !value.is_finite() {
         return Value::Null;

@@ -1,7 +1,7 @@
-//! The lines with which that tool begins: what it used, when and where it ran, and what it read.
+//! The first lines of that tool's report: resources used, time and host, and inputs.
 //!
-//! They are about the program that makes the report, so that it must say them (`Head`): this crate looks at no clock
-//! and at no process.
+//! They are about the program that makes the report, which passes them (`Head`): this crate reads
+//! neither the clock nor the process.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::short;
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Head {
-    /// `None` where the system does not tell, and in reproducible reports.
+    /// `None` where the system does not have it, and in reproducible reports.
     pub usage: Option<Usage>,
     /// Local time: `Sun Nov 22 17:13:34 2026`.
     pub date: Option<String>,
@@ -19,7 +19,7 @@ pub struct Head {
     pub files: Vec<String>,
 }
 
-/// What the process used so far.
+/// Resources that the process has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Seconds of processor time.

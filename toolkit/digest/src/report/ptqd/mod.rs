@@ -1,8 +1,8 @@
-//! The report as pt-query-digest 3.2 prints it (`header`, `profile` and `query_report`), for scripts and eyes that
-//! are used to it.
+//! The report as pt-query-digest 3.2 prints it (`header`, `profile` and `query_report`), for
+//! scripts and people who are used to it.
 //!
 //! The numbers are this crate's, which equal that tool's where it is right (`tests/it/ptqd`); the layout is its layout,
-//! with its shortened labels and its 1024-based `k`. Not printed: what it reads from a server.
+//! with its shortened labels and its 1024-based `k`. Not printed: data that it reads from a server.
 //!
 //! Where the text differs from its (`tests/it/ptqd/text.rs` compares every line and lists what does): it cuts ids in the
 //! profile when there is a row MISC, which no search finds any more; its sums have the rounding errors of many
@@ -39,7 +39,7 @@ const LINE: usize = 74;
 const NAMES: usize = 44;
 const NAME: usize = 10;
 
-/// What to print.
+/// The parts to print.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub order: Order,
@@ -51,7 +51,7 @@ pub struct Options {
     pub head: Option<Head>,
 }
 
-/// What pages need of everything.
+/// Totals that pages need.
 struct All<'a> {
     overall: &'a Class,
     names: &'a Names,
@@ -75,7 +75,7 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     let (ranked, reasons) =
         rank(&outcome.table.classes, options.order, options.limit, options.outliers);
     let classes = &outcome.table.classes;
-    // It says nothing of who sent what is in such logs, and takes what was not measured for zero.
+    // It does not print the senders of such logs, and takes unmeasured times for zero.
     let plain = |f: &FileInfo| matches!(f.format, Some(Format::GeneralLog | Format::Raw) | None);
     let timed = !outcome.files.iter().all(plain);
     if overall.count == 0 {
@@ -109,7 +109,7 @@ pub fn write(outcome: &mut Outcome, options: &Options, out: &mut dyn Write) -> i
     for (i, (class, reason)) in ranked.iter().zip(&reasons).enumerate() {
         let mut class = outcome.table.whole(*class);
         if options.redact {
-            // Behind `whole`: what it brings back from the disk is not masked.
+            // After `whole`: texts from the disk are not masked.
             class.to_mut().sample.sql = masked(&class.sample.sql).into();
         }
         let (names, zoned) = (&outcome.table.names, outcome.zoned);
@@ -413,7 +413,7 @@ fn distribution(class: &Class, out: &mut dyn Write) -> io::Result<()> {
         ["  1us", " 10us", "100us", "  1ms", " 10ms", "100ms", "   1s", " 10s+"];
     let decades = class.summary(Metric::QueryTime).map_or([0; 8], |s| {
         let mut decades = s.decades();
-        // What took no time has no bar there.
+        // A zero has no bar there.
         let zeros = s.histogram().iter().filter(|b| b.1 <= 0.0).map(|b| b.2).sum::<u64>();
         decades[0] = decades[0].saturating_sub(zeros);
         decades

@@ -8,7 +8,7 @@ use crate::stats::class::key;
 use crate::stats::{Class, Table};
 use frond_event::Metric;
 
-/// Every column is as wide as what stands in it; the titles end where the lines of underscores do.
+/// Every column is as wide as its contents; the titles end where the lines of underscores do.
 pub(super) fn write(
     table: &Table,
     ranked: &[usize],

@@ -1,7 +1,7 @@
 //! A class's statement as that tool prints it: shortened, ready for EXPLAIN, or with a query that reads what the
 //! statement changes.
 //!
-//! What it does was learnt from what it prints. It looks at text; here quotes are looked at as well, so that a
+//! The rules were learnt from its output. It works on text; here quotes are respected, so that a
 //! parenthesis in a literal ends nothing (there it does).
 
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ const LONG: usize = 1024;
 /// Items of them that stay.
 const ITEMS: usize = 20;
 
-/// Writes the statement and what comes before and after it.
+/// Writes the statement and the lines before and after it.
 pub(super) fn write(sql: &[u8], out: &mut dyn Write) -> io::Result<()> {
     let sql = shortened(sql);
     if words(&sql).next().is_some_and(|(_, word)| is(word, b"select")) {
@@ -153,7 +153,7 @@ fn shortened(sql: &[u8]) -> Vec<u8> {
             if list.commas >= ITEMS {
                 out.extend_from_slice(&sql[from..list.stays]);
                 let left_out = list.commas + 1 - ITEMS;
-                // Of a statement that was cut nobody knows how many there were.
+                // For a truncated statement their number is unknown.
                 let least = if list.close.is_none() { " or more" } else { "" };
                 let remark = format!("/*... omitted {left_out}{least} items ...*/");
                 out.extend_from_slice(remark.as_bytes());
@@ -175,7 +175,8 @@ fn next_row(sql: &[u8], lists: &[List], at: usize) -> Option<usize> {
     list_at(lists, open)?.close
 }
 
-/// A query that reads what the statement changes, in that tool's spacing; it is as good as a few words tell.
+/// A query that reads what the statement changes, in that tool's spacing; it is derived from a few
+/// keywords only.
 fn converted(sql: &[u8]) -> Option<Vec<u8>> {
     let mut all = words(sql);
     let (at, verb) = all.next()?;

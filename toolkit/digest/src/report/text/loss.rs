@@ -1,4 +1,4 @@
-//! What could not be read or measured, and what a capture lost.
+//! Input that could not be read or measured, and losses of a capture.
 
 use std::io::{self, Write};
 
@@ -89,7 +89,7 @@ pub fn lines(capture: &Capture) -> Vec<String> {
     lines
 }
 
-/// What hangs: how long at least, and whose it is.
+/// Statements without an answer: their least time, and their sender.
 fn unanswered(found: &Unanswered, lines: &mut Vec<String>) {
     let longest = found.longest.first().map_or(0.0, |s| s.at_least);
     lines.push(format!(

@@ -1,8 +1,8 @@
 //! The report for a terminal: the profile first, then a page per class.
 //!
-//! Who knows pt-query-digest finds everything where it was, under the names it had; the numbers carry their units,
-//! labels are not cut, and nothing is wider than the terminal but statements and names. Lines begin with `#`, so that
-//! what is left without them are the sample statements, ready for a client.
+//! The order and the names are those of pt-query-digest; numbers have units, labels are not cut,
+//! and only statements and names may be wider than the terminal. Lines begin with `#`; the others
+//! are the sample statements, ready for a client.
 //!
 //! Invariants:
 //!
@@ -36,7 +36,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     out.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Without what a terminal would take for commands (TE2).
+/// Without control characters (TE2).
 pub fn plain(text: &str) -> String {
     let odd = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t')
@@ -258,7 +258,7 @@ fn breakdowns(
                 _ => format!(" {name} ({}/{part})", count(share.count as f64)),
             };
             let comma = usize::from(i > 0);
-            // Room for what says that there are more, and how many statements those have.
+            // Width of the remark on how many more there are, and of their statements.
             let rest = more(&shares[i..], events);
             let last = i + 1 == shares.len();
             let tail = if last { 0 } else { more(&shares[i + 1..], events).chars().count() };
@@ -276,7 +276,7 @@ fn breakdowns(
     Ok(())
 }
 
-/// What stands for names that do not fit.
+/// The mark for names that do not fit.
 fn more(shares: &[Share], events: u64) -> String {
     let sum = shares.iter().fold(0_u64, |sum, s| sum.saturating_add(s.count));
     // A statement counts for each of its tables.

@@ -135,7 +135,7 @@ fn distribution(times: &Histogram, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The slowest statement, below what is known of it.
+/// The slowest statement, below its attributes.
 fn write_sample(
     report: &Report,
     sample: &Sample,

@@ -15,7 +15,7 @@ struct Columns {
     /// Of ids; 0 if classes have none.
     id: usize,
     wide: bool,
-    /// Of what ranks, if it is none of the usual columns; a narrow terminal then has no room for V/M.
+    /// The ranking attribute, if it is none of the usual columns; a narrow terminal then lacks V/M.
     by: String,
 }
 
@@ -122,7 +122,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
-/// What ranks a class.
+/// The value by which a class ranks.
 fn of_unit(value: Option<f64>, unit: &str) -> String {
     match value {
         None => "-".into(),

@@ -1,4 +1,4 @@
-//! `tail -F` for a log: what is appended is digested, and at each interval there is an outcome.
+//! `tail -F` for a log: digests appended events, with an outcome for each interval.
 //!
 //! Invariants:
 //!
@@ -10,8 +10,8 @@
 //! - FO3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
 //!   writes an event in more than one piece.
 //!
-//! Not seen: what a `copytruncate` removes before it was read, and that there was one if by the next look the log is
-//! as long as before.
+//! Not seen: bytes that a `copytruncate` removes before they were read, and a `copytruncate` after
+//! which the log is as long as before by the next poll.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub struct Follow {
     pub path: PathBuf,
     /// An outcome is due this often.
     pub interval: Duration,
-    /// Begin with what the log holds already; otherwise at its end.
+    /// Begin with the log's present contents; otherwise at its end.
     pub from_begin: bool,
 }
 
@@ -54,7 +54,7 @@ struct Log {
     /// When the file grew last, or, if that is later, when its successor was found not to be empty.
     last_growth: Instant,
     succeeded: bool,
-    /// What was read since the last outcome; the last is `file`.
+    /// The inputs read since the last outcome; the last is `file`.
     files: Vec<FileInfo>,
 }
 
@@ -64,8 +64,8 @@ type Opened = (File, u64);
 /// More rotations than this within `QUIET` are not a log's.
 const MAX_NEXT: usize = 16;
 
-/// Follows the log and calls `each` with what every interval held, until `each` says false. `Err` says why the log
-/// cannot be followed.
+/// Follows the log and calls `each` with the outcome of every interval, until `each` returns false.
+/// `Err` says why the log cannot be followed.
 pub fn follow(
     follow: &Follow,
     settings: &Arc<Settings>,
@@ -129,13 +129,13 @@ impl Log {
         }
     }
 
-    /// What is read from now on is of another file, or for another outcome.
+    /// From now on another file is read, or another outcome begins.
     fn begin_file(&mut self) {
         let name = self.path.display().to_string();
         self.files.push(FileInfo { name, format: self.format, bytes: 0 });
     }
 
-    /// Skips what is there already, after a look at what it is.
+    /// Skips the present contents, after recognising their format.
     fn skip_content(&mut self) -> Result<(), String> {
         let Some((file, _)) = &mut self.file else { return Ok(()) };
         let mut head = vec![0; detect::HEAD];
@@ -151,7 +151,7 @@ impl Log {
         Ok(())
     }
 
-    /// Reads what was appended and parses it as far as events are whole; gives the bytes read.
+    /// Reads the appended bytes and parses whole events; returns the number of bytes read.
     fn read(&mut self, worker: &mut Worker) -> Result<u64, String> {
         let grown = self.append()?;
         if grown > 0 {

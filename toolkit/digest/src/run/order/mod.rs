@@ -8,7 +8,7 @@
 //! A general log has begins only, which are looked at as ends: servers write an entry at once. What shows that it is of
 //! two servers is in `servers`. Captured connections may be of several servers, so that only the clock is looked at.
 //!
-//! Nothing is corrected: rates and charts of such inputs are what they are, and a note says why they look odd.
+//! Nothing is corrected: rates and charts of such inputs are wrong, and a note says why.
 //!
 //! Invariants:
 //!
@@ -32,7 +32,7 @@ const OVERLAP: Micros = 3 * 1_000_000;
 
 const CONNECTIONS: usize = 1024;
 
-/// What a piece of a file said.
+/// The facts from a piece of a file.
 #[derive(Clone, Debug)]
 struct Piece {
     begin: Place,
@@ -45,7 +45,7 @@ struct Piece {
     mixed: Option<Place>,
 }
 
-/// What one connection did last.
+/// The last statement of a connection.
 #[derive(Clone, Copy, Default)]
 struct Last {
     thread: u64,

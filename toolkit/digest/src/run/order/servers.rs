@@ -1,7 +1,7 @@
 //! Whether a general log is of one server.
 //!
-//! It has no durations, so that `order`'s sign for mixed slow logs (a connection that runs statements of two users at
-//! the same time) is not there. What cannot be in the log of one server:
+//! It has no durations, so `order`'s sign of mixed slow logs (a connection that runs statements of
+//! two users at the same time) does not exist here. The log of one server cannot have:
 //! - starts of servers at another port and another socket (one of them may have been configured anew; without
 //!   networking the port is 0), or of versions in turn, A, B, A, B (an upgrade that is rolled back is A, B, A);
 //! - a connection that begins while one of its number is open: a server counts its connections up until it starts again;
@@ -24,7 +24,7 @@ const TURNS: u32 = 5;
 /// Of a server's name as it is told.
 const LONGEST: usize = 120;
 
-/// What a starting server said.
+/// The facts from a starting server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Start {
     version: String,
@@ -129,7 +129,7 @@ impl Servers {
         }
     }
 
-    /// Where it shows, and what.
+    /// The place of the sign, and its text.
     pub fn found(&self) -> Option<&(Place, String)> {
         self.found.as_ref()
     }

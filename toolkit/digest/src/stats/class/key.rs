@@ -1,7 +1,8 @@
-//! The key of a class, however long what makes it.
+//! The key of a class, of bounded length.
 //!
-//! A fingerprint may be as long as its statement, and there may be as many as `max_classes` of them. So of a long key
-//! only the begin is kept; its id and its length stand behind that, which tell it from others with the same begin.
+//! A fingerprint may be as long as its statement, and there may be as many as `max_classes` of them. So of a
+//! long key only the begin is kept; its id and its length follow, which distinguish it from others with the
+//! same beginning.
 //!
 //! Invariant: a key longer than `KEY_LIMIT` is a shortened one, and no other is.
 
@@ -31,7 +32,7 @@ fn shorten(key: &mut Vec<u8>) {
     key.extend_from_slice(&length.to_le_bytes());
 }
 
-/// What stands behind the begin of a shortened key: the id and the length of the whole.
+/// The end of a shortened key: the id and the length of the whole.
 fn tail(key: &[u8]) -> Option<(ClassId, u64)> {
     let tail = key.get(KEY_LIMIT..).filter(|tail| !tail.is_empty())?;
     let id = ClassId::from_bytes(*tail.first_chunk::<ID>()?);

@@ -34,7 +34,7 @@ pub use totals::{Total, Totals};
 /// Intervals per class.
 pub const SERIES_LIMIT: usize = 40;
 
-/// Statements are kept up to this length; what is behind is only counted.
+/// Statements are kept up to this length; the rest is only counted.
 pub const SAMPLE_LIMIT: usize = 64 << 10;
 
 /// See the module's text.
@@ -43,7 +43,7 @@ pub struct Class {
     /// What its events have in common: the fingerprint, or the value they are grouped by; shortened (`key`).
     pub key: Box<[u8]>,
     pub count: u64,
-    /// How many statements the events stand for.
+    /// The number of statements for which the events stand.
     pub weight: u64,
     /// Attributes that every event has.
     always: u64,
@@ -117,7 +117,7 @@ impl Class {
         }
     }
 
-    /// Adds what a batch has of the class; takes its sample if it is the better one.
+    /// Adds a batch's data of the class; takes its sample if it is the better one.
     pub(super) fn absorb(
         &mut self,
         buckets: Buckets,
@@ -275,8 +275,8 @@ impl Class {
         self.distribution(metric).map_or(0, Distribution::sum)
     }
 
-    /// What `value`, a number or a sum of events, is for all statements that they stand for. Where the rate changed
-    /// within the class, its mean rate is taken.
+    /// Scales `value`, a number or a sum of events, to all statements for which they stand. Where
+    /// the rate changed within the class, its mean rate is taken.
     pub fn scaled(&self, value: u64) -> u64 {
         if self.weight <= self.count {
             return value;
@@ -291,7 +291,7 @@ impl Class {
         self.scaled(self.sum(metric))
     }
 
-    /// What few classes have.
+    /// Data that few classes have.
     pub fn rare(&self) -> &Rare {
         self.rare.as_deref().unwrap_or(&rare::NOTHING)
     }

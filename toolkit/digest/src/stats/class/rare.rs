@@ -1,4 +1,4 @@
-//! What few classes have, apart from what every class has.
+//! Data that few classes have, kept separately.
 
 use crate::stats::batch::{put_plan, Local};
 use frond_event::Place;
@@ -18,7 +18,7 @@ pub struct Rare {
     pub plans: Vec<(u64, u64)>,
 }
 
-/// What a class has that has none of it.
+/// The data of a class without any of it.
 pub(super) static NOTHING: Rare = Rare::new();
 
 impl Default for Rare {

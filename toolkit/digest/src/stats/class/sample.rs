@@ -1,6 +1,6 @@
 //! A statement kept as an example.
 //!
-//! Every class has one, so what few statements have is apart.
+//! Every class has one, so data that few statements have are kept separately.
 
 use crate::stats::batch::Best;
 use crate::stats::spill::{Spill, Stored};
@@ -9,10 +9,10 @@ use frond_event::{Event, Micros, Place};
 /// Samples with more text than this go to disk when there are many.
 const SHORT: usize = 256;
 
-/// What stays in memory of a statement on disk.
+/// The part of a statement on disk that stays in memory.
 const BEGIN: usize = 64;
 
-/// What stays in memory of a text that found no room on disk.
+/// The part of a text that stays in memory when it does not fit on disk.
 const CUT: usize = 512;
 
 /// See the module's text.
@@ -34,7 +34,7 @@ pub struct Sample {
     more: Option<Box<More>>,
 }
 
-/// What few statements have.
+/// Data that few statements have.
 #[derive(Clone, Debug, Default)]
 struct More {
     stored: Option<OnDisk>,

@@ -1,4 +1,4 @@
-//! What a class takes: the goal of the whole program is 64 MB and 2 kB per class.
+//! Memory of a class: the goal of the whole program is 64 MB and 2 kB per class.
 
 use crate::stats::Table;
 use frond_event::Metric;

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! - TT1. What such a class says of count, sum and, where they are given, bounds is exact; the rest is not known (`Known`)
-//!   and stays so when the class is added to others.
+//! - TT1. Count, sum and, where given, bounds of such a class are exact; the rest is unknown
+//!   (`Known`) and stays so when the class is added to others.
 //! - TT2. One statement is known completely: its sum is its value.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Total {
     pub sum: u64,
 }
 
-/// What a server counted of the statements of one class.
+/// A server's totals of the statements of one class.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Statements; not 0.

@@ -1,5 +1,6 @@
-//! Reads of what `absorb` will change, so that it is in the processor's cache by then: see `Table::fetch`. What they
-//! return has no meaning; a line of 64 bytes is there when any of its bytes was read.
+//! Prefetches: reads memory that `absorb` will change, so that it is in the processor's cache by
+//! then: see `Table::fetch`. The returned values have no meaning; reading one byte of a line of 64
+//! bytes loads the line.
 
 use super::Class;
 
@@ -18,7 +19,7 @@ impl Class {
             ^ self.series.touch()
     }
 
-    /// What these lines point to.
+    /// The memory to which these lines point.
     #[inline]
     pub(in crate::stats) fn touch_parts(&self) -> u64 {
         let key = self.key.iter().step_by(64).fold(0, |read, byte| read ^ u64::from(*byte));

@@ -23,7 +23,7 @@ pub type Turn = [u64; LONGEST];
 /// A turn beginning where it is smallest.
 pub type Key = Turn;
 
-/// What one connection did last.
+/// The last statements of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loops {
     /// Statements so far; the one numbered `n` has its place at `n % KEPT`.

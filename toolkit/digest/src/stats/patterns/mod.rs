@@ -6,8 +6,8 @@
 //! A loop does not wait: a run ends where its connection was idle for `IDLE`. Statements that a pool's connection gets
 //! from one request after the other are none.
 //!
-//! Events must come in the order of the log. What a slow log left out (`long_query_time`) is not seen, so a run of
-//! statements may really have others between them.
+//! Events must come in the order of the log. Statements that a slow log left out
+//! (`long_query_time`) are not seen, so a run of statements may have others in between.
 //!
 //! Two servers may use the same number for a connection. In captures connections have numbers of their own; in logs
 //! they are told apart by their users and hosts as well.
@@ -37,7 +37,7 @@ const IDLE: Micros = 2_000_000;
 /// The same between begins, where no durations are known.
 const IDLE_UNKNOWN: Micros = 10_000_000;
 
-/// What a connection did last.
+/// The last statements of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
     class: u64,
@@ -49,7 +49,7 @@ struct Connection {
     /// Statements since BEGIN, if there was one.
     transaction: Option<u64>,
     loops: Loops,
-    /// Until when what comes next may belong to the run.
+    /// The time until which the next statement may belong to the run.
     awaited: Option<Micros>,
 }
 

@@ -1,20 +1,23 @@
 //! How often each string of one kind (users, hosts, databases) occurs within a class.
 //!
-//! Up to `FEW` strings are in a list, more in a hash table, as long as the room lasts that the tables of all classes
-//! share (`Room`). When it is used up, the strings that are there by then (of a list, its most frequent) stay, and all
-//! others compete for `LATE` counters by Space-Saving (Metwally, Agrawal and El Abbadi, 2005): a string that finds no
-//! counter takes the lowest, and inherits what that one had as what may have been missed of it.
+//! Up to `FEW` strings are in a list, more in a hash table, as long as the memory that the tables
+//! of all classes share (`Room`) lasts. When it is used up, the strings that are there (of a list,
+//! its most frequent) stay, and all others compete for `LATE` counters by Space-Saving (Metwally,
+//! Agrawal and El Abbadi, 2005): a string that finds no counter takes the lowest, and inherits its
+//! count as the number that may have been missed.
 //!
 //! Invariants:
 //!
-//! - TP1. What is said of a string was added of it: a count is exact or a lower bound. What was added of strings that lost
-//!   their counter is said of `OTHERS`, so the sums are those of the class.
-//! - TP2. If `n` events are of strings that compete, each string with more than `n / LATE` of them has a counter, which
-//!   misses at most `n / LATE`: whoever comes late is seen, however many there are.
-//! - TP3. While there is room, every count is exact and so does not depend on the order of events. Behind that it does.
+//! - TP1. A string's count is exact or a lower bound. Counts of strings that lost their counter are
+//!   added to `OTHERS`, so the sums are those of the class.
+//! - TP2. If `n` events are of strings that compete, each string with more than `n / LATE` of them
+//!   has a counter, which misses at most `n / LATE`: late strings are found, however many there
+//!   are.
+//! - TP3. While the memory lasts, every count is exact and so does not depend on the order of
+//!   events. After that it does.
 //!
-//! Rejected: Space-Saving for all strings. Forty equally busy hosts take each other's counters for ever, and what is
-//! then certain of each is next to nothing.
+//! Rejected: Space-Saving for all strings. Forty equally busy hosts take each other's counters for
+//! ever, so that hardly any of their counts is certain.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -86,7 +89,7 @@ impl Packed {
     }
 }
 
-/// What is left of the bytes for tables; may be less than nothing.
+/// The bytes left for tables; may be negative.
 #[derive(Debug)]
 pub struct Room(AtomicIsize);
 
@@ -112,7 +115,7 @@ impl Room {
     }
 }
 
-/// A part of the room, given back when it is dropped.
+/// A part of that memory, freed when it is dropped.
 #[derive(Debug)]
 struct Lease {
     room: Arc<Room>,
@@ -120,7 +123,7 @@ struct Lease {
 }
 
 impl Lease {
-    /// Makes it `bytes` if there is room.
+    /// Makes it `bytes` if the memory suffices.
     fn grow(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let take = |left: isize| left.checked_sub_unsigned(more).filter(|left| *left >= 0);
@@ -136,7 +139,7 @@ impl Drop for Lease {
     }
 }
 
-/// Copies are made of one class at a time, for a report: they need no room.
+/// Copies are made of one class at a time, for a report: they are not counted.
 impl Clone for Lease {
     fn clone(&self) -> Self {
         Lease { room: self.room.clone(), bytes: 0 }
@@ -147,7 +150,7 @@ impl Clone for Lease {
 #[derive(Clone, Copy, Debug, Default)]
 struct Late {
     share: Packed,
-    /// At most so many of its events are not in the count.
+    /// At most this many of its events are not in the count.
     missed: u64,
 }
 
@@ -163,11 +166,11 @@ struct Many {
     slots: Box<[Packed]>,
     used: usize,
     lease: Lease,
-    /// Once there is no room.
+    /// After the memory is used up.
     rivals: Option<Box<Rivals>>,
 }
 
-/// What is left of a list for which there was no room.
+/// The rest of a list for which the memory did not suffice.
 #[derive(Clone, Debug)]
 struct Scarce {
     stay: [Packed; STAY],
@@ -241,7 +244,7 @@ impl Top {
             found.add_share(share);
         } else if few.len() < FEW && missed == 0 {
             if few.len() == few.capacity() {
-                // Every class has three of these: no room is wasted.
+                // Every class has three of these, so they are small.
                 few.reserve_exact((1 + few.len() / 4).min(FEW - few.len()));
             }
             few.push(share.into());
@@ -252,7 +255,7 @@ impl Top {
         }
     }
 
-    /// Adds what another counted; `map` gives this one's number of the other's.
+    /// Adds another's counts; `map` gives this one's number of the other's.
     pub fn merge(&mut self, other: &Top, mut map: impl FnMut(NameId) -> NameId, room: &Arc<Room>) {
         let mut mapped = |packed: Packed| Share { id: map(packed.id()), ..packed.share() };
         match &other.0 {
@@ -438,7 +441,7 @@ impl Rivals {
         }
     }
 
-    /// What a string without a counter had at most.
+    /// The largest possible count of a string without a counter.
     fn floor(&self) -> u64 {
         self.late.iter().map(Late::most).min().unwrap_or(0)
     }

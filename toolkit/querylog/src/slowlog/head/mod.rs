@@ -12,7 +12,7 @@ use super::Found;
 use frond_event::text::{decimal, short_decimal, stamp};
 use frond_event::{Event, Flag, Metric, Unit};
 
-/// What an attribute sets.
+/// The field that an attribute sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Metric(Metric),
@@ -187,7 +187,7 @@ impl Names {
             at += match label.known {
                 Known::Metric(metric) => {
                     let (number, used) = short_decimal(value, metric.log_scale())?;
-                    // What is not a number must not be set.
+                    // A value that is no number must not be set.
                     match value.get(used)? {
                         b' ' | b'\n' => {}
                         b'\r' if value.get(used + 1) == Some(&b'\n') => {}

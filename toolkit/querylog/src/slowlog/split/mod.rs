@@ -323,7 +323,7 @@ pub fn cut(bytes: &[u8], marks: &mut Vec<Mark>) -> Option<usize> {
     }
 }
 
-/// The same for who needs no marks.
+/// The same without marks.
 pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
     cut(bytes, &mut Vec::new())
 }
