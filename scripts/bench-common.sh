@@ -34,7 +34,7 @@ bench_build() {
             warn "the plugin does not build: Frond will be left out"
     fi
     say "building the driver"
-    # Unoptimised: optimising its SVG renderer takes longer than a run, and it waits and watches.
+    # Unoptimised: optimising its SVG renderer takes longer than a run, and the driver mostly waits.
     CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
         cargo build --quiet --manifest-path "$ROOT/Cargo.toml" -p frond-demo
     # shellcheck disable=SC2034 # used by the script that sources this

@@ -4,9 +4,9 @@
 #
 #   scripts/check.sh [PACKAGE...]     these packages instead of those that changed
 #
-# What changed: commits that the upstream branch lacks (BASE=REVISION: since there; without an upstream: the last
-# commit), and the working tree. Of each such package its unit tests and its tests/it run, not those of packages
-# above it: `make test` does that. With nothing changed the unit tests of all run.
+# What changed: commits that the upstream branch lacks (BASE=REVISION: since there; without an upstream: the
+# last commit), and the working tree. For each such package its unit tests and its tests/it run, not those of
+# packages that depend on it: `make test` does that. With no change the unit tests of all packages run.
 #
 # At most 5 minutes on two cores when everything unchanged is built. The last line is "N passed, N failed": a
 # step is one.

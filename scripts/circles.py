@@ -1,4 +1,4 @@
-"""Circles of Rust files: files of one crate that name each other in a loop.
+"""Circles of Rust files: files of one crate that name each other in a circle.
 
 What it sees: `use` and paths in code that begin with `crate::`, `super::`, `self::`, a child module or a name that
 a `use` of the same file brought in. A name is followed through re-exports and through what a parent imports, to the
@@ -17,7 +17,7 @@ Module = tuple[str, ...]
 
 # Where circles are looked for.
 FOLDERS = ("engine/", "bindings/", "cli/", "bench/")
-# A circle that stays: its files, and why a reader does not stumble over it.
+# An allowed circle: its files, and the reason.
 ALLOWED: dict[frozenset[str], str] = {}
 
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|b?r#*".*?"#*|b?"(?:\\.|[^"\\])*"', re.S)
@@ -157,7 +157,7 @@ def loops(arrows: dict[str, set[str]]) -> list[list[str]]:
 
 def circles(files: dict[str, str]) -> list[tuple[str, str]]:
     """Circles among `files` (path from the root, text) that are not allowed: a file of each, and what is wrong. An
-    allowed circle that is gone is told as well."""
+    allowed circle that no longer exists is reported as well."""
     crates: dict[str, dict[str, str]] = {}
     for name, text in files.items():
         folder, found, _ = name.partition("/src/")

@@ -15,7 +15,7 @@
 #   LIMIT      seconds after which a command is stopped (default 1800)
 #   ROUNDS     how often frond is measured (default 3)
 #
-# pt-query-digest takes some 200 s for the default size, and tells every 30 s how far it is; everything
+# pt-query-digest takes some 200 s for the default size, and prints its progress every 30 s; everything
 # else takes a few seconds.
 
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Mutated bytes for everything of the engine that reads some, and for the C API: fuzz/hostile.
+# Mutated bytes for every decoder of the engine and for the C API: fuzz/hostile.
 #
 #   scripts/fuzz.sh [SECONDS [TARGET]]    seconds of a processor for each target (default 60)
 #
@@ -18,7 +18,7 @@ FROND_FUZZ_SECONDS=${1:-60} cargo test --quiet -p frond-hostile --test it -- --n
 status=${PIPESTATUS[0]}
 read -r passed failed <<<"$(sed -nE 's/^test result: .* ([0-9]+) passed; ([0-9]+) failed;.*/\1 \2/p' "$log" | tail -n 1)"
 passed=${passed:-0} failed=${failed:-0}
-# A build or a process that ended early counts nothing.
+# A build or a process that ended early printed no counts.
 if [[ $status -ne 0 && $failed -eq 0 ]]; then failed=1; fi
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [[ $failed -eq 0 ]]

@@ -81,10 +81,10 @@ parse_arguments() {
 
 # ---------------------------------------------------------------- the test tree
 
-# mtr derives every path from its own place, so the copy gets the surroundings of an installation.
+# mtr derives every path from its own location, so the copy has the layout of an installation.
 make_tree() {
     local version stamp dir
-    # A change of what is done to the copy makes a new one, as a change of the suites does.
+    # A change of the steps below makes a new copy, as a change of the suites does.
     version="$(package_version mariadb-test-data) $({
         cat "${TREE_RULES[@]}"
         find "$DIFFERENCES" -name '*.rdiff' | sort | xargs cat
@@ -108,8 +108,8 @@ make_tree() {
         apply_differences
         # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
         sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
-        # A worker that finds warnings at shutdown says so and leaves; mtr's answer to it must not end
-        # mtr. And what the server says of Frond's maturity at each start is no such warning.
+        # A worker that finds warnings at shutdown reports that and ends; this must not end mtr. And
+        # the server's note on Frond's maturity at each start is no such warning.
         # shellcheck disable=SC2016  # Perl's variable
         sed -i -e '0,/^\$SIG{HUP}/s//$SIG{PIPE}= sub {};\n&/' \
             -e 's|^ *@global_suppressions,$|&\n     qr/is of maturity level experimental/,|' \
@@ -207,7 +207,7 @@ run_mtr() {
         # costs as much as the tests.
         --nocheck-testcases
         --mysqld=--plugin-dir="$HOME_DIR/plugins" --mysqld=--plugin-maturity=experimental
-        # mtr switches off whatever is optional; engines/funcs has partitioned tables.
+        # mtr switches optional features off; engines/funcs has partitioned tables.
         --mysqld=--loose-partition
         # Instrumenting every mutex is mtr's default and only slows a test of an engine down.
         --mysqld=--loose-performance-schema=OFF
@@ -230,7 +230,7 @@ run_mtr() {
     end_workers "$MTR_PID"
     MTR_PID=
     judge "$label" "$log" "$status" "$((SECONDS - start))"
-    # Only what explains a failure is worth its space.
+    # Only files that explain a failure are kept.
     if [[ -d $VARDIR/v/log ]]; then
         rm -rf "$LOGS/$label.var"
         mkdir -p "$LOGS/$label.var"
@@ -319,7 +319,7 @@ run_named() { # run_named LABEL SUITES
 
 run_set() {
     local suites
-    # engines/* bring combinations that would override the default engine; naming one replaces them.
+    # engines/* have combinations that would override the default engine; naming one replaces them.
     local engine_option=--combination=--default-storage-engine=$ENGINE
     case $1 in
         all)
@@ -365,7 +365,7 @@ copy_recorded() {
 }
 
 # An .rdiff is a patch from the suite's result to ours; mtr applies it before it compares, or
-# apply_differences does. The latter starts from what is accepted already. Names of this machine's
+# apply_differences does. The latter starts from the accepted differences. Names of this machine's
 # directories are in no result.
 accept_differences() {
     local reject base name plain

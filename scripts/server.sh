@@ -68,7 +68,7 @@ server_is_process() { # server_is_process PID NAME
     # A zombie keeps its directory in /proc but has ended.
     state=$(sed -E 's/.*\) ([A-Z]) .*/\1/' "/proc/$1/stat" 2>/dev/null) || return 1
     [[ $state != Z ]] || return 1
-    # The process may end between these lines: the redirection is inside what is silenced.
+    # The process may end between these lines: so the redirection is inside the silenced block.
     { tr '\0' '\n' <"/proc/$1/cmdline"; } 2>/dev/null |
         grep -qxF -e "--defaults-file=$(server_cnf_path "$2")"
 }
@@ -234,7 +234,7 @@ server_stop() {
     rm -f "$(server_dir "$name")/pid" "$(server_socket "$name")"
 }
 
-# kill -9, as a power failure of the process: also what the crash tests call.
+# kill -9, like a crash of the process: the crash tests call it, too.
 server_kill() {
     local pid name=$1
     if pid=$(server_pid "$name"); then

@@ -35,10 +35,10 @@ BENCH_MARIADB_PACKAGES=(mariadb-plugin-rocksdb mariadb-backup)
 # The drivers in tests/sql.
 DRIVER_PACKAGES=(python3 python3-pymysql)
 BENCH_PACKAGES=(sysbench)
-# What the tests themselves run: scripts, the C example under valgrind, the manual page.
+# Packages that the tests run: scripts, the C example under valgrind, the manual page.
 LINT_PACKAGES=(shellcheck valgrind groff)
-# What `frond digest` is compared with, what measures both, what captures its tests' traffic, and what
-# opens its HTML reports (81 MB to download, and its libraries).
+# Programs with which `frond digest` is compared, that measure both, that capture its tests'
+# traffic, and that open its HTML reports (81 MB to download, and its libraries).
 PEER_PACKAGES=(percona-toolkit time tcpdump chromium)
 
 SUDO=()
@@ -268,7 +268,7 @@ setup_base() {
     install_missing "${BASE_PACKAGES[@]}"
 }
 
-# A server that somebody uses must not be swapped for another version behind their back.
+# A server in use must not be replaced by another version without notice.
 refuse_to_replace_a_used_server() {
     [[ -n ${FROND_REPLACE_SERVER:-} ]] && return
     local unit
@@ -314,7 +314,7 @@ setup_mariadb() {
     done < <(installed_siblings)
     apt_install "${spec[@]}"
     if [[ -z $was_there ]] && command -v systemctl >/dev/null 2>&1; then
-        # Nobody asked for a server at boot time.
+        # The server must not start at boot.
         "${SUDO[@]}" systemctl -q disable mariadb.service mariadb.socket >/dev/null 2>&1 || true
     fi
     have_headers "$VERSION" || unpack_headers "$VERSION"

@@ -13,7 +13,7 @@
 # SLT_DIR is a directory of sqllogictest files (*.test), for instance the test/ of a checkout of SQLite's
 # sqllogictest; without it sqllogic runs the small file in tests/sql/sqllogic. SLT_MINUTES bounds it.
 #
-# What failed is said again at the end; the last line is "N passed, N failed", and the status 1 if any failed.
+# Failures are repeated at the end; the last line is "N passed, N failed", and the status 1 if any failed.
 # The output of each part is in target/soak.
 
 set -uo pipefail
@@ -45,7 +45,7 @@ part() {
     PART_PID=
     read -r passed failed <<<"$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed.*$/\1 \2/p' "$log" | tail -n 1)"
     passed=${passed:-0} failed=${failed:-0}
-    # Whatever went wrong without being counted is one failure.
+    # An uncounted error is one failure.
     if [[ $failed -eq 0 && ($status -ne 0 || $passed -eq 0) ]]; then failed=1; fi
     PASSED=$((PASSED + passed))
     FAILED=$((FAILED + failed))

@@ -11,16 +11,16 @@
 #
 #     N passed, N failed            optionally: , N skipped
 #
-# and states in its head what it may cost, in seconds of a processor (user + system, all its processes):
+# and its head has its budget in CPU seconds (user + system, all its processes):
 #
 #     # CPU budget: 60 s
 #
 # To add a stage, add a file; the number gives the order. A stage that ends with a status other than
 # 0, or without that line, or with nothing executed, has failed, whatever it counted.
 #
-# What each stage cost is printed: by the clock, of the processors, and the latter's share and budget. Stages
+# The cost of each stage is printed: elapsed and CPU seconds, and the latter's share and budget. Stages
 # before 10 build; what follows them has to stay below 30 minutes of a processor, with them below 45
-# (CONTRIBUTING.md). Who takes more is named and fails nothing: processors differ.
+# (CONTRIBUTING.md). A stage above its budget is named but does not fail: processors differ.
 #
 # A failing stage does not stop those after it, except that 00 (setup) must succeed. The totals are
 # the last line. STAGE_MINUTES bounds one stage (default 45): a hanging test must end as a failure
@@ -47,7 +47,7 @@ TEST_MINUTES=30
 STAGE_PID=
 TEE_PID=
 
-# A process that a stage left behind would keep the pipe open for ever: five seconds, no more.
+# A process that a stage left behind would keep the pipe open for ever: wait at most five seconds.
 end_tee() {
     local i
     for ((i = 0; i < 50; i++)); do
@@ -76,12 +76,12 @@ counts_of() {
     sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 0\4/p' "$1" | tail -n 1
 }
 
-# What a stage may cost, in CPU seconds; nothing when it does not say.
+# A stage's budget in CPU seconds; nothing when it has none.
 budget_of() {
     sed -nE '2,20s/^# CPU budget: ([0-9]+) s.*$/\1/p' "$1" | head -n 1
 }
 
-# One line for each stage, then the sums. A cost that is not known (the stage was killed) counts as 0.
+# One line for each stage, then the sums. An unknown cost (the stage was killed) counts as 0.
 print_costs() {
     local i
     for ((i = 0; i < ${#SUMMARY[@]}; i++)); do
@@ -111,8 +111,8 @@ run_stage() {
     name=$(basename "$file" .sh)
     log=$LOGS/$name.log
     say "stage $name"
-    # tee shows the output while it is made and keeps it. A pipe with a name, because the status of
-    # the stage and the end of tee are both needed: the log has to be whole before it is read.
+    # tee shows the output while it is made and keeps it. A named pipe, because both the stage's
+    # status and the end of tee are needed: the log has to be complete before it is read.
     rm -f "$LOGS/pipe" "$LOGS/$name.cpu"
     mkfifo "$LOGS/pipe"
     tee "$log" <"$LOGS/pipe" &
@@ -137,7 +137,7 @@ run_stage() {
     elif [[ $((passed + skipped)) -eq 0 ]]; then
         verdict="executed nothing"
     fi
-    # Whatever went wrong without being counted is one failure.
+    # An uncounted error is one failure.
     if [[ $verdict != ok && $failed -eq 0 ]]; then failed=1; fi
     PASSED=$((PASSED + passed))
     FAILED=$((FAILED + failed))

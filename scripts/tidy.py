@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a compiler does not see and a reader stumbles over. Prints each finding as PATH:LINE: what; status 1 if any.
+"""Checks what a compiler does not: rules for readers. Prints each finding as PATH:LINE: what; status 1 if any.
 
 Rules
  1. No file of code is longer than 600 lines.

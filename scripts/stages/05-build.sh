@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Builds what the other stages run, by their own commands, so that what these cost is the tests.
+# Builds what the other stages run, by their own commands, so that their cost is that of the tests.
 #
 # CPU budget: 900 s
 

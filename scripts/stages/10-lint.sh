@@ -31,7 +31,7 @@ check_shell() {
 
 check "cargo fmt" cargo fmt --all --check
 check "cargo clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
-# They need a nightly compiler to fuzz, but not to be right.
+# Fuzzing needs a nightly compiler, but checking the code does not.
 check "fuzz targets" cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --bins
 check "shellcheck" check_shell
 check "tidy breaks on what it looks for" /usr/bin/python3 -B scripts/tidy.py --self-test

@@ -19,7 +19,7 @@ log=$(mktemp)
 costs=$(mktemp)
 trap 'rm -f "$log" "$costs"' EXIT
 
-# cargo runs each test binary by this; what it builds does not depend on it.
+# cargo runs each test binary through this; the build does not depend on it.
 runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
 export "$runner=$ROOT/scripts/cpu.py $costs"
 export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}

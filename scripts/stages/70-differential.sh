@@ -3,10 +3,10 @@
 # Random statements on InnoDB and Frond side by side: results, counts, errors and warnings have to agree. Before them
 # schedules of two and three sessions: what they see of each other, by rules of its own and against InnoDB.
 #
-# Each run has a fresh seed, which it prints; SEED=N repeats one, EPISODE=N with the seed of a worker one episode only.
-# Two workers, each with a server of its own, have the seeds after it.
-# DIFFERENTIAL_STATEMENTS is how many all workers together have to run (default 100000): fewer is a failure, and
-# DIFFERENTIAL_SECONDS (default 1200) is only there so that a machine that is far too slow ends with a verdict.
+# Each run has a fresh seed, which it prints; SEED=N repeats one, EPISODE=N with the seed of a worker one
+# episode only. Two workers, each with a server of its own, have the seeds after it. All workers together have
+# to run DIFFERENTIAL_STATEMENTS (default 100000): fewer is a failure; DIFFERENTIAL_SECONDS (default 1200) only
+# bounds the run on a machine that is far too slow.
 #
 # SCHEDULES is how many schedules are run (default 400; they cost about 20 s of one processor); SCHEDULE=N with SEED=N
 # repeats one of them.
@@ -28,7 +28,7 @@ failed=0
 logs=$(mktemp -d)
 pids=()
 
-# The drivers destroy their servers when they are told to end.
+# The drivers destroy their servers on SIGTERM.
 # shellcheck disable=SC2317  # called by the trap
 end() {
     [[ ${#pids[@]} -eq 0 ]] || kill -TERM "${pids[@]}" 2>/dev/null || true
@@ -51,7 +51,7 @@ count() { # count STATUS LABEL
 SCHEDULER=(/usr/bin/python3 -B tests/sql/schedules.py)
 
 schedules() {
-    # A row taken from an answer that waited: rules that do not see it see nothing.
+    # A row is removed from an answer that waited: the rules must notice it.
     "${SCHEDULER[@]}" --seed 1 --canary >"$logs/canary" 2>&1
     if [[ $? -eq 1 ]] && grep -q '^BROKEN' "$logs/canary"; then
         count 0 "canary of the schedules"
@@ -72,7 +72,7 @@ elif [[ -n ${EPISODE:-} ]]; then
     count $? "episode $EPISODE of seed $SEED"
 else
     schedules
-    # A statement left out on one side: a comparison that does not see it compares nothing.
+    # A statement is left out on one side: the comparison must notice it.
     "${DRIVER[@]}" --name canary --seed 1 --seconds 60 --canary >"$logs/canary" 2>&1
     if [[ $? -eq 1 ]] && grep -q '^DIFFERENCE' "$logs/canary"; then
         count 0 canary

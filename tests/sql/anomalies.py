@@ -1,8 +1,8 @@
 """Finds isolation anomalies in histories of transactions that append to lists and read them.
 
-A list is only ever appended to, and every appended number is unique, so a read of a list names all
-the transactions whose writes it saw, in the order of their writes. From a final read of all lists
-follow the dependencies between transactions:
+Lists are only appended to, and every appended number is unique, so a read of a list names all the
+transactions whose writes it saw, in the order of their writes. A final read of all lists gives the
+dependencies between transactions:
 
     ww  b appended directly after a          wr  b's read ends with what a appended
     rw  a's read lacks the next element, which b appended

@@ -1,7 +1,7 @@
-"""The clients of the crash tests: each knows what was acknowledged to it, and verifies it.
+"""The clients of the crash tests: each remembers its acknowledged changes and verifies them.
 
-A statement's answer can be lost with the server. What was sent and not answered is in doubt, and may
-be there in whole or not at all.
+A statement's answer can be lost with the server. A transaction without an answer is in doubt: it
+may exist whole or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anomalies import Transaction
 from server import Server, engine, rows, run
 
 LOST = (0, 2006, 2013, 2055, 1053, 2003, 2002)
-# Record changed, deadlock, lock wait: the transaction is given up.
+# Record changed, deadlock, lock wait: the client gives the transaction up.
 RETRIED = (1020, 1213, 1205)
 
 ACCOUNTS = 60
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 
 class Problem(Exception):
-    """What the engine promised does not hold."""
+    """A broken promise of the engine."""
 
 
 class Client:
@@ -58,7 +58,7 @@ class Client:
         self.thread.start()
 
     def end(self) -> None:
-        """After the kill (or to stop): waits for the thread; says what it could not understand."""
+        """After the kill (or to stop): waits for the thread; returns its unexpected errors."""
         self.stopping = True
         self.thread.join(100)
         if self.thread.is_alive():
@@ -96,7 +96,7 @@ class Client:
 
 
 class Bank(Client):
-    """Moves money. No transfer is remembered: the sum says enough, and the index has to agree."""
+    """Moves money. Transfers are not remembered: the sum is checked, and the index has to agree."""
 
     def prepare(self, admin: pymysql.Connection) -> None:
         run(admin, "CREATE TABLE kill9.accounts (id INT PRIMARY KEY, owner INT NOT NULL, balance BIGINT "
@@ -161,7 +161,7 @@ class Lists(Client):
             t.end = time.monotonic()
 
     def verify(self, admin: pymysql.Connection) -> None:
-        """What is there of transactions in doubt is settled now; the driver checks all lists."""
+        """Settles which transactions in doubt are there; the driver checks all lists."""
         text = b",".join(v for _, v in rows(admin, "SELECT id, v FROM lists"))
         there = {int(n) for n in text.split(b",") if n}
         for t in self.transactions:

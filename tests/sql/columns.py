@@ -1,10 +1,10 @@
-"""Random columns and the values that are worth putting into them.
+"""Random columns and interesting values for them.
 
 Values come from small pools of edges, so that equal keys, ties and near misses are frequent.
 
 A column is `exact` when two values that compare equal are the same bytes. For others ('a' and 'A' in
-a case-insensitive collation, 0.0 and -0.0) a result may show any of the equal values, and only
-what is independent of that choice may be compared: see `ordered`.
+a case-insensitive collation, 0.0 and -0.0) a result may show any of the equal values, and a
+comparison must not depend on that choice: see `ordered`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PATTERNS = ["a%", "%a", "a_", "ab%", "_", "%", "A%", "\\\\_%", "z%", "a\\\\_c", 
 COLLATIONS = ["latin1_swedish_ci", "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin",
               "utf8mb4_nopad_bin", "utf8mb4_unicode_nopad_ci", "latin1_bin", "latin1_nopad_bin",
               "ascii_general_ci", "utf8mb3_general_ci", "latin1_german2_ci", "utf8mb4_czech_ci"]
-# A part of a string can sort after the whole of another that the whole sorts before where characters are
-# ignored, expanded or contracted: an index on prefixes then loses rows, with every engine.
+# Where characters are ignored, expanded or contracted, prefixes may sort differently from whole
+# strings: an index on prefixes then loses rows, with every engine.
 PREFIX_COLLATIONS = ["latin1_swedish_ci", "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin",
                      "latin1_bin", "latin1_nopad_bin", "ascii_general_ci", "utf8mb3_general_ci"]
 UNICODE_COLLATIONS = {"utf8mb4_unicode_ci", "utf8mb4_unicode_nopad_ci", "utf8mb4_czech_ci"}
@@ -90,7 +90,7 @@ class Column:
             return f"{self.name}+0.0e0"
         if self.exact:
             return self.name
-        # A reversible tie: what compares equal has one weight string.
+        # Values that compare equal have one weight string.
         shown = f"HEX(WEIGHT_STRING(RTRIM({self.name})))"
         if self.collation in UNICODE_COLLATIONS and "nopad" not in self.collation:
             # RTRIM keeps a space before an ignored character (' \\0' equals ''); 0209 is a space.
@@ -106,7 +106,7 @@ class Column:
         return self.name
 
     def value(self, r: random.Random) -> str:
-        """A literal to store; now and then one that does not fit."""
+        """A literal to store; sometimes one that does not fit."""
         if self.nullable and r.random() < 0.12:
             return "NULL"
         return self.constant(r)
@@ -121,7 +121,7 @@ class Column:
         bits = self.size * 8
         low, high = (0, 2**bits - 1) if self.unsigned else (-2 ** (bits - 1), 2 ** (bits - 1) - 1)
         if self.auto:
-            # Which number comes after a statement that gives a negative one is an engine's own.
+            # The number after a statement that gives a negative one depends on the engine.
             low = 0
         if r.random() < 0.75:
             return str(max(low, min(high, r.randint(-3, 40))))

@@ -1,4 +1,4 @@
-"""Tables and reads that combine features: faults live where two of them meet.
+"""Tables and reads that combine features, as many faults need two of them.
 
 Partitions and subpartitions, generated columns (virtual, stored, indexed), system versioning and collations in one
 table; reads from the index alone, by several ranges (MRR), joins in batches of keys (BKA), conditions within the index
@@ -51,7 +51,7 @@ TEXTS = ["a", "A", "b", "ab", "abc", "B ", "zz", "\xe4", "", "aB", "ss", "\xdf"]
 ROWS = 60
 # The lowest join_cache_level that reads in batches of keys.
 BATCHES_FROM = 5
-# A moment later for each change of a versioned table.
+# The timestamp moves on with each change of a versioned table.
 NOW = 1767225600
 
 

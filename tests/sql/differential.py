@@ -78,7 +78,7 @@ class Episode:
                 self._step(generator)
             self._end_transaction()
             if self.r.random() < 0.5:
-                # The rows of an episode fit in the write buffer; runs and their merges are to answer, too.
+                # The rows of an episode fit in the write buffer; but runs and merges have to be read, too.
                 self._optimize()
             self._compare()
             for statement in Combinations(self.r, phase).statements(COMBINED_READS):
@@ -92,7 +92,7 @@ class Episode:
 
     def _optimize(self) -> None:
         for table in self.tables:
-            # InnoDB makes the table anew, and a strict mode may refuse the values that it has.
+            # InnoDB rebuilds the table, and a strict mode may refuse its values.
             self._do("optimize", Statement(f"SET STATEMENT sql_mode = '' FOR OPTIMIZE TABLE {table.name}",
                                            affected=False, verdict=True))
 

@@ -171,7 +171,7 @@ class Run:
 
 
 def opens(server: Server) -> bool:
-    """Whether the server starts and has the engine. Without a database, it runs without the engine."""
+    """Whether the server starts with the engine. If the database cannot be opened, it starts without the engine."""
     try:
         server.start()
     except ServerFailed:
@@ -240,7 +240,7 @@ def scenario(test: Run) -> list[tuple[str, object]]:
 
     def come_back() -> None:
         if not opens(server):
-            # Allowed when it says so and makes no harm: with space it has to come back.
+            # Allowed if it is reported and does no harm: with space the engine has to start.
             said = [line for line in server.log_end(200).splitlines() if "Frond" in line]
             print(f"does not open on a full disk ({disk.free_mib():.1f} MiB free): "
                   + "\n".join(said[-6:]), flush=True)

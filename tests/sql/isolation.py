@@ -6,7 +6,7 @@ Each level runs for N seconds: READ COMMITTED, REPEATABLE READ, SERIALIZABLE. Fr
 reads by primary key, which have to be serializable, and with reads of ranges, which it does not lock: those must not
 be less than a snapshot, whatever frond_snapshot_isolation says. Last comes a run that
 has to find anomalies: REPEATABLE READ without snapshot isolation (for InnoDB: its REPEATABLE READ),
-without which nobody knows that the others could have failed.
+which shows that the test can fail.
 
 A list is a row (id, grp, n, v): v the numbers with a comma before each, n how many. Reads are by primary
 key, by a range of groups through a secondary index, and of (id, n) from that index alone; an absent
@@ -41,7 +41,7 @@ GROUP = 4
 WINDOW = 8
 # Appends after which the clients move on to new lists, so that lists stay short.
 APPENDS_OF_A_WINDOW = 240
-# Committed transactions per second without which a history says nothing; usual are some hundred.
+# Least committed transactions per second for a meaningful history; usual are some hundred.
 LEAST_RATE = 10
 
 
@@ -209,7 +209,8 @@ class Client(threading.Thread):
 def by_id(found: list[tuple], level: Level) -> dict[int, tuple]:
     """The rows by their id; a row that one read shows twice is an error of its own."""
     result = {int(row[0]): row for row in found}
-    # Old and own versions of a row meet in one read where a transaction may change what it cannot see.
+    # One read may return the old and the own version of a row where a transaction may change rows
+    # that it cannot see.
     assert level.expected or len(result) == len(found), f"one read shows a row twice: {found}"
     return result
 
@@ -219,7 +220,7 @@ def numbers(text: bytes) -> list[int]:
 
 
 def record(server: Server, level: Level, clients: int, seed: str, seconds: float) -> History:
-    """Runs the clients for the given time and returns what happened."""
+    """Runs the clients for the given time and returns the history."""
     admin = server.connect()
     run(admin, "DROP DATABASE IF EXISTS lists")
     run(admin, "CREATE DATABASE lists")

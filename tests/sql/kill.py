@@ -33,7 +33,7 @@ KINDS_MIN, KILLED_MIN = 8, 40
 
 
 class Wrong(Exception):
-    """Something is not as it has to be."""
+    """A failed expectation."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class State:
 
 @dataclass
 class Work:
-    """A statement, and what it makes of the state."""
+    """A statement and its effect on the state."""
     kind: str
     sql: str
     after: State

@@ -1,5 +1,5 @@
-"""Kill test: clients change tables, the server is killed by kill -9 at random moments, and after each
-restart everything that was acknowledged has to be there.
+"""Kill test: clients change tables, the server is killed by kill -9 at random moments, and after
+each restart all acknowledged changes have to be there.
 
     kill9.py [--cycles N] [--seconds N] [--seed SEED] [--log-mib N]
 
@@ -127,7 +127,7 @@ def fill_log(server: Server, mib: int) -> float:
 
 
 def log_bytes(server: Server) -> int:
-    """What the segments of the log occupy."""
+    """Bytes of the log's segments."""
     return sum(f.stat().st_blocks * 512 for f in (server.data() / "#frond").glob("log.*.frl"))
 
 

@@ -3,7 +3,7 @@
 The statement goes out on both connections before either answer is read, so both threads of the
 server work at once.
 
-Nothing may differ: where an engine is free to choose, the generator does not ask.
+Nothing may differ: the generator avoids statements whose result an engine may choose.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _same_rows(statement: Statement, a: Outcome, b: Outcome) -> bool:
 
 
 def difference(statement: Statement, a: Outcome, b: Outcome) -> str | None:
-    """What differs, in a word, or None."""
+    """The difference in a word, or None."""
     if statement.may_lack_memory and OUT_OF_MEMORY in (a.error, b.error):
         return None
     if a.error != b.error:
@@ -174,7 +174,7 @@ class Pair:
         return outcomes[0], outcomes[1]
 
     def warnings(self) -> list[str]:
-        """What each side warned about in its last statement."""
+        """The warnings of each side's last statement."""
         shown = []
         for connection in self.connections:
             try:

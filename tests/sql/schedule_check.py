@@ -1,11 +1,12 @@
-"""What the answers of a schedule have to be: an engine's own promises, and equality of two engines.
+"""Checks the answers of a schedule: an engine's own promises, and equality of two engines.
 
 An engine alone
-  torn       A locking read, UPDATE or DELETE that waited sees all committed rows behind the place where it waited, in
-             the order of its scan. What was inserted before that place meanwhile it may miss: nothing locks gaps.
-             One that did not wait sees all rows that the same read without locks sees right after.
+  torn       A locking read, UPDATE or DELETE that waited sees all committed rows behind the place where it
+             waited, in the order of its scan. It may miss rows inserted before that place meanwhile: there are
+             no gap locks. One that did not wait sees all rows that the same read without locks sees right
+             after.
   repeated   From REPEATABLE READ on, the same plain SELECT sees the same again.
-  dirty      Nobody sees a change of a transaction that has not committed, or of a statement that failed.
+  dirty      No session sees a change of a transaction that has not committed, or of a statement that failed.
   lost update, waits for nobody   see schedule_run.py.
 
 Two engines: while the same statements wait and answer in the same turns, the answers are the same, and so are the
@@ -65,7 +66,7 @@ def _check_torn(event: Event) -> None:
 
 
 def waited_at(event: Event) -> tuple[int, int] | None:
-    """The place in the scan where the statement waited last, or one behind it; None when nobody knows."""
+    """The place in the scan where the statement waited last, or one behind it; None when unknown."""
     scan = event.step.scan
     if not scan or not event.blockers:
         return None

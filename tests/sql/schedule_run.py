@@ -1,8 +1,8 @@
 """Runs one schedule on one engine: one statement at a time, and each answer in its place.
 
-After a statement was sent, the run goes on when every statement that has no answer yet is one that waits for a lock,
-as the server itself says: nothing is decided by time. What a session has to send while it still waits is sent when
-it has its answer, so a schedule always comes to its end.
+After a statement was sent, the run goes on when every statement that has no answer yet waits for a
+lock, according to the server: nothing depends on time. A session that waits sends its next
+statement after its answer, so a schedule always ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLE_SECONDS = 60
 
 
 class Broken(Exception):
-    """What no engine may do: `kind` in a word."""
+    """A violation: `kind` in a word."""
 
     def __init__(self, kind: str, text: str):
         super().__init__(text)
@@ -40,7 +40,7 @@ class Event:
     sent: int
     done: int = -1
     outcome: Outcome = field(default_factory=Outcome)
-    # What a read of the range without locks saw afterwards: the session's own, or an outsider's.
+    # The result of a later read of the range without locks: the session's own, or an outsider's.
     probe: list[tuple] | None = None
     # The ids of its rows that an outsider saw then.
     left: set[int] | None = None
@@ -57,7 +57,7 @@ class Event:
 
 
 class Session:
-    """What the run knows about one connection."""
+    """The state of one connection."""
 
     def __init__(self, connection: pymysql.Connection, level: str):
         self.connection, self.level = connection, level
@@ -148,7 +148,7 @@ class Side:
         return found[0]
 
     def _send_on(self, last: int) -> None:
-        """Sends what sessions have kept back and may send now, in the order of the schedule."""
+        """Sends the held-back statements that sessions may send now, in the order of the schedule."""
         while True:
             free = [s for s in self.sessions if s.later and not s.flying]
             if not free:

@@ -1,11 +1,11 @@
-"""Random schedules: what two or three sessions send, and in which order.
+"""Random schedules: the statements of two or three sessions and their order.
 
 A schedule is a list of steps; a step is one statement of one session. Every statement belongs to a transaction that
 a step begins and another ends. Two tables: `b` has rows of two rooms in the order of `id` and of `(room, d)`, and
 a transaction's inserts lie between the rows that are there; `c` has counters.
 
-Each change writes the number of its step into `mark`, each insert the number of its transaction into `tag`: from a
-row one sees who made it.
+Each change writes the number of its step into `mark`, each insert the number of its transaction
+into `tag`: a row shows which transaction made it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Step:
     kind: str
     sql: str
     transaction: int
-    # What a change writes into `mark`; unique in the schedule.
+    # The value that a change writes into `mark`; unique in the schedule.
     mark: int = 0
     scan: Scan | None = None
     # "X" or "S", of a locking read or a change.

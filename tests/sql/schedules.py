@@ -1,11 +1,11 @@
-"""Scheduled differential test: what two or three sessions do to each other, on InnoDB and on the engine under test.
+"""Scheduled differential test: interactions of two or three sessions, on InnoDB and on the engine under test.
 
     schedules.py [--episodes N] [--seed SEED] [--episode N] [--canary]
 
-An episode is a schedule (schedule_steps.py), run on each engine one statement at a time (schedule_run.py) and judged
-by what the engine promises alone and by what the other one answered (schedule_check.py). Seed and number of an
-episode give the same statements in the same order: `--seed S --episode N` runs it again, with each answer.
-`--canary` takes a row from an answer that waited; the run has to notice it.
+An episode is a schedule (schedule_steps.py), run on each engine one statement at a time (schedule_run.py)
+and judged by the engine's own promises and by the other one's answers (schedule_check.py). Seed and number
+of an episode give the same statements in the same order: `--seed S --episode N` runs it again, with each
+answer. `--canary` takes a row from an answer that waited; the run has to notice it.
 
 Status: 0 as it should be, 1 a broken promise or a difference (shrunk and printed), 2 the test could not run.
 """
@@ -44,7 +44,7 @@ class Runner:
         self.sides = [Side(self.server, "InnoDB", "si"), Side(self.server, self.tested, "sf")]
 
     def run(self, schedule: Schedule) -> Broken | None:
-        """What is wrong with the schedule, if something is."""
+        """The failure of the schedule, or None."""
         if not self.sides:
             self.fresh()
         try:
@@ -111,7 +111,7 @@ def shrink(runner: Runner, schedule: Schedule, broken: Broken, seconds: float) -
         for i in range(len(schedule.steps) - 1, -1, -1):
             if i < len(schedule.steps) and schedule.steps[i].kind not in ("begin", "commit", "rollback"):
                 step = schedule.steps[i]
-                # A write of what was read goes with its read.
+                # A write of a value that was read goes with its read.
                 pair = [j for j, other in enumerate(schedule.steps) if step.kind == "fetch"
                         and other.mark == step.mark + 1]
                 shorter = attempt([i, *pair]) or shorter

@@ -16,7 +16,7 @@ RESTART = "-- restart"
 
 
 class Replay:
-    """What one replay found: the statement that differed, and how."""
+    """The result of one replay: the statement that differed, and how."""
 
     def __init__(self, at: int, what: str, outcomes: tuple[Outcome, Outcome]):
         self.at = at
