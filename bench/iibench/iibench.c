@@ -1,7 +1,7 @@
 /*
  * The insert benchmark (iiBench) as one small compiled client.
  *
- * What it is for: inserts seeded rows into `purchases_index` (a primary key and three secondary
+ * Purpose: inserts seeded rows into `purchases_index` (a primary key and three secondary
  * indexes) over one connection, 1000 rows a statement, each statement its own transaction, while a
  * second connection runs one short range query on each secondary index at a fixed rate. It prints
  * one JSON line per interval on standard output; `frond-demo` reads them, and so can a person.
@@ -12,7 +12,7 @@
  *  IC2. A statement's latency is mysql_real_query() from call to return; making the text is outside.
  *  IC3. Any error of an insert ends the run with status 1; query errors are counted and reported.
  *
- * What it does not do: judge. Percentiles, ratios and server metrics are the reader's. It does not
+ * Not here: judge. Percentiles, ratios and server metrics are the reader's. It does not
  * wait for the server's background work either.
  *
  * Lines

@@ -1,9 +1,9 @@
 /*
  * Latencies of one interval, in microseconds, in the order in which they happened.
  *
- * What it is for: the reader of the output computes exact percentiles over any span, so the client
+ * Purpose: the reader of the output computes exact percentiles over any span, so the client
  * hands over every sample instead of a histogram of its own choice (some 200 numbers a second).
- * What it does not do: locking. The owner does (iibench.c).
+ * Not here: locking. The owner does (iibench.c).
  */
 #ifndef FROND_IIBENCH_LATENCY_H
 #define FROND_IIBENCH_LATENCY_H

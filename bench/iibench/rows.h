@@ -1,7 +1,7 @@
 /*
  * Rows of the insert benchmark, as SQL text.
  *
- * What it is for: makes the rows of `purchases_index` from a seed and writes them as the VALUES list
+ * Purpose: makes the rows of `purchases_index` from a seed and writes them as the VALUES list
  * of one INSERT into a buffer that is used again and again. A row costs well below 0.1 us, so that
  * the benchmark measures the server and not its client.
  *
@@ -11,7 +11,7 @@
  *  RO2. No allocation, no printf and no division by a variable per row.
  *  RO3. A statement fits in rows_statement_capacity() bytes; rows_statement() asserts it.
  *
- * What it does not do: talk to a server (iibench.c), or imitate real money: `price` follows the
+ * Not here: talk to a server (iibench.c), or imitate real money: `price` follows the
  * published benchmark, (random * 500 + customerid) / 100.
  *
  * Tests: rows_test.c.

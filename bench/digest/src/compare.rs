@@ -10,7 +10,7 @@ use serde_json::Value;
 /// decimals.
 const TOLERANCE: f64 = 1e-6;
 
-/// What both say of a class.
+/// The figures of both for a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Class {
     calls: u64,
@@ -19,7 +19,7 @@ struct Class {
     max: f64,
 }
 
-/// What came of it.
+/// The result.
 pub struct Answer {
     pub classes: usize,
     calls: u64,

@@ -37,7 +37,7 @@ const HOSTS: u64 = 30;
 const CONNECTIONS: usize = 900;
 const FIRST_CONNECTION: usize = 100;
 
-/// One event in so many takes a hundred times as long.
+/// One event in this many takes a hundred times as long.
 const OUTLIERS: u64 = 50;
 
 /// A generator with a known sequence.
@@ -64,7 +64,7 @@ impl Random {
 /// A stretch of an event's text.
 enum Part {
     Same(Vec<u8>),
-    /// So many random digits, the first not 0.
+    /// This many random digits, the first not 0.
     Digits(usize),
     /// The suffix of a table's name.
     Suffix,
@@ -83,9 +83,9 @@ struct Template {
 /// How much is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
-    /// At least so many bytes; most events are of few classes.
+    /// At least this many bytes; most events are of few classes.
     Bytes(u64),
-    /// So many events of each class, about.
+    /// About this many events of each class.
     EventsOfEach(u64),
 }
 

@@ -6,9 +6,9 @@
 //!
 //! 1. one thread: at least `--min-ratio` times the rate of pt-query-digest, bytes of log per second of processor time
 //!    taken by the whole command (so that other work on the machine does not count for either side);
-//! 2. two threads: at least `--min-threads` times the rate of one, by the clock; and no more than `--max-work` times
-//!    the processor time of one (both left out on one processor). Two threads are slower than two processors for
-//!    reasons of the processor, too: so beside them stand two runs of one thread at the same time;
+//! 2. two threads: at least `--min-threads` times the rate of one, by the clock; and no more than `--max-work`
+//!    times the processor time of one (both left out on one processor). The processor itself limits two
+//!    threads, too: so two runs of one thread at the same time are reported beside them;
 //! 3. peak memory: at most 64 MB and 2 kB per class, with one thread and with two, on the log in which most statements
 //!    are of few classes and on one of very many classes, all of them as frequent;
 //! 4. classes, calls and times equal those of pt-query-digest, class by class, as far as both read the same bytes.
@@ -70,7 +70,7 @@ fn run(args: &Args) -> Result<bool, String> {
     report::write(args, &measured, &mut std::io::stdout().lock()).map_err(text)
 }
 
-/// What of the arguments measuring needs.
+/// The arguments for measuring.
 fn args_of(args: &Args) -> Args {
     Args { frond: args.frond.clone(), out: args.out.clone(), ..*args }
 }
@@ -124,7 +124,7 @@ fn frond(args: &Args, what: &str, log: &Path, measured: &mut Measured) -> Result
     Ok(())
 }
 
-/// Measures pt-query-digest, and compares what both say of the same bytes.
+/// Measures pt-query-digest, and compares both results for the same bytes.
 fn peer(args: &Args, log: &Path, measured: &mut Measured) -> Result<(), String> {
     let size = args.peer_size.map_or(measured.size, |mb| (mb << 20).min(measured.size));
     if size == 0 {

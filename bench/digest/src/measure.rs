@@ -1,10 +1,10 @@
-//! Runs a command and tells what it took, as GNU time measures it.
+//! Runs a command and measures its time and memory with GNU time.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What a command took.
+/// Time and memory of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub seconds: f64,
@@ -12,7 +12,7 @@ pub struct Run {
     pub cpu: f64,
     /// Bytes of memory at most.
     pub peak: u64,
-    /// False if it was stopped because it took too long; then the rest is what it took until then.
+    /// False if it was stopped because it took too long; the other figures are then those until the stop.
     pub ended: bool,
 }
 
@@ -68,7 +68,7 @@ fn start(command: &[&OsStr], output: &Path, limit: u32) -> Result<Started, Strin
 
 impl Started {
     fn finish(mut self) -> Result<Run, String> {
-        /// What `timeout` says when it stopped a command.
+        /// The status of `timeout` when it stopped a command.
         const STOPPED: i32 = 124;
         let status = self.child.wait().map_err(|e| e.to_string())?;
         let ended = status.code() != Some(STOPPED);
@@ -82,7 +82,7 @@ impl Started {
     }
 }
 
-/// What GNU time says, behind what it may say of the status.
+/// The output of GNU time, after a possible line on the status.
 fn read(text: &str) -> Option<Run> {
     let line = text.lines().last()?;
     let numbers: Vec<f64> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();

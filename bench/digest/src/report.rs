@@ -1,4 +1,4 @@
-//! The table of what was measured, and of the targets.
+//! The tables of figures and of targets.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::measure::Run;
 pub struct Row {
     pub name: String,
     pub bytes: u64,
-    /// It found so many; `None` if it does not say.
+    /// Number of classes that it found; `None` if it does not print that.
     pub classes: Option<u64>,
     pub run: Run,
 }

@@ -1,6 +1,6 @@
 //! The chart: rows per second over rows inserted, as SVG.
 //!
-//! What it is for: one drawing used twice, inside the HTML page (colours are CSS variables, so that
+//! Purpose: one drawing used twice, inside the HTML page (colours are CSS variables, so that
 //! it follows the reader's light or dark setting) and as a PNG (colours are fixed).
 //!
 //! Invariants
@@ -10,7 +10,7 @@
 //! - CH3. Labels do not overlap one another.
 //! - CH4. The text of the drawing is ASCII and escaped.
 //!
-//! What it does not do: choose what is drawn (report.rs). Tested below.
+//! Not here: choose what is drawn (report.rs). Tested below.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The lines that the iiBench client prints, and the client as a process.
 //!
-//! What it is for: starts `iibench` (bench/iibench), reads its JSON lines on a thread and hands them
+//! Purpose: starts `iibench` (bench/iibench), reads its JSON lines on a thread and hands them
 //! over a channel, so that the driver can watch the server's process meanwhile.
 //!
 //! Invariants

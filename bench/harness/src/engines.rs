@@ -1,6 +1,6 @@
 //! The engines that are compared, and the settings that make the comparison fair.
 //!
-//! What it is for: one place that says what "the same" means. Every engine gets the same bytes of
+//! Purpose: one file that defines equal settings. Every engine gets the same bytes of
 //! cache, the same durability (log written at commit, synced about once a second), direct I/O and no
 //! binary log; beyond that each gets the settings that its own guides recommend for such a load on
 //! fast storage, never its defaults where they are known to hurt it.
@@ -13,7 +13,7 @@
 //! - EN2. All engines run in the same server binary, one after another, never two at a time.
 //! - EN3. Names and colours of an engine are the same in terminal, chart and report.
 //!
-//! What it does not do: start servers (server.rs).
+//! Not here: start servers (server.rs).
 //!
 //! Tested below.
 
@@ -146,7 +146,7 @@ fn innodb(cache: u64, change_buffering: &str) -> Vec<String> {
         format!("innodb_buffer_pool_size={cache}"),
         "innodb_flush_log_at_trx_commit=2".into(),
         "innodb_flush_method=O_DIRECT".into(),
-        // A log large enough that checkpoints are not what limits it.
+        // A log large enough that checkpoints do not limit it.
         "innodb_log_file_size=1G".into(),
         "innodb_io_capacity=4000".into(),
         "innodb_io_capacity_max=20000".into(),
@@ -184,8 +184,8 @@ fn myrocks(cache: u64) -> Vec<String> {
     ]
 }
 
-/// `loose_`: a build that does not know a setting starts without it, and the driver prints what the
-/// server then says it uses.
+/// `loose_`: a build that does not know a setting starts without it, and the driver prints the
+/// settings that the server then reports.
 fn frond(cache: u64) -> Vec<String> {
     vec![
         format!("loose_frond_cache_size={cache}"),

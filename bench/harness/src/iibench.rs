@@ -1,6 +1,6 @@
 //! `frond-demo iibench`: all engines in turn, then the comparison.
 //!
-//! What it is for: the budget of time, the order, the directory of the run, and what is printed.
+//! Purpose: the budget of time, the order, the directory of the run, and what is printed.
 //!
 //! Invariants
 //!
@@ -46,7 +46,7 @@ pub struct Options {
     pub cap: Option<u64>,
     /// Seconds for the whole run when `cap` is `None`.
     pub budget: u64,
-    /// Say what must be reached, and fail when it is not.
+    /// Print the limits, and fail when one is missed.
     pub limits: bool,
 }
 
@@ -245,7 +245,7 @@ fn finish(options: &Options, setup: &Setup, results: &[EngineResult]) -> Result<
     Ok(!wrong && !absent && !missed)
 }
 
-/// Refuses to start what would fill the disk.
+/// Refuses to start a run that would fill the disk.
 fn check_disk(dir: &Path, rows: u64) -> Result<(), String> {
     let needed = DISK_BYTES_FIXED + rows * DISK_BYTES_PER_ROW;
     let output = Command::new("df").args(["-B1", "--output=avail"]).arg(dir).output();

@@ -1,8 +1,8 @@
-//! What Frond must reach beside its rivals, and whether a run reached it.
+//! The limits that Frond must reach beside its rivals, and whether a run reached them.
 //!
-//! What it is for: `make bench-iibench` fails when a limit is missed; a printed ratio fails nobody. The
-//! limits are for 10 million rows and 256 MiB of cache, where the table no longer fits in memory; smaller
-//! runs are measured by the same ones but say little.
+//! Purpose: `make bench-iibench` fails when a limit is missed; a printed ratio alone would not
+//! fail. The limits are for 10 million rows and 256 MiB of cache, where the table no longer fits in
+//! memory; smaller runs have the same limits but say little.
 //!
 //! Tested below.
 
@@ -53,7 +53,7 @@ fn decline(result: &EngineResult) -> Option<f64> {
     Some(between(1_000_000, 2_000_000)? / between(last - 1_000_000, last)?)
 }
 
-/// What can be said of the engines that ran.
+/// The verdicts for the engines that ran.
 pub fn verdicts(cache_bytes: u64, results: &[EngineResult]) -> Vec<Verdict> {
     let find = |key: &str| results.iter().find(|r| r.engine == key);
     let Some(frond) = find("frond") else { return Vec::new() };

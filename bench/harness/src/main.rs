@@ -1,9 +1,9 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! What it is for: `make demo` (iiBench) and `make bench-sysbench`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench) and `make bench-sysbench`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
-//! What it does not do: install or build anything (scripts/demo.sh, scripts/sysbench.sh).
+//! Not here: install or build anything (scripts/demo.sh, scripts/sysbench.sh).
 
 #![forbid(unsafe_code)]
 // The rule that only `vfs` touches files, clocks and threads is for the engine; this is a tool.

@@ -1,6 +1,6 @@
 //! The chart as a picture.
 //!
-//! What it is for: renders the SVG, at twice its size, with the DejaVu fonts of Debian's package
+//! Purpose: renders the SVG, at twice its size, with the DejaVu fonts of Debian's package
 //! fonts-dejavu-core. Fonts are loaded from files by path instead of from the system's configuration,
 //! so that the same picture comes out on every machine.
 //!

@@ -1,6 +1,6 @@
 //! Live progress of a run, on a terminal and without one.
 //!
-//! What it is for: on a terminal one line that is rewritten; otherwise (a log, a pipe) a plain line
+//! Purpose: on a terminal one line that is rewritten; otherwise (a log, a pipe) a plain line
 //! every few seconds.
 //!
 //! Invariants
@@ -65,7 +65,7 @@ impl Progress {
         self.draw();
     }
 
-    /// The insert phase is over; says what is being done instead.
+    /// The insert phase is over; shows the current phase.
     pub fn note(&mut self, what: &str) {
         if !self.terminal {
             self.print_plain();

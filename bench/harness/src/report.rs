@@ -1,6 +1,6 @@
 //! The files of a run: raw JSON, Markdown, HTML page, PNG.
 //!
-//! What it is for: everything that is left of a run, in one directory. The page needs nothing from
+//! Purpose: all results of a run, in one directory. The page needs nothing from
 //! the network and no script.
 //!
 //! Tested below.
@@ -17,7 +17,7 @@ use crate::result::{ratio_text, subject, EngineResult, Verified, METRICS};
 use crate::table;
 use crate::units;
 
-/// What the run was, for all engines.
+/// The settings of the run, for all engines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setup {
     pub server: String,

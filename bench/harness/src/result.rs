@@ -1,14 +1,14 @@
-//! What a run of one engine found: the raw result and the metrics of the report.
+//! The result of one engine's run: the raw result and the metrics of the report.
 //!
-//! What it is for: `EngineResult` is written to the raw JSON; `METRICS` is the one list of what is
+//! Purpose: `EngineResult` is written to the raw JSON; `METRICS` is the one list of what is
 //! compared, used by the terminal table, the Markdown file and the HTML page.
 //!
 //! Invariants
 //!
 //! - RE1. A metric's ratio is "how many times better": above 1 favours the subject whether more or less
 //!   is better.
-//! - RE2. Server costs cover the insert phase and the settling after it, so that work which an engine
-//!   puts off is counted.
+//! - RE2. Server costs cover the insert phase and the settling after it, so that postponed work is
+//!   counted.
 //!
 //! Tested below.
 
@@ -46,7 +46,7 @@ pub struct EngineResult {
     pub engine: &'static str,
     pub label: &'static str,
     pub settings: Vec<String>,
-    /// Frond: what the server says about its settings. Empty for the others.
+    /// Frond: its settings as the server reports them. Empty for the others.
     pub reported_settings: Vec<String>,
     pub rows_wanted: u64,
     pub points: Vec<Point>,
@@ -63,7 +63,7 @@ pub struct EngineResult {
     pub log_bytes: u64,
     pub start_rss_bytes: u64,
     pub peak_rss_bytes: u64,
-    /// What the comparison of the table with the rows sent said.
+    /// The result of comparing the table with the rows sent.
     pub verified: Verified,
 }
 

@@ -1,6 +1,6 @@
 //! One engine's run: start its server, load it, watch it, let it settle, check it, stop it.
 //!
-//! What it is for: produces an `EngineResult`. The order is the honest one: costs are read before the
+//! Purpose: produces an `EngineResult`. The order is the honest one: costs are read before the
 //! first insert, after the last one, and again when the engine's background work has gone quiet;
 //! memory and disk are read before the verification, which would disturb them.
 //!
@@ -9,7 +9,7 @@
 //! - RU1. Bounded in time: the client stops at the cap, settling and verification have limits.
 //! - RU2. The server is gone when `run` returns, whatever it returns.
 //!
-//! What it does not do: decide which engines run and for how long (iibench.rs).
+//! Not here: decide which engines run and for how long (iibench.rs).
 //!
 //! Tested by the demo's smoke run.
 
@@ -30,12 +30,12 @@ const WATCH: Duration = Duration::from_millis(100);
 /// Settling: quiet for this long, or given up after `SETTLE_LIMIT`.
 const QUIET: Duration = Duration::from_secs(2);
 const SETTLE_LIMIT: Duration = Duration::from_secs(20);
-/// What counts as quiet during `QUIET`.
+/// Limits below which the server counts as quiet during `QUIET`.
 const QUIET_BYTES: u64 = 512 << 10;
 const QUIET_CPU_SECONDS: f64 = 0.10;
 /// For each of the four scans of the verification.
 const SCAN_LIMIT_SECONDS: u64 = 6;
-/// Beyond what the demonstration's size takes, the limit grows with the rows.
+/// Above the demonstration's size the limit grows with the rows.
 const SCAN_ROWS_PER_SECOND: u64 = 500_000;
 
 pub struct Plan<'a> {

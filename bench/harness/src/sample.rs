@@ -1,6 +1,6 @@
-//! What a server process costs, read from /proc.
+//! The resources that a server process uses, read from /proc.
 //!
-//! What it is for: CPU time, bytes written and memory of one process by its id. The kernel's own
+//! Purpose: CPU time, bytes written and memory of one process by its id. The kernel's own
 //! accounting is used rather than the server's status counters: it counts all threads, including
 //! those that an engine forgets to count.
 //!
@@ -8,7 +8,7 @@
 //!
 //! - SA1. Parsing never panics on what a kernel might print; it says which file was not understood.
 //!
-//! What it does not do: children. A server has none.
+//! Not here: children. A server has none.
 //!
 //! Tested below, and by every run of the demo.
 

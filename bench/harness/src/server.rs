@@ -1,6 +1,6 @@
 //! Private MariaDB servers: started, asked, stopped.
 //!
-//! What it is for: one server with its own data directory, socket and configuration file, that leaves
+//! Purpose: one server with its own data directory, socket and configuration file, that leaves
 //! nothing behind. `Site` makes the system tables once; each server works on a copy.
 //!
 //! Invariants
@@ -10,7 +10,7 @@
 //!   process is killed, the kernel ends the server (setpriv --pdeathsig).
 //! - SV3. The data directory is removed with the server.
 //!
-//! What it does not do: touch any other server on the machine.
+//! Not here: touch any other server on the machine.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,6 @@
 //! Percentiles and rates from samples.
 //!
-//! What it is for: the few statistics of the report. All of them are computed from every sample, not
+//! Purpose: the few statistics of the report. All of them are computed from every sample, not
 //! from buckets, so that a worst case is a worst case.
 //!
 //! Invariants

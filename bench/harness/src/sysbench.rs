@@ -1,9 +1,9 @@
 //! `frond-demo sysbench`: cached reads, engines side by side.
 //!
-//! What it is for: in memory InnoDB is the strongest rival; this compares point reads and the
+//! Purpose: in memory InnoDB is the strongest rival; this compares point reads and the
 //! read-only mix with everything cached. Both engines are loaded in one server with a cache that
 //! holds all of their tables, and measured in turn (A B A B ...), so that a slow phase of the machine
-//! hits both; the median round counts, and what is reported is the ratio.
+//! hits both; the median round counts, and the ratio is reported.
 //!
 //! Invariants
 //!

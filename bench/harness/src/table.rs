@@ -1,6 +1,6 @@
 //! The comparison as a table: for the terminal and as Markdown.
 //!
-//! What it is for: rows are metrics, columns are engines and, for the subject (Frond), how many times
+//! Purpose: rows are metrics, columns are engines and, for the subject (Frond), how many times
 //! better it is than each rival.
 //!
 //! Tested below.

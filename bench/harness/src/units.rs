@@ -1,6 +1,6 @@
 //! Numbers as people write and read them.
 //!
-//! What it is for: one spelling of counts, bytes and times in the terminal, the report and the chart,
+//! Purpose: one spelling of counts, bytes and times in the terminal, the report and the chart,
 //! and the parsing of `ROWS=5M`, `CACHE=256M`.
 //!
 //! Invariants

@@ -1,4 +1,4 @@
-//! What a hit costs: `cargo run --release -p frond-micro --example page_cache`.
+//! The cost of a hit: `cargo run --release -p frond-micro --example page_cache`.
 
 use std::sync::Arc;
 

@@ -1,9 +1,8 @@
 //! The allocator benchmark: the same work for [`ExtentTree`] and [`LinearFirstFit`], side by side.
 //!
 //! A file is filled with extents and every second one freed, so that as many holes as extents remain.
-//! Most holes are smaller than what is asked for next, as in a file that has been churned for long:
-//! first fit must then get past nearly all of them. Both must place every extent alike; that is
-//! asserted.
+//! Most holes are smaller than the next request, as in a file that was changed for long: first fit
+//! must then skip nearly all of them. Both must place every extent alike; that is asserted.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::numbers::Numbers;
 /// Bytes at a file's beginning that are never handed out: headers.
 const RESERVED: u64 = 8 << 10;
 
-/// What to run.
+/// The parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AllocatorBench {
     /// Used extents in the fragmented file (and about as many holes).
@@ -75,7 +74,7 @@ fn run_len(numbers: &mut Numbers) -> u64 {
     (16 + numbers.below(240)) * EXTENT_ALIGN
 }
 
-/// What both allocators can do.
+/// The interface of both allocators.
 trait Allocator {
     fn alloc(&mut self, len: u64) -> Extent;
     fn free(&mut self, extent: Extent);

@@ -10,7 +10,7 @@ use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 
 use crate::numbers::Numbers;
 
-/// What was measured; nanoseconds are per entry or per read.
+/// The results; nanoseconds are per entry or per read.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
     pub entries: u64,

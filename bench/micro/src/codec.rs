@@ -21,7 +21,7 @@ use crate::numbers::Numbers;
 
 const TABLE: TableId = TableId(1);
 
-/// What to run.
+/// The parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct CodecBenchOptions {
     /// Rows of the imagined table.

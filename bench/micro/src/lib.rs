@@ -1,5 +1,5 @@
 //! Benchmarks of single parts of the engine, without files: `frond bench codec`, `allocator`, `buffer` run them,
-//! and `cargo run --release -p frond-micro --example NAME` what nobody but its author needs.
+//! and `cargo run --release -p frond-micro --example NAME` runs those for developers.
 //!
 //! None reads a clock; the caller brings one.
 #![forbid(unsafe_code)]

@@ -8,7 +8,7 @@ use frond_txn::{LockOptions, LockTable, RowMode, TxnId, Wait, WriteSet};
 /// Nanoseconds per lock, transaction or row.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// A new X lock on a 12-byte key that nobody else wants, and its release, of transactions with
+    /// A new X lock on a 12-byte key without conflict, and its release, of transactions with
     /// 1000 locks.
     pub lock_ns: f64,
     pub release_ns: f64,

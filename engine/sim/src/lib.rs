@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! machine/   SimVfs: disk, crash images, faults, crash points, clock
-//! model      what the database must hold after each commit
-//! world      what a run is like, drawn from its seed
+//! model      the expected contents after each commit
+//! world      the parameters of a run, drawn from its seed
 //! sim/       the run: operations, oracles, recovery of crash images
-//! session    many runs, their counts, what must have happened, canaries
-//! watch      who notices that a run does not end
+//! session    many runs, their counts, required events, canaries
+//! watch      notices that a run does not end
 //! history/   black-box isolation checker for recorded histories
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Who watches the runs (oracle O7: every call ends).
+//! The watcher of the runs (oracle O7: every call ends).
 //!
 //! Each thread that runs seeds counts what it gets done: operations of the driver, and calls of the
 //! simulated machine's files. Another thread looks at the counts, and at what the system says of the thread,

@@ -27,7 +27,7 @@ struct Args {
     /// Print the recorded history.
     #[arg(long)]
     print: bool,
-    /// What serializability forbids counts as well (write skew).
+    /// Anomalies that serializability forbids count as well (write skew).
     #[arg(long)]
     serializable: bool,
 }

@@ -40,7 +40,7 @@ struct Args {
     /// With --seed: print no trace.
     #[arg(long)]
     quiet: bool,
-    /// All runs hang: `deadlock` or `livelock`. For the test of who notices.
+    /// All runs hang: `deadlock` or `livelock`. For the test of the watcher.
     #[arg(long, hide = true, value_parser = parse_hang)]
     seeded_hang: Option<Canary>,
     /// Seconds without getting anywhere after which a run hangs (O7).
@@ -104,7 +104,7 @@ fn one(args: &Args, seed: u64) -> bool {
     outcome.failure.is_some()
 }
 
-/// What the threads of a session share.
+/// Data that the threads of a session share.
 struct Session {
     next: AtomicU64,
     stats: Mutex<Stats>,
@@ -249,7 +249,7 @@ fn report(session: &Session, args: &Args, took: Duration) -> bool {
     for f in failed.iter() {
         println!("FAILED seed {}: {}\n    {}", f.seed, f.failure.0, f.replay());
     }
-    // What must have happened is asked of sessions large enough for it.
+    // Required events are checked in large enough sessions only.
     let absent = if stats.images >= 15_000 { missing(&stats, args.profile) } else { Vec::new() };
     for what in &absent {
         println!("FAILED never happened: {what}");

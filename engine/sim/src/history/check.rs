@@ -1,6 +1,6 @@
 //! Finds anomalies in a history of list appends.
 //!
-//! - **garbage**: a read shows a value that nobody appended, or one twice.
+//! - **garbage**: a read shows a value that no transaction appended, or one twice.
 //! - **order**: two reads of a key are not prefixes of each other: no version order explains both.
 //! - **internal**: a transaction does not see its own appends.
 //! - **G1a**: a read shows a value of a transaction that failed.
@@ -11,7 +11,7 @@
 //! - **G2-item**: a cycle with several anti-dependencies: write skew, which snapshot isolation allows
 //!   and serializability forbids.
 //!
-//! What no read shows takes no part: record a read of every key at the end.
+//! Values that no read shows are not checked: record a read of every key at the end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -55,7 +55,7 @@ enum Edge {
 
 struct Checker<'a> {
     history: &'a [Txn],
-    /// Who appended a value to a key.
+    /// The transaction that appended a value to a key.
     writer: HashMap<(u64, u64), usize>,
     /// The longest list seen, by key.
     order: BTreeMap<u64, Vec<u64>>,
@@ -110,7 +110,7 @@ impl Checker<'_> {
                 match op {
                     Op::Append(key, _) => *own.entry(*key).or_default() += 1,
                     Op::Read(key, list) => {
-                        // Own appends come last; the version read is what lies before them.
+                        // Own appends are last; the version that was read is the part before them.
                         let others = list.len().saturating_sub(own.get(key).copied().unwrap_or(0));
                         out.push((i, *key, list[..others].to_vec()));
                     }

@@ -1,8 +1,8 @@
-//! Isolation from the outside: histories of transactions that append to lists and read them, and a
-//! checker that trusts nothing but what the clients saw.
+//! Isolation tested from outside: histories of transactions that append to lists and read them, and
+//! a checker that uses only the clients' view.
 //!
-//! A read of a list shows the order of all appends before it, so the versions of a key are known
-//! without asking the engine, and with them who depends on whom. Cycles of dependencies are the
+//! A read of a list shows the order of all appends before it, so the versions of a key, and the
+//! dependencies of transactions, are known without the engine. Cycles of dependencies are the
 //! anomalies (Adya): see [`check`].
 //!
 //! A history is text, one transaction per line, JSON: any client can record one (`frond-history FILE`
@@ -24,7 +24,7 @@ pub mod record;
 
 pub use check::{check, Anomaly, Kind};
 
-/// What a transaction did, in its order.
+/// The operations of a transaction, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{Op, Outcome, Txn};
 use crate::rng::Rng;
 
-/// What to record.
+/// The parameters of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
     pub threads: u64,
@@ -39,7 +39,7 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs threads that append and read, and returns what they saw; the last transaction reads all keys.
+/// Runs threads that append and read, and returns the history; the last transaction reads all keys.
 pub fn record(recording: Recording) -> Result<Vec<Txn>> {
     let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
     let options = Options {
@@ -109,7 +109,7 @@ fn one(shared: &Shared, process: u64, keys: u64, rng: &mut Rng) -> Txn {
             txn.snapshot();
         }
         for _ in 0..rng.range(1, 5) {
-            // Few keys are hot: otherwise nobody meets.
+            // Few keys are hot: otherwise there are no conflicts.
             let key = if rng.percent(50) { rng.below(4.min(keys)) } else { rng.below(keys) };
             let key = shared.values.load(Ordering::Relaxed) / EPOCH * keys + key;
             if rng.percent(55) {

@@ -9,7 +9,7 @@ pub const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE]>;
 
-/// A file's bytes. What was never written reads as zeros and takes no space.
+/// A file's bytes. Bytes that were never written read as zeros and take no space.
 #[derive(Clone, Default)]
 pub struct Content {
     len: u64,

@@ -1,4 +1,4 @@
-//! All files and the directory, with what a crash makes of them.
+//! All files and the directory, and their state after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -143,8 +143,8 @@ impl Disk {
         }
     }
 
-    /// What is found after the machine lost power: for every file and for the directory, what was
-    /// synced and, of the rest, what chance kept.
+    /// The state after a power loss: of every file and of the directory the synced part and a
+    /// random part of the rest.
     pub fn after_power_loss(&self, rng: &mut Rng) -> Disk {
         let uniform = rng.percent(40).then(|| Keep::draw(rng));
         let keep = |rng: &mut Rng| uniform.unwrap_or_else(|| Keep::draw(rng));

@@ -1,7 +1,7 @@
 //! An open file of the simulated machine: each call may be where it crashes, and may fail.
 //!
-//! Short transfers end where a sector does (V4 of `frond_vfs`); a full disk cuts a write where the last
-//! page begins that there is no room for.
+//! Short transfers end where a sector does (V4 of `frond_vfs`); a full disk cuts a write at the
+//! first page for which there is no space.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! One simulated file: what programs see, what is durable, and what lies between.
+//! One simulated file: the contents that programs see, the durable contents, and the changes in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub enum Pending {
         offset: u64,
         bytes: Arc<[u8]>,
     },
-    /// The bytes of the range became zero: a punched hole, or what was cut off.
+    /// The bytes of the range became zero: a punched hole, or a part that was cut off.
     Zero {
         offset: u64,
         end: u64,
@@ -21,7 +21,7 @@ pub enum Pending {
     SetLen(u64),
 }
 
-/// How a crash treats what was not synced.
+/// How a crash treats unsynced changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     Nothing,
@@ -55,9 +55,9 @@ impl Keep {
 /// A file, whatever its name.
 #[derive(Clone, Default)]
 pub struct Inode {
-    /// What reads return.
+    /// The contents that reads return.
     pub current: Content,
-    /// What the last good sync left.
+    /// The contents at the last good sync.
     pub durable: Content,
     pub pending: Vec<Pending>,
     /// A failed sync dropped changes: `current` is not `durable` plus `pending` any more.
@@ -115,7 +115,7 @@ impl Inode {
         self.pending.clear();
     }
 
-    /// What the disk holds after a crash now.
+    /// The contents after a crash now.
     pub fn after_crash(&self, keep: Keep, rng: &mut Rng) -> Content {
         let mut out = self.durable.clone();
         match keep {

@@ -36,7 +36,7 @@ use points::{Action, FileClass, Phase, Point, Points};
 pub struct Capture {
     pub disk: Disk,
     pub point: Point,
-    /// What the driver promised when it was taken: see [`SimVfs::set_bounds`].
+    /// The driver's promise when it was taken: see [`SimVfs::set_bounds`].
     pub bounds: (u64, u64),
     /// The number of calls before it.
     pub call: u64,
@@ -128,7 +128,7 @@ impl SimVfs {
         self.machine.lock().policy = policy;
     }
 
-    /// Says what the program is doing from now on; returns what it did before.
+    /// Sets the program's current phase; returns the one before.
     pub fn set_phase(&self, phase: Phase) -> Phase {
         std::mem::replace(&mut self.machine.lock().phase, phase)
     }
@@ -173,7 +173,7 @@ impl SimVfs {
         self.machine.lock().disk.pages_used()
     }
 
-    /// The process dies: its handles go dead, and what it had handed to the machine stays there,
+    /// The process dies: its handles become invalid, and the bytes that it had written stay,
     /// durable or not. Returns the disk as the next process finds it.
     pub fn kill(&self) -> Disk {
         let mut m = self.machine.lock();

@@ -1,9 +1,9 @@
-//! Log segments begun by what seldom is the one to begin them.
+//! Log segments that are begun by rare operations.
 //!
-//! A segment is begun by whoever writes the record that does not fit into the last one. Commits write most
-//! of the log, so in a hundred thousand crash images a sync or a definition begins a dozen segments, and
-//! whether one of them was crashed at is luck. Some runs leave the log a segment's worth of commits that
-//! nobody wrote out: then the next one to write has to begin another.
+//! A segment is begun by the operation whose record does not fit into the last one. Commits write most
+//! of the log, so in a hundred thousand crash images a sync or a definition begins a dozen segments,
+//! and a crash at one of them is a matter of luck. Some runs leave a segment's worth of unwritten
+//! commits in the log: then the next operation that writes has to begin another segment.
 
 use frond_engine::Durability;
 
