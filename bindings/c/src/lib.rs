@@ -14,6 +14,7 @@ mod db;
 mod error;
 mod kv;
 mod pointers;
+mod prepared;
 mod rows;
 mod table;
 mod txn;

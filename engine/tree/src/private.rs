@@ -6,7 +6,8 @@
 //! ([`Tree::attach_private`]) and gives them one sequence; dropping them gives their blocks back.
 //!
 //! Invariants
-//! 1. No edit, image or log record names a private run, so a crash frees its blocks.
+//! 1. No edit, image or log record names a private run, so a crash frees its blocks. But those of a
+//!    transaction that was prepared are named by its record: they are [kept](PrivateRuns::keep).
 //! 2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
 //!    later generations are later. No savepoint that may still be returned to lies inside a segment:
 //!    a rollback drops whole generations.
@@ -18,7 +19,7 @@
 
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Result, Seq, TreeId, SEQ_MAX};
+use frond_base::{EntryKind, Lsn, Result, Seq, TreeId, SEQ_MAX};
 use frond_run::{MergeInput, Retention, RunMeta};
 
 use crate::input;
@@ -259,11 +260,45 @@ impl PrivateRuns {
     /// The record that names the runs may be in the log or not: their blocks must stay until recovery
     /// knows. Nothing is left here.
     pub fn abandon(&mut self) {
-        for slice in self.generations.iter().flat_map(|g| g.runs.iter()) {
-            slice.run.set_live();
-        }
+        self.keep();
         self.generations.clear();
         self.changed();
+    }
+
+    /// The record of a prepared transaction is about to name the runs: dropping them leaves their blocks.
+    pub fn keep(&self) {
+        self.slices().for_each(|s| s.run.set_live());
+    }
+
+    /// A prepared transaction was rolled back by a record that ends at `lsn`: the blocks may be used again
+    /// when that is durable.
+    pub fn retire(&mut self, lsn: Lsn) {
+        self.slices().for_each(|s| s.run.set_retired(lsn));
+        self.generations.clear();
+        self.changed();
+    }
+
+    /// What a record of a prepared transaction names, after a restart; `None` when a list is not in order.
+    /// One generation per list. They are not written to or rolled back in part any more.
+    pub fn recovered(tree: &Tree, lists: Vec<Vec<(RunMeta, Extent)>>) -> Option<PrivateRuns> {
+        let mut private = PrivateRuns::new(tree, 0);
+        let store = private.tree.store.clone();
+        let live =
+            |(meta, extent)| Slice::whole(Arc::new(TrunkRun::live(meta, extent, store.clone())));
+        for (n, list) in (0..).zip(lists.into_iter().filter(|l| !l.is_empty())) {
+            let runs: Vec<Slice> = list.into_iter().map(live).collect();
+            if !runs.windows(2).all(|w| w[0].before(&w[1])) {
+                return None;
+            }
+            let segment = Segment { after: n, upto: n + 1 };
+            private.generations.push(Generation::new(runs, segment));
+        }
+        private.changed();
+        Some(private)
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.generations.iter().flat_map(|g| g.runs.iter())
     }
 
     /// The runs as committed ones, oldest list first; nothing is left here.

@@ -150,8 +150,8 @@ impl Tree {
         Image { lsn: view.trunk.applied, bytes }
     }
 
-    /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where their log
-    /// record starts. Several threads may write at once (different keys); none while the tree is
+    /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where the log record
+    /// starts that has them. Several threads may write at once (different keys); none while the tree is
     /// being frozen.
     pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
         let view = self.inner.view.load();
@@ -174,6 +174,18 @@ impl Tree {
     /// for this tree. As for `freeze`, no write is under way, and all records of earlier writes start
     /// below `lsn`. False, and nothing was done, when a list is not in order.
     pub fn attach(&self, lists: Vec<Vec<(RunMeta, Extent)>>, lsn: Lsn, boundary: Lsn) -> bool {
+        self.attach_named_at(lists, lsn, lsn, boundary)
+    }
+
+    /// As [`Self::attach`], of runs that another record names, which starts at `named_at`, before `lsn`: the
+    /// log is needed from there.
+    pub fn attach_named_at(
+        &self,
+        lists: Vec<Vec<(RunMeta, Extent)>>,
+        named_at: Lsn,
+        lsn: Lsn,
+        boundary: Lsn,
+    ) -> bool {
         let store = &self.inner.store;
         let live =
             |(meta, extent)| Slice::whole(Arc::new(TrunkRun::live(meta, extent, store.clone())));
@@ -182,15 +194,27 @@ impl Tree {
         let in_order = |runs: &Arc<[Slice]>| runs.windows(2).all(|w| w[0].before(&w[1]));
         let sound = lists.iter().all(in_order);
         if sound {
-            self.inner.attach(lists, lsn, boundary);
+            self.inner.attach(lists, named_at, lsn, boundary);
         }
         sound
     }
 
     /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
     pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
+        self.attach_prepared(private, lsn, lsn, boundary, seq);
+    }
+
+    /// As [`Self::attach_private`], of runs that another record names, which starts at `named_at`.
+    pub fn attach_prepared(
+        &self,
+        private: &mut PrivateRuns,
+        named_at: Lsn,
+        lsn: Lsn,
+        boundary: Lsn,
+        seq: Seq,
+    ) {
         assert_eq!(private.id(), self.id(), "private runs are of one tree");
-        self.inner.attach(private.commit(seq), lsn, boundary);
+        self.inner.attach(private.commit(seq), named_at, lsn, boundary);
     }
 
     /// Memory of the active buffer.
@@ -249,13 +273,13 @@ impl Tree {
 
 impl TreeInner {
     /// `lists` oldest first. What was buffered before is older than they are.
-    fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
+    fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
         // Not up to `boundary`: while the buffer is flushed and the runs are not, the record is needed.
         self.freeze_locked(lsn);
         let view = self.view.load_full();
-        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: lsn };
+        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
         let (active, trunk) = (view.active.clone(), view.trunk.clone());

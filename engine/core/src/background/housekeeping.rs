@@ -58,6 +58,9 @@ impl Core {
         let (end, kept) = (wal.end(), wal.kept_from());
         let target = end.saturating_sub(self.work.log_capacity() / 2);
         if kept < target {
+            if let Err(e) = self.renew_prepared(target) {
+                self.image_failed(&e);
+            }
             // A few tables per round: each image is a small write and two syncs.
             for _ in 0..16 {
                 match self.shorten_log(target) {

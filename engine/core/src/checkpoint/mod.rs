@@ -95,7 +95,9 @@ impl Core {
         let end = self.shared.wal.durable();
         // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
         let end = self.clock.applied_upto().map_or(end, |applied| applied.min(end));
-        let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
+        // PR1, in this order for the same reason.
+        let held = self.prepared.oldest_needed().map_or(end, |lsn| lsn.min(end));
+        let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
         let gain = wal.trimmable(needed);

@@ -32,6 +32,7 @@ use crate::background::work::Work;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
 use crate::commit::memory::{LargeCommit, LARGE};
+use crate::commit::prepared::PreparedSet;
 use crate::commit::readers::Readers;
 use crate::engine::Log;
 use crate::options::{Durability, Options};
@@ -64,6 +65,7 @@ pub struct Core {
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
     pub(crate) work: Work,
+    pub(crate) prepared: PreparedSet,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
     log: Log,
@@ -115,6 +117,7 @@ impl Core {
             trimming: Mutex::new(()),
             images: Images::default(),
             work,
+            prepared: PreparedSet::default(),
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),
             log,

@@ -79,8 +79,17 @@ impl Spilled {
         self.trees.iter().map(PrivateRuns::entries).sum()
     }
 
-    fn filled(&self) -> impl Iterator<Item = &PrivateRuns> {
+    pub fn filled(&self) -> impl Iterator<Item = &PrivateRuns> {
         self.trees.iter().filter(|p| !p.is_empty())
+    }
+
+    pub fn filled_mut(&mut self) -> impl Iterator<Item = &mut PrivateRuns> {
+        self.trees.iter_mut().filter(|p| !p.is_empty())
+    }
+
+    /// Those that recovery found, of one tree.
+    pub fn recovered(&mut self, private: PrivateRuns) {
+        self.trees.push(private);
     }
 
     pub fn rollback_to(&mut self, to: u64) {

@@ -391,6 +391,22 @@ impl Transaction {
         Ok(end)
     }
 
+    /// Nothing is read any more.
+    pub(crate) fn end_reads(&mut self) {
+        self.snapshot = None;
+    }
+
+    /// Its changes are committed, or never will be.
+    pub(crate) fn release_locks(&mut self) {
+        self.locker.release_all();
+    }
+
+    /// A table that recovery found changes of: they are in `writes` and `spilled`.
+    pub(crate) fn charge_recovered(&mut self) {
+        let bytes = self.writes.bytes();
+        self.charged = Some(self.core.shared.budget.charge(Part::WriteBuffers, bytes));
+    }
+
     /// Rolls back: cannot fail.
     pub fn rollback(self) {
         drop(self);
