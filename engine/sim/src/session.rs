@@ -164,6 +164,13 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
         "tree with several leaves",
         "flush_all",
         "recovered without the last commits",
+        "prepared",
+        "prepared found after a restart",
+        "prepared committed",
+        "prepared committed by name",
+        "prepared rolled back",
+        "prepared rolled back by name",
+        "definition refused: prepared",
     ];
     if profile == Profile::Swarm {
         events.extend([
@@ -206,6 +213,10 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
                 (SyncDir, Directory),
                 (Write, Table),
             ],
+        ),
+        (
+            Phase::Prepare,
+            &[(Write, Table), (Sync, Table), (Write, Log), (Sync, Log), (Rename, Log)],
         ),
         (
             Phase::Commit,

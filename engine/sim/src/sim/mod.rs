@@ -33,6 +33,7 @@ use crate::world::{Op, Profile, World, OPS};
 
 mod definitions;
 mod life;
+mod prepared;
 mod reads;
 mod rot;
 mod segment;
@@ -174,6 +175,7 @@ pub struct Sim {
     durability: Durability,
     handles: BTreeMap<TableNo, Arc<Table>>,
     txns: Vec<Txn>,
+    handles_of_prepared: Vec<prepared::Handle>,
     locks: HashMap<(TableNo, Key), Holders>,
     values: u64,
     names: u64,
@@ -213,6 +215,7 @@ pub fn run(world: World, canary: Option<Canary>, trace: bool) -> Outcome {
         durability,
         handles: BTreeMap::new(),
         txns: Vec::new(),
+        handles_of_prepared: Vec::new(),
         locks: HashMap::new(),
         values: 0,
         names: 0,
@@ -283,6 +286,8 @@ impl Sim {
             Op::RollbackTo => self.rollback_to(),
             Op::Commit => self.commit_some(),
             Op::Rollback => self.rollback(),
+            Op::Prepare => self.prepare(),
+            Op::EndPrepared => self.end_some_prepared(),
             Op::Bulk => self.bulk(),
             Op::Background => self.background(),
             Op::FlushAll => self.flush_all(),
