@@ -44,12 +44,17 @@ void frond_crash_point(const char *name) {
         kill(getpid(), SIGKILL);
 }
 
+// The XA standard's answer to a name that is not known. The server has the number in no header.
+static constexpr int XA_NOT_A_NAME = -4;
+
 [[noreturn]] static void stop_server(const char *what) {
     sql_print_error("Frond: %s: %s. The server is stopped, as the transaction counts as ended elsewhere; the next "
                     "start ends it here",
                     what, frond_last_error());
     abort();
 }
+
+static_assert(sizeof(XID) == sizeof(MYSQL_XID), "they are the same bytes");
 
 static frond_xid to_frond(const MYSQL_XID &xid) {
     frond_xid to{};
@@ -163,7 +168,7 @@ static int recover(handlerton *, XID *list, uint length) {
     }
     const uint count = std::min<uint>(length, static_cast<uint>(left.size()));
     for (uint i = 0; i < count; i++) {
-        static_cast<MYSQL_XID &>(list[i]) = left.back();
+        memcpy(static_cast<void *>(&list[i]), &left.back(), sizeof left.back());
         left.pop_back();
     }
     is_listed = count == length;
@@ -173,11 +178,13 @@ static int recover(handlerton *, XID *list, uint length) {
 // Asked for every name, also those of other engines. The server takes any other answer for success.
 static int end_by_xid(XID *xid, bool commit) {
     if (!frond_database)
-        return XAER_NOTA;
-    const frond_xid name = to_frond(*xid);
+        return XA_NOT_A_NAME;
+    MYSQL_XID plain;
+    memcpy(&plain, xid, sizeof plain);
+    const frond_xid name = to_frond(plain);
     const int rc = commit ? frond_commit_by_xid(frond_database, &name) : frond_rollback_by_xid(frond_database, &name);
     if (rc == FROND_NOT_FOUND)
-        return XAER_NOTA;
+        return XA_NOT_A_NAME;
     if (rc)
         stop_server(commit ? "committing a prepared transaction by its name"
                            : "rolling back a prepared transaction by its name");
