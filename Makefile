@@ -47,6 +47,14 @@ bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= mega
 bench-capture: ## packets per second of frond digest, from a capture to its report
 	@cargo test --release -p frond-cli --test capture -- --ignored --nocapture speed
 
+.PHONY: check
+check: ## the inner loop: lint, tests of the packages that changed, one SQL test
+	@scripts/check.sh
+
+.PHONY: fuzz
+fuzz: ## mutated bytes for every on-disk format and the C API; SECONDS= of a processor each (60)
+	@scripts/fuzz.sh $(or $(SECONDS),60)
+
 .PHONY: test
 test: ## every test, in stages; S="20 30" runs those stages only
 	@scripts/test.sh $(S)

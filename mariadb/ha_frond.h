@@ -45,13 +45,14 @@ struct Frond_slot {
     int wait = 0;
     bool condition = false;
     bool semi_consistent = false;
-    /* Virtual columns come from the entry, as the server does not compute them. */
+    /* Virtual columns come from the entry, or are computed here, as the server does not compute them. */
     bool gives_virtual = false;
     bool index_only = false;
     bool all_columns = false;
     bool has_columns = false;
-    /* The index of the core whose virtual parts are computed after each row, or -1. */
-    int computes = -1;
+    /* The index of the core whose virtual parts are computed after each row, or one of these. */
+    static constexpr int NOTHING = -1, ASKED_COLUMNS = -2;
+    int computes = NOTHING;
     std::vector<uint8_t> columns;
 };
 
@@ -162,10 +163,11 @@ private:
     uint frond_index(uint index) const { return index + hidden_; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
     int ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record);
-    int set_columns(Frond_slot &slot, uint index, bool gives_virtual);
+    int set_columns(Frond_slot &slot, uint index, Frond_source source, bool gives_virtual);
     bool is_asked(uint column) const;
     bool lacks_parts(uint index, bool stored) const;
-    void compute_parts(uint index, const uchar *record);
+    bool asks_virtual() const;
+    void compute_columns(int what, const uchar *record);
     Frond_slot &slot_of_index(uint index) { return slots_[frond_index(index)]; }
     Frond_slot &fetch_slot() { return slots_.back(); }
     uint parts_checked(uint index, key_part_map map, int how) const;

@@ -18,7 +18,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
     const bool elsewhere = record != table->record[0];
     const bool condition = source == READS_INDEX && !elsewhere && pushed_idx_cond &&
                            pushed_idx_cond_keyno == index - hidden_;
-    const bool gives_virtual = source == READS_INDEX && (keyread_enabled() || elsewhere);
+    const bool gives_virtual = keyread_enabled() || (source == READS_INDEX && elsewhere);
     const uint64_t serial = session_->serial();
     const bool fresh = slot.serial == serial && slot.lock == lock_ && slot.wait == wait_;
     if (likely(fresh && slot.demand == demand_ && slot.condition == condition &&
@@ -39,7 +39,7 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
         slot.semi_consistent = false;
     }
     slot.demand = demand_;
-    if (const int error = set_columns(slot, index, gives_virtual))
+    if (const int error = set_columns(slot, index, source, gives_virtual))
         return error;
     slot.gives_virtual = gives_virtual;
     if (slot.condition != condition) {
@@ -63,6 +63,8 @@ bool ha_frond::is_asked(uint column) const {
 // columns of which the index has a prefix, and of other indexes than it said: an index merge collects references
 // from several, and compares each row with the end of its range. Then the row is read, virtual columns come from
 // the entry, and those of which it has a prefix are computed here.
+// It reads whole rows with "keyread" on, too: where c NOT IN (SELECT ...) looks up an index that answers alone, it
+// scans the table for a c that is NULL. Then all virtual columns it asks for are computed here.
 bool ha_frond::lacks_parts(uint index, bool stored) const {
     const KEY &key = table->key_info[index - hidden_];
     for (uint part = 0; part < key.ext_key_parts; part++) {
@@ -74,8 +76,15 @@ bool ha_frond::lacks_parts(uint index, bool stored) const {
     return false;
 }
 
-void ha_frond::compute_parts(uint index, const uchar *record) {
-    const KEY &key = table->key_info[index - hidden_];
+bool ha_frond::asks_virtual() const {
+    for (Field **f = table->vfield; f && *f; f++)
+        if (!(*f)->stored_in_db() && is_asked((*f)->field_index))
+            return true;
+    return false;
+}
+
+// `what` is the slot's `computes`.
+void ha_frond::compute_columns(int what, const uchar *record) {
     // The call uses tmp_set, which may be the read_set of a sort under way.
     const size_t bytes = table->s->column_bitmap_size;
     saved_set_.resize(bytes);
@@ -83,21 +92,35 @@ void ha_frond::compute_parts(uint index, const uchar *record) {
     const bool elsewhere = record != table->record[0];
     if (elsewhere)
         table->move_fields(table->field, record, table->record[0]);
-    for (uint part = 0; part < key.user_defined_key_parts; part++) {
-        Field *field = table->field[key.key_part[part].fieldnr - 1];
-        if (!field->stored_in_db() && !frond_rows_covers(rows_, index, field->field_index))
-            table->update_virtual_field(field, true);
+    if (what == Frond_slot::ASKED_COLUMNS) {
+        for (Field **f = table->vfield; *f; f++)
+            if (!(*f)->stored_in_db() && is_asked((*f)->field_index))
+                table->update_virtual_field(*f, true);
+    } else {
+        const uint index = static_cast<uint>(what);
+        const KEY &key = table->key_info[index - hidden_];
+        for (uint part = 0; part < key.user_defined_key_parts; part++) {
+            Field *field = table->field[key.key_part[part].fieldnr - 1];
+            if (!field->stored_in_db() && !frond_rows_covers(rows_, index, field->field_index))
+                table->update_virtual_field(field, true);
+        }
     }
     if (elsewhere)
         table->move_fields(table->field, table->record[0], record);
     memcpy(table->tmp_set.bitmap, saved_set_.data(), bytes);
 }
 
-int ha_frond::set_columns(Frond_slot &slot, uint index, bool gives_virtual) {
-    slot.computes = gives_virtual && lacks_parts(index, false) ? static_cast<int>(index) : -1;
-    const bool index_only = gives_virtual && keyread == index - hidden_ && slot.computes < 0 &&
+int ha_frond::set_columns(Frond_slot &slot, uint index, Frond_source source, bool gives_virtual) {
+    const bool rows = source == READS_ROWS;
+    slot.computes = Frond_slot::NOTHING;
+    if (gives_virtual && rows && asks_virtual())
+        slot.computes = Frond_slot::ASKED_COLUMNS;
+    if (gives_virtual && !rows && lacks_parts(index, false))
+        slot.computes = static_cast<int>(index);
+    const bool computes = slot.computes != Frond_slot::NOTHING;
+    const bool index_only = gives_virtual && !rows && keyread == index - hidden_ && !computes &&
                             !lacks_parts(index, true);
-    const bool all = (reads_all_columns_ || slot.computes >= 0) && !index_only;
+    const bool all = (reads_all_columns_ || computes) && !index_only;
     if (slot.has_columns && all && slot.all_columns && !slot.index_only)
         return 0;
     int rc;
@@ -108,7 +131,7 @@ int ha_frond::set_columns(Frond_slot &slot, uint index, bool gives_virtual) {
         for (uint f = 0; f < table->s->fields; f++) {
             if (!is_asked(f))
                 continue;
-            const bool covered = gives_virtual && frond_rows_covers(rows_, index, f);
+            const bool covered = gives_virtual && !rows && frond_rows_covers(rows_, index, f);
             if (covered || (table->field[f]->stored_in_db() && !index_only))
                 wanted_[f / 8] |= static_cast<uint8_t>(1 << (f % 8));
         }
@@ -173,8 +196,8 @@ void ha_frond::fill_nulls(uchar *record) const {
 int ha_frond::row_read(int rc, uchar *record, int nothing) {
     if (likely(rc == FROND_OK))
         fill_nulls(record);
-    if (unlikely(current_->computes >= 0) && rc == FROND_OK)
-        compute_parts(static_cast<uint>(current_->computes), record);
+    if (unlikely(current_->computes != Frond_slot::NOTHING) && rc == FROND_OK)
+        compute_columns(current_->computes, record);
     return frond_read_result(thd(), rc, nothing);
 }
 

@@ -129,6 +129,11 @@ struct Frond_callbacks {
         field->move_field_offset(-distance);
     }
 
+    // The server's check_result_t goes to the library as it is.
+    static_assert(CHECK_NEG == static_cast<int>(FROND_CONDITION_SKIP) &&
+                  CHECK_POS == static_cast<int>(FROND_CONDITION_ACCEPT) &&
+                  CHECK_OUT_OF_RANGE == static_cast<int>(FROND_CONDITION_END) &&
+                  CHECK_ABORTED_BY_USER == static_cast<int>(FROND_CONDITION_ABORTED));
     static int condition(void *ctx) { return handler_index_cond_check(static_cast<handler *>(self(ctx))); }
 
     static int killed(void *ctx) { return thd_kill_level(self(ctx)->thd()) != THD_IS_NOT_KILLED; }

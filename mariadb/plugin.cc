@@ -28,10 +28,10 @@ extern bool ignore_db_dirs_append(const char *dirname_arg);
 
 static void log_message(void *, int level, const char *message) {
     switch (level) {
-    case 0:
+    case FROND_LOG_ERROR:
         sql_print_error("Frond: %s", message);
         break;
-    case 1:
+    case FROND_LOG_WARNING:
         sql_print_warning("Frond: %s", message);
         break;
     default:

@@ -55,7 +55,7 @@ static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
 static MYSQL_SYSVAR_ULONG(flush_log_at_commit, flush_log_at_commit, PLUGIN_VAR_RQCMDARG,
                           "1: a commit is on disk when it returns; 2: in the operating system; "
                           "0: within a second. With 0 and 2 a power failure loses up to a second",
-                          nullptr, change_durability, 1, 0, 2, 0);
+                          nullptr, change_durability, FROND_SYNC, FROND_EACH_SECOND, FROND_WRITE, 0);
 static MYSQL_SYSVAR_ULONGLONG(log_segment_size, log_segment_size,
                               PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                               "Size of one file of the log, in bytes", nullptr, nullptr, 64 * MIB,
@@ -132,14 +132,14 @@ st_mysql_sys_var *frond_system_variables[] = {
 
 st_ha_create_table_option frond_table_options[] = {
     HA_TOPTION_NUMBER("PAGE_SIZE", page_size, 0, 0, 65536, 4096),
-    HA_TOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", 0),
+    HA_TOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", FROND_COMPRESSION_DEFAULT),
     HA_TOPTION_NUMBER("COMPRESSION_LEVEL", compression_level, 0, 0, 22, 1),
     HA_TOPTION_END,
 };
 
 st_ha_create_table_option frond_index_options[] = {
     HA_IOPTION_NUMBER("PAGE_SIZE", page_size, 0, 0, 65536, 4096),
-    HA_IOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", 0),
+    HA_IOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", FROND_COMPRESSION_DEFAULT),
     HA_IOPTION_NUMBER("COMPRESSION_LEVEL", compression_level, 0, 0, 22, 1),
     HA_IOPTION_END,
 };

@@ -2,10 +2,12 @@
 #
 # The long tests: fresh seeds, round after round, until the time is over. `make soak` runs this.
 #
-#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr sqllogic sim differential isolation kill9 kill
+#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-small sqllogic sim fuzz differential
+#                                        isolation kill9 kill
 #
-# mtr (MariaDB's suites with the tests that they call big) and sqllogic run once, the others in every round,
-# each for a few minutes. A part that began before the end is finished. Each is a stage of `make test` with
+# mtr (MariaDB's suites with the tests that they call big), mtr-small (the suites with 8 MiB of cache and pages of
+# 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
+# fuzz/hostile FUZZ_SECONDS of a processor (default 60). A part that began before the end is finished. Each is a stage of `make test` with
 # larger numbers, so a failure is repeated with the line that is printed with it.
 #
 # SLT_DIR is a directory of sqllogictest files (*.test), for instance the test/ of a checkout of SQLite's
@@ -66,9 +68,12 @@ END=$(awk -v now="$SECONDS" -v hours="$HOURS" 'BEGIN { print int(now + hours * 3
 part sqllogic /usr/bin/python3 -B tests/sql/sqllogic.py --minutes "${SLT_MINUTES:-30}" \
     "${SLT_DIR:-tests/sql/sqllogic}"
 part mtr scripts/mtr.sh --big --minutes 90 named storage_engine iuds funcs
+part mtr-small scripts/mtr.sh --minutes 60 storage_engine iuds funcs -- --mysqld=--loose-frond-cache-size=8M \
+    --mysqld=--loose-frond-default-page-size=4096
 while [[ $SECONDS -lt $END ]]; do
     seed=$(fresh)
     part sim target/release/frond-sim --first "$seed" --images "${SIM_IMAGES:-500000}" --jobs 2
+    part fuzz FROND_FUZZ_SEED="$seed" scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
     part differential SEED="$seed" DIFFERENTIAL_STATEMENTS="${DIFFERENTIAL_STATEMENTS:-300000}" \
         DIFFERENTIAL_SECONDS=3600 scripts/stages/70-differential.sh
     part isolation SEED="$seed" ISOLATION_SECONDS="${ISOLATION_SECONDS:-180}" scripts/stages/75-isolation.sh
@@ -78,7 +83,7 @@ while [[ $SECONDS -lt $END ]]; do
     [[ $((PASSED + FAILED)) -gt 0 ]] || die "no part has one of these names: ${WANTED[*]}"
     ROUND=$((ROUND + 1))
     # Parts that run once are no reason to go on.
-    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|differential|isolation|kill9|kill)\  ]] || break
+    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|kill9|kill)\  ]] || break
 done
 
 [[ ${#FAILURES[@]} -eq 0 ]] || printf 'FAILED %s\n' "${FAILURES[@]}"

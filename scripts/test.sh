@@ -11,8 +11,16 @@
 #
 #     N passed, N failed            optionally: , N skipped
 #
+# and states in its head what it may cost, in seconds of a processor (user + system, all its processes):
+#
+#     # CPU budget: 60 s
+#
 # To add a stage, add a file; the number gives the order. A stage that ends with a status other than
 # 0, or without that line, or with nothing executed, has failed, whatever it counted.
+#
+# What each stage cost is printed: by the clock, of the processors, and the latter's share and budget. Stages
+# before 10 build; what follows them has to stay below 30 minutes of a processor, with them below 45
+# (CONTRIBUTING.md). Who takes more is named and fails nothing: processors differ.
 #
 # A failing stage does not stop those after it, except that 00 (setup) must succeed. The totals are
 # the last line. STAGE_MINUTES bounds one stage (default 45): a hanging test must end as a failure
@@ -30,6 +38,12 @@ PASSED=0
 FAILED=0
 SKIPPED=0
 SUMMARY=()
+VERDICTS=()
+# CPU seconds by stage, in the order of SUMMARY.
+COSTS=()
+BUDGETS=()
+BUILD_MINUTES=45
+TEST_MINUTES=30
 STAGE_PID=
 TEE_PID=
 
@@ -62,6 +76,36 @@ counts_of() {
     sed -nE 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 0\4/p' "$1" | tail -n 1
 }
 
+# What a stage may cost, in CPU seconds; nothing when it does not say.
+budget_of() {
+    sed -nE '2,20s/^# CPU budget: ([0-9]+) s.*$/\1/p' "$1" | head -n 1
+}
+
+# One line for each stage, then the sums. A cost that is not known (the stage was killed) counts as 0.
+print_costs() {
+    local i
+    for ((i = 0; i < ${#SUMMARY[@]}; i++)); do
+        printf '%s|%s|%s|%s\n' "${SUMMARY[i]}" "${COSTS[i]:-0}" "${BUDGETS[i]:-0}" "${VERDICTS[i]}"
+    done | awk -F '|' -v most_build="$BUILD_MINUTES" -v most_test="$TEST_MINUTES" '
+        { line[NR] = $1; cpu[NR] = $2; budget[NR] = $3; verdict[NR] = $4; total += $2 }
+        $1 !~ /^0/ { tests += $2 }
+        END {
+            for (i = 1; i <= NR; i++) {
+                printf "%s %7.1f s CPU %3.0f %%, budget %4d s  %s\n", line[i], cpu[i],
+                    total ? 100 * cpu[i] / total : 0, budget[i], verdict[i]
+            }
+            printf "\nCPU: %.1f minutes (at most %d), %.1f of them behind the build (at most %d)\n",
+                total / 60, most_build, tests / 60, most_test
+            for (i = 1; i <= NR; i++) {
+                split(line[i], name, " ")
+                if (!budget[i]) printf "over budget: %s states none\n", name[1]
+                else if (cpu[i] > budget[i]) printf "over budget: %s, %.0f s of %d\n", name[1], cpu[i], budget[i]
+            }
+            if (tests > 60 * most_test) print "over budget: all stages behind the build together"
+            if (total > 60 * most_build) print "over budget: all stages together"
+        }'
+}
+
 run_stage() {
     local file=$1 name log status=0 start=$SECONDS counts passed failed skipped verdict
     name=$(basename "$file" .sh)
@@ -69,11 +113,11 @@ run_stage() {
     say "stage $name"
     # tee shows the output while it is made and keeps it. A pipe with a name, because the status of
     # the stage and the end of tee are both needed: the log has to be whole before it is read.
-    rm -f "$LOGS/pipe"
+    rm -f "$LOGS/pipe" "$LOGS/$name.cpu"
     mkfifo "$LOGS/pipe"
     tee "$log" <"$LOGS/pipe" &
     TEE_PID=$!
-    timeout --kill-after=60 "$((STAGE_MINUTES * 60))" "$file" </dev/null >"$LOGS/pipe" 2>&1 &
+    timeout --kill-after=60 "$((STAGE_MINUTES * 60))" "$ROOT/scripts/cpu.py" "$LOGS/$name.cpu" "$file" </dev/null >"$LOGS/pipe" 2>&1 &
     STAGE_PID=$!
     wait "$STAGE_PID" || status=$?
     STAGE_PID=
@@ -98,8 +142,11 @@ run_stage() {
     PASSED=$((PASSED + passed))
     FAILED=$((FAILED + failed))
     SKIPPED=$((SKIPPED + skipped))
-    SUMMARY+=("$(printf '%-24s %6d passed %4d failed %4d skipped %5d s  %s' \
-        "$name" "$passed" "$failed" "$skipped" "$((SECONDS - start))" "$verdict")")
+    SUMMARY+=("$(printf '%-16s %6d passed %3d failed %3d skipped %5d s clock' \
+        "$name" "$passed" "$failed" "$skipped" "$((SECONDS - start))")")
+    VERDICTS+=("$verdict")
+    COSTS+=("$(awk '{ print $3 }' "$LOGS/$name.cpu" 2>/dev/null || true)")
+    BUDGETS+=("$(budget_of "$file")")
     [[ $verdict == ok ]]
 }
 
@@ -125,7 +172,8 @@ main() {
         wanted "$name" "$@" || continue
         if [[ ! -x $file ]]; then
             FAILED=$((FAILED + 1))
-            SUMMARY+=("$(printf '%-24s is not executable' "$name")")
+            SUMMARY+=("$(printf '%-16s' "$name")")
+            COSTS+=(0) BUDGETS+=(1) VERDICTS+=("is not executable")
             continue
         fi
         if ! run_stage "$file" && [[ $name == 00-* ]]; then
@@ -136,7 +184,7 @@ main() {
     [[ ${1:-} != --list ]] || return 0
     [[ ${#SUMMARY[@]} -gt 0 ]] || die "no stage fits: $*" "scripts/test.sh --list names them"
     printf '\n'
-    printf '%s\n' "${SUMMARY[@]}"
+    print_costs
     printf '\n%d seconds; the output of each stage is in target/test-logs\n' "$SECONDS"
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
     [[ $FAILED -eq 0 ]]

@@ -5,7 +5,7 @@
 //! open.rs    directory -> engine, errors that help   out.rs     tables, JSON, units
 //! check/     verification of everything stored       stat.rs    figures
 //! dump.rs    typed rows as text                      log.rs     the records of the log
-//! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_querylog`
+//! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! manual.rs  man pages and shell completions
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone
 //! ```

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::checks::capture(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::captures::capture(bytes));

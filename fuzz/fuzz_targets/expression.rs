@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| frond_fuzz::checks::expression(text));
+libfuzzer_sys::fuzz_target!(|text: &str| frond_fuzz::expressions::expression(text));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::checks::raw_log(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::logs::raw_log(bytes));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::checks::statement(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| frond_fuzz::statements::statement(bytes));

@@ -1,12 +1,26 @@
-//! Fuzz targets for `frond digest`, for people with a nightly compiler and cargo-fuzz:
+//! Fuzz targets, for people with a nightly compiler and cargo-fuzz:
 //!
 //! ```sh
+//! cargo +nightly run --manifest-path fuzz/Cargo.toml --bin corpus     # seeds of the engine's targets
+//! cargo +nightly fuzz run run_page
 //! cargo +nightly fuzz run slow_log -- -max_len=65536
 //! ```
 //!
-//! What they check is what the tests check, `toolkit/querylog/tests/hostile/checks.rs`; a finding
-//! becomes a case there. CI runs those tests, and only compiles this package.
+//! What they check is what the tests check, so that a finding becomes a case there: of the engine's formats and
+//! the C API `hostile/`, of the toolkit the files `checks.rs` of its crates' tests. CI runs those tests, and
+//! only compiles this package.
 #![forbid(unsafe_code)]
 
-#[path = "../../toolkit/querylog/tests/hostile/checks.rs"]
-pub mod checks;
+#[path = "../../toolkit/capture/tests/it/checks.rs"]
+pub mod captures;
+#[path = "../../toolkit/digest/tests/it/filter/checks.rs"]
+pub mod expressions;
+#[path = "../../toolkit/querylog/tests/it/checks.rs"]
+pub mod logs;
+#[path = "../../toolkit/sqltext/tests/it/checks.rs"]
+pub mod statements;
+
+/// The engine's target of this name.
+pub fn engine(name: &str, bytes: &[u8]) {
+    frond_hostile::find(name).map(|target| (target.check)(bytes));
+}

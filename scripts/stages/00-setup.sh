@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
 # Installs what is missing; each further stage relies on it.
+#
+# CPU budget: 10 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
 # Formatting, clippy with warnings as errors, the fuzz targets, shellcheck, and tidy: each is one test.
+#
+# CPU budget: 150 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
 # Builds the plugin, runs the layout gate, and loads the plugin into a private server.
+#
+# CPU budget: 20 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

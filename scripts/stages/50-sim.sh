@@ -2,7 +2,10 @@
 #
 # The simulator: crash images, seeded defects, and isolation histories; each run is one test.
 #
-# SIM_IMAGES (default 120000) is the number of crash images recovered.
+# SIM_IMAGES (default 120000) is the number of crash images recovered, SIM_FIRST the first seed: without it the day
+# decides, so that runs add up.
+#
+# CPU budget: 180 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
@@ -37,7 +40,10 @@ cargo build --quiet --release -p frond-sim --features canary || {
 }
 bin=${CARGO_TARGET_DIR:-target}/release
 
-run "$images crash images" "$bin/frond-sim" --images "$images" --jobs 2
+# A run takes some 700 seeds.
+day=$(($(date +%s) / 86400))
+first=${SIM_FIRST:-$((day * 1000))}
+run "$images crash images" "$bin/frond-sim" --first "$first" --images "$images" --jobs 2
 run "seeded defects are found" "$bin/frond-sim" --canaries
 run "isolation, 4 threads" "$bin/frond-history" --seconds 10
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 #
 # The tool, built as users get it: a benchmark leaves a database, check, stat, dump and log read it.
+#
+# CPU budget: 15 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

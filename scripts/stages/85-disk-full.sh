@@ -3,6 +3,8 @@
 # A full disk: clear errors, a living server, nothing acknowledged lost; and kill -9 while it is full.
 #
 # Needs root for mounting a small file system; without it the stage is skipped.
+#
+# CPU budget: 10 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

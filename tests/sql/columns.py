@@ -91,7 +91,11 @@ class Column:
         if self.exact:
             return self.name
         # A reversible tie: what compares equal has one weight string.
-        return f"HEX(WEIGHT_STRING(RTRIM({self.name})))"
+        shown = f"HEX(WEIGHT_STRING(RTRIM({self.name})))"
+        if self.collation in UNICODE_COLLATIONS and "nopad" not in self.collation:
+            # RTRIM keeps a space before an ignored character (' \\0' equals ''); 0209 is a space.
+            return f"TRIM(TRAILING '0209' FROM {shown})"
+        return shown
 
     def total(self) -> str:
         """An expression whose order separates all values that differ in any byte."""

@@ -14,6 +14,18 @@ and no other engine loaded. The innermost function with a name is JOIN_TAB_SCAN_
 mrr_cost_based=off and join_cache_level 6 and 8. The same statements do not always end it.
 
 Where mrr is on, loosescan is off: LooseScan by a rowid-ordered scan gives rows of IN (SELECT ...) twice in InnoDB.
+
+Where mrr is on and tables are partitioned, join_cache_hashed is off. The server joins wrongly when it hashes by one key
+and reads a partitioned table by ranges of another in the order of its rows (EXPLAIN: "hash_range", "#hash#PRIMARY:k1",
+"Rowid-ordered scan"): it ends with error 1032 or leaves rows out, in InnoDB and in the engine under test alike; which of
+them has that plan depends on their statistics. One list of tables in five has no partitions and keeps both.
+
+A versioned and partitioned table is closed (FLUSH TABLES) before an UPDATE. After a read whose condition leaves no
+partition to look into (p < -1), the server's next UPDATE in the same open table finds no row, in both engines unless it
+merges indexes.
+
+Error 1037 is no difference: from which join_buffer_size on a join in batches of keys begins depends on how many rows the
+engine's statistics expect for a key. With the server's own statistics (ANALYZE ... PERSISTENT) both begin at the same.
 """
 
 from __future__ import annotations
@@ -25,7 +37,7 @@ from typing import Iterator
 from statements import Statement
 
 SWITCHES = {
-    "mrr": "on,mrr_cost_based=off", "mrr_sort_keys": "on", "join_cache_bka": "on", "join_cache_hashed": "on",
+    "mrr": "on,mrr_cost_based=off", "mrr_sort_keys": "on", "join_cache_bka": "on", "join_cache_hashed": "off",
     "join_cache_incremental": "on", "optimize_join_buffer_size": "off", "index_condition_pushdown": "off",
     "rowid_filter": "off", "index_merge_sort_intersection": "on", "index_merge_intersection": "off",
     "index_merge_sort_union": "off", "index_merge_union": "off", "outer_join_with_cache": "off",
@@ -55,13 +67,15 @@ class Combined:
     partitions: list[str] = field(default_factory=list)
 
 
-def switches(r: random.Random) -> str:
+def switches(r: random.Random, partitioned: bool) -> str:
     chosen = r.sample(sorted(SWITCHES), r.choice([2, 4, 6, 9]))
     # These are what most of the others need to have an effect.
     if r.random() < 0.6:
         chosen.append("mrr")
     if "mrr" in chosen:
         chosen = [c for c in chosen if c != "mrr_cost_based"] + ["loosescan"]
+        if partitioned:
+            chosen.append("join_cache_hashed")
     return ",".join(f"{name}={SWITCHES[name]}" for name in dict.fromkeys(chosen))
 
 
@@ -70,11 +84,12 @@ class Combinations:
         self.r, self.number = r, number
         self.tables: list[Combined] = []
         self.moment = 0
+        self.partitioned = r.random() < 0.8
 
     def statements(self, reads: int) -> Iterator[Statement]:
         r = self.r
-        yield Statement(f"SET optimizer_switch = '{switches(r)}', join_cache_level = {r.randint(0, 8)}, "
-                        f"join_buffer_size = {r.choice([512, 4096, 262144])}, "
+        yield Statement(f"SET optimizer_switch = '{switches(r, self.partitioned)}', "
+                        f"join_cache_level = {r.randint(0, 8)}, join_buffer_size = {r.choice([512, 4096, 262144])}, "
                         f"mrr_buffer_size = {r.choice([8192, 262144])}")
         for i in range(r.choice([2, 2, 3])):
             yield self._create(f"m{self.number}_{i}")
@@ -86,7 +101,10 @@ class Combinations:
                 if table.versioned:
                     self.moment += 1
                     yield Statement(f"SET timestamp = {NOW + self.moment}.5")
-                yield self._change(table)
+                change = self._change(table)
+                if table.versioned and table.partitioned and change.sql.startswith("UPDATE"):
+                    yield Statement(f"FLUSH TABLES {table.name}", affected=False)
+                yield change
             else:
                 yield self._read()
         for table in self.tables:
@@ -124,7 +142,8 @@ class Combinations:
 
     def _partitions(self) -> tuple[str, str, list[str]]:
         r = self.r
-        kind = r.choice(["", "hash", "key", "range", "range", "list", "range hash", "range key", "list hash"])
+        kinds = ["", "hash", "key", "range", "range", "list", "range hash", "range key", "list hash"]
+        kind = r.choice(kinds) if self.partitioned else ""
         values = {
             "range": "PARTITION x0 VALUES LESS THAN (10), PARTITION x1 VALUES LESS THAN (25), "
                      "PARTITION x2 VALUES LESS THAN MAXVALUE",
@@ -223,10 +242,11 @@ class Combinations:
         r, table = self.r, self.r.choice(self.tables)
         statement = r.choice([self._alone, self._alone, self._range, self._range, self._merge, self._join, self._join,
                               self._join, self._nested, self._sorted])(table)
+        statement.may_lack_memory = True
         if r.random() < 0.5:
             buffer = f", join_buffer_size = {r.choice([256, 2048, 131072])}" if r.random() < 0.3 else ""
             most = BATCHES_FROM - 1 if "LEFT JOIN" in statement.sql else 8
-            statement.sql = (f"SET STATEMENT optimizer_switch = '{switches(r)}', join_cache_level = "
+            statement.sql = (f"SET STATEMENT optimizer_switch = '{switches(r, self.partitioned)}', join_cache_level = "
                              f"{r.randint(0, most)}{buffer} FOR {statement.sql}")
         elif "LEFT JOIN" in statement.sql:
             statement.sql = f"SET STATEMENT join_cache_level = {r.randint(0, BATCHES_FROM - 1)} FOR {statement.sql}"

@@ -32,6 +32,7 @@ SESSION = [
     "SET max_statement_time = 30",
     "SET group_concat_max_len = 1048576",
 ]
+OUT_OF_MEMORY = 1037
 LOST = (2006, 2013, 2055, 0)
 
 
@@ -94,6 +95,8 @@ def _same_rows(statement: Statement, a: Outcome, b: Outcome) -> bool:
 
 def difference(statement: Statement, a: Outcome, b: Outcome) -> str | None:
     """What differs, in a word, or None."""
+    if statement.may_lack_memory and OUT_OF_MEMORY in (a.error, b.error):
+        return None
     if a.error != b.error:
         return None if statement.any_error and a.error and b.error else "error"
     if a.error:

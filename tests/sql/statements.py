@@ -29,6 +29,8 @@ class Statement:
     any_error: bool = False
     # CHECK or ANALYZE: only the verdict in the last row is compared.
     verdict: bool = False
+    # Error 1037 of one engine is none: how large a buffer has to be depends on its statistics.
+    may_lack_memory: bool = False
 
 
 class Generator:

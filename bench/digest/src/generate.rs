@@ -16,9 +16,9 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use frond_querylog::event::{Event, ForEach, Metric, Place};
-use frond_querylog::fingerprint::{tables, SqlMode, TableRef};
+use frond_event::{Event, ForEach, Metric, Place};
 use frond_querylog::slowlog::{Carry, Options, Parser, Piece};
+use frond_sqltext::{tables, SqlMode, TableRef};
 
 /// The log that is repeated.
 const SEED: &[u8] = include_bytes!("../seed.log");
@@ -230,7 +230,7 @@ fn letters(mut number: u64) -> String {
 
 fn write_stamp(text: &mut Vec<u8>, second: u64) -> io::Result<()> {
     let local = second + ZONE;
-    let (year, month, day) = frond_querylog::text::civil_from_days((local / 86_400) as i64);
+    let (year, month, day) = frond_event::text::civil_from_days((local / 86_400) as i64);
     let (hour, minute) = (local / 3600 % 24, local / 60 % 60);
     writeln!(
         text,
@@ -315,7 +315,7 @@ mod tests {
         let (mut classes, mut key, mut last) = (HashSet::new(), Vec::new(), 0);
         let mut running: HashMap<u64, (Vec<u8>, i64)> = HashMap::new();
         let mut sink = ForEach::new(|event: &Event<'_>| {
-            frond_querylog::fingerprint::fingerprint(event.sql, Default::default(), &mut key);
+            frond_sqltext::fingerprint(event.sql, Default::default(), &mut key);
             classes.insert(key.clone());
             // Stamps are whole seconds.
             let (start, end) = (event.start.unwrap(), event.end.unwrap());

@@ -18,6 +18,7 @@
 
 #![allow(clippy::disallowed_methods)] // A log is no file of a database.
 
+mod args;
 mod compare;
 mod generate;
 mod measure;
@@ -30,50 +31,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use args::Args;
 use generate::Extent;
 use measure::{measure, measure_pair, Run};
 use report::{Measured, Row};
-
-/// Measures frond digest beside pt-query-digest on one generated slow log.
-#[derive(Parser)]
-pub(crate) struct Args {
-    /// The frond program
-    #[arg(long)]
-    frond: PathBuf,
-    /// Megabytes of the log
-    #[arg(long, default_value_t = 1024)]
-    size: u64,
-    /// Query classes in the log
-    #[arg(long, default_value_t = 5000)]
-    classes: u64,
-    /// Query classes in the log of many classes; none of it if 0
-    #[arg(long, default_value_t = 39_000)]
-    many: u64,
-    /// Statements of each of these classes, about
-    #[arg(long, default_value_t = 80)]
-    many_events: u64,
-    /// Megabytes that pt-query-digest reads; the whole log if it is not given, nothing if 0
-    #[arg(long)]
-    peer_size: Option<u64>,
-    /// Seconds after which a command is stopped
-    #[arg(long, default_value_t = 1800)]
-    limit: u32,
-    /// How often frond is measured; the best counts
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
-    /// Times the rate of pt-query-digest that one thread must reach
-    #[arg(long, default_value_t = 50.0)]
-    gate_ratio: f64,
-    /// Times the rate of one thread that two must reach
-    #[arg(long, default_value_t = 1.8)]
-    gate_threads: f64,
-    /// Times the processor time of one thread that two may take
-    #[arg(long, default_value_t = 1.08)]
-    gate_work: f64,
-    /// Where the logs and the reports are put; the logs are kept for the next run
-    #[arg(long)]
-    out: PathBuf,
-}
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::args::Args;
 use crate::compare::Answer;
 use crate::measure::Run;
-use crate::Args;
 
 /// A command that was measured.
 pub struct Row {

@@ -8,7 +8,7 @@ mod generate;
 
 use std::sync::Arc;
 
-use frond_querylog::digest::{run, Settings};
+use frond_digest::run::{run, Settings};
 use frond_querylog::input::Origin;
 
 /// The most memory that this process had, since it was asked to forget.

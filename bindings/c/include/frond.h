@@ -73,6 +73,8 @@ enum frond_durability {
     FROND_WRITE = 2        /* write at commit, sync once a second */
 };
 
+enum frond_log_level { FROND_LOG_ERROR = 0, FROND_LOG_WARNING = 1, FROND_LOG_NOTE = 2 };
+
 typedef struct frond_options {
     uint32_t struct_size;
     uint32_t durability;         /* enum frond_durability */
@@ -89,7 +91,7 @@ typedef struct frond_options {
     uint8_t discard_damaged_tables; /* drop tables that recovery needs and that are damaged, and keep
                                      * their files as N.frd.damaged, instead of failing */
     /* Messages for the operator (recovery, full disk, failures); may be NULL. Any thread. */
-    void (*log)(void *ctx, int level /* 0 error, 1 warning, 2 note */, const char *message);
+    void (*log)(void *ctx, int level /* enum frond_log_level */, const char *message);
     void *log_ctx;
     uint32_t open_files;         /* table files open at a time; 0 = a quarter of the process's
                                   * limit, 16 to 8192 */

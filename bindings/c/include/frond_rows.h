@@ -140,6 +140,14 @@ typedef struct frond_column_layout {
     uint8_t reserved[3];
 } frond_column_layout;
 
+/* What the `condition` callback says of an index entry. */
+enum frond_condition {
+    FROND_CONDITION_SKIP = 0,
+    FROND_CONDITION_ACCEPT = 1,
+    FROND_CONDITION_END = 2,    /* past the end of the range */
+    FROND_CONDITION_ABORTED = 3 /* killed */
+};
+
 typedef struct frond_rows_callbacks {
     uint32_t struct_size;
     uint32_t reserved;
@@ -156,7 +164,7 @@ typedef struct frond_rows_callbacks {
     /* FROND_OPAQUE: the column's sort key, exactly `dst_len` bytes, from its image. */
     void (*opaque)(void *ctx, uint32_t column, const uint8_t *image, uint8_t *dst, size_t dst_len);
     /* Index condition: called when the columns of the current index entry have been put into the record.
-     * 0 = skip, 1 = accept, 2 = past the end of the range, 3 = aborted (killed). */
+     * Returns an enum frond_condition. */
     int (*condition)(void *ctx);
     /* Polled now and then in long reads: nonzero = stop with FROND_INTERRUPTED. */
     int (*killed)(void *ctx);

@@ -8,32 +8,15 @@ use frond_base::{Error, Result};
 use frond_engine::{Durability, Engine, Options};
 use frond_vfs::OsVfs;
 
-use crate::error::{guard, guard_or, invalid, OK};
+use crate::abi::{
+    frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
+};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, put, text};
 
 /// An open database.
 pub struct frond_db {
     pub engine: Arc<Engine>,
-}
-
-type LogFn = extern "C" fn(ctx: *mut c_void, level: c_int, message: *const c_char);
-
-#[repr(C)]
-pub struct frond_options {
-    struct_size: u32,
-    durability: u32,
-    cache_bytes: u64,
-    log_segment_bytes: u64,
-    log_capacity_bytes: u64,
-    lock_bytes: u64,
-    background_threads: u32,
-    direct_io: u8,
-    read_only: u8,
-    create: u8,
-    discard_damaged_tables: u8,
-    log: Option<LogFn>,
-    log_ctx: *mut c_void,
-    open_files: u32,
 }
 
 /// The context pointer of a callback, which the header requires to be usable from any thread.
@@ -57,12 +40,20 @@ fn or_default(given: u64, default: u64) -> u64 {
     }
 }
 
+fn durability(mode: u32) -> Result<Durability> {
+    match mode {
+        FROND_EACH_SECOND => Ok(Durability::EachSecond),
+        FROND_SYNC => Ok(Durability::Sync),
+        FROND_WRITE => Ok(Durability::Write),
+        _ => Err(invalid("durability is not one of enum frond_durability")),
+    }
+}
+
 fn options(o: &frond_options) -> Result<Options> {
     let d = Options::default();
-    let durability = u8::try_from(o.durability).ok().and_then(Durability::from_u8);
     Ok(Options {
         cache_bytes: or_default(o.cache_bytes, d.cache_bytes),
-        durability: durability.ok_or_else(|| invalid("durability is not 0, 1 or 2"))?,
+        durability: durability(o.durability)?,
         log_segment_bytes: or_default(o.log_segment_bytes, d.log_segment_bytes),
         log_capacity_bytes: or_default(o.log_capacity_bytes, d.log_capacity_bytes),
         lock_bytes: or_default(o.lock_bytes, d.lock_bytes),
@@ -105,7 +96,7 @@ pub unsafe extern "C" fn frond_open(
         let handle = Box::into_raw(Box::new(frond_db { engine: Arc::new(engine) }));
         // SAFETY: A2.
         unsafe { put(db, handle, "db") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -118,7 +109,7 @@ pub unsafe extern "C" fn frond_close(db: *mut frond_db) -> c_int {
         // SAFETY: A2, a live handle from frond_open, given up by the caller.
         let db = unsafe { Box::from_raw(db) };
         db.engine.close()?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -129,15 +120,14 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
         let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
         match name {
             "durability" => {
-                let mode = u8::try_from(value).ok().and_then(Durability::from_u8);
-                db.engine
-                    .set_durability(mode.ok_or_else(|| invalid("durability is not 0, 1 or 2"))?);
+                // A number beyond 32 bits is none of them either.
+                db.engine.set_durability(durability(u32::try_from(value).unwrap_or(u32::MAX))?);
             }
             "cache_bytes" => db.engine.set_cache_bytes(value)?,
             "log_capacity_bytes" => db.engine.set_log_capacity(value),
             _ => return Err(invalid(&format!("there is no setting '{name}'"))),
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -146,11 +136,9 @@ pub unsafe extern "C" fn frond_sync(db: *mut frond_db) -> c_int {
     guard(|| {
         // SAFETY: A2.
         unsafe { handle(db, "db") }?.engine.sync()?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
-
-type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_status(
@@ -166,7 +154,7 @@ pub unsafe extern "C" fn frond_status(
             let name = CString::new(name).unwrap_or_default();
             emit(ctx, name.as_ptr(), value);
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 

@@ -6,18 +6,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use frond_base::{Error, ErrorKind};
 
-pub const OK: c_int = 0;
-/// A cursor is past the last entry.
-pub const END: c_int = -100;
-pub const NOT_FOUND: c_int = -(ErrorKind::NotFound as c_int);
-pub const DUPLICATE_KEY: c_int = -(ErrorKind::DuplicateKey as c_int);
+use crate::abi::{code, FROND_PANIC};
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
-}
-
-pub fn code(kind: ErrorKind) -> c_int {
-    -c_int::from(kind as u8)
 }
 
 fn remember(message: &str) {
@@ -40,7 +32,7 @@ pub fn guard(work: impl FnOnce() -> Result<c_int, Error>) -> c_int {
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("unknown cause");
             remember(&format!("internal error: {what}; please report it"));
-            code(ErrorKind::Panic)
+            FROND_PANIC
         }
     }
 }

@@ -4,7 +4,11 @@ use std::ffi::c_int;
 
 use frond_engine::{Cursor, RowMode, Seek};
 
-use crate::error::{guard, invalid, END, NOT_FOUND, OK};
+use crate::abi::{
+    FROND_END, FROND_FIRST, FROND_GE, FROND_GT, FROND_LAST, FROND_LE, FROND_LOCK_EXCLUSIVE,
+    FROND_LOCK_NONE, FROND_LOCK_SHARED, FROND_LT, FROND_NOT_FOUND, FROND_OK, FROND_PUT_NEW,
+};
+use crate::error::{guard, invalid};
 use crate::pointers::{bytes, handle, handle_mut, put};
 use crate::table::frond_table;
 use crate::txn::{frond_txn, inner};
@@ -31,8 +35,8 @@ pub unsafe extern "C" fn frond_put(
         // SAFETY: A2.
         let (key, value) =
             unsafe { (bytes(key, key_len, "key")?, bytes(value, value_len, "value")?) };
-        inner.txn.put(&table.table, key, value, flags & 1 != 0)?;
-        Ok(OK)
+        inner.txn.put(&table.table, key, value, flags & FROND_PUT_NEW != 0)?;
+        Ok(FROND_OK)
     })
 }
 
@@ -52,10 +56,10 @@ pub unsafe extern "C" fn frond_get(
         // SAFETY: A2.
         let key = unsafe { bytes(key, key_len, "key") }?;
         let mode = match lock {
-            0 => None,
-            1 => Some(RowMode::S),
-            2 => Some(RowMode::X),
-            _ => return Err(invalid("lock is not 0, 1 or 2")),
+            FROND_LOCK_NONE => None,
+            FROND_LOCK_SHARED => Some(RowMode::S),
+            FROND_LOCK_EXCLUSIVE => Some(RowMode::X),
+            _ => return Err(invalid("lock is not NONE, SHARED or EXCLUSIVE of enum frond_lock")),
         };
         let mut found = std::mem::take(&mut inner.value);
         let outcome = match mode {
@@ -64,14 +68,14 @@ pub unsafe extern "C" fn frond_get(
         };
         inner.value = found;
         if !outcome? {
-            return Ok(NOT_FOUND);
+            return Ok(FROND_NOT_FOUND);
         }
         // SAFETY: A2.
         unsafe {
             put(value, inner.value.as_ptr(), "value")?;
             put(value_len, inner.value.len(), "value_len")?;
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -88,7 +92,7 @@ pub unsafe extern "C" fn frond_delete(
         // SAFETY: A2.
         let key = unsafe { bytes(key, key_len, "key") }?;
         inner.txn.delete(&table.table, key)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -107,7 +111,7 @@ pub unsafe extern "C" fn frond_cursor_open(
         let boxed = Box::new(frond_cursor { txn, cursor: opened });
         // SAFETY: A2.
         unsafe { put(cursor, Box::into_raw(boxed), "cursor") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -121,9 +125,9 @@ pub unsafe extern "C" fn frond_cursor_close(cursor: *mut frond_cursor) {
 
 fn found(valid: bool) -> c_int {
     if valid {
-        OK
+        FROND_OK
     } else {
-        END
+        FROND_END
     }
 }
 
@@ -142,12 +146,12 @@ pub unsafe extern "C" fn frond_cursor_seek(
         // SAFETY: A2.
         let key = unsafe { bytes(key, key_len, "key") }?;
         let how = match how {
-            0 => Seek::Ge,
-            1 => Seek::Gt,
-            2 => Seek::Le,
-            3 => Seek::Lt,
-            4 => return Ok(found(c.cursor.first(txn)?)),
-            5 => return Ok(found(c.cursor.last(txn)?)),
+            FROND_GE => Seek::Ge,
+            FROND_GT => Seek::Gt,
+            FROND_LE => Seek::Le,
+            FROND_LT => Seek::Lt,
+            FROND_FIRST => return Ok(found(c.cursor.first(txn)?)),
+            FROND_LAST => return Ok(found(c.cursor.last(txn)?)),
             _ => return Err(invalid("how is not one of enum frond_seek")),
         };
         Ok(found(c.cursor.seek(txn, key, how)?))
@@ -160,7 +164,7 @@ pub unsafe extern "C" fn frond_cursor_next(cursor: *mut frond_cursor) -> c_int {
         // SAFETY: A2.
         let c = unsafe { handle_mut(cursor, "cursor") }?;
         if !c.cursor.valid() {
-            return Ok(END);
+            return Ok(FROND_END);
         }
         // SAFETY: A2, the transaction outlives its cursors.
         Ok(found(c.cursor.next(&unsafe { inner(c.txn) }?.txn)?))
@@ -173,7 +177,7 @@ pub unsafe extern "C" fn frond_cursor_prev(cursor: *mut frond_cursor) -> c_int {
         // SAFETY: A2.
         let c = unsafe { handle_mut(cursor, "cursor") }?;
         if !c.cursor.valid() {
-            return Ok(END);
+            return Ok(FROND_END);
         }
         // SAFETY: A2, the transaction outlives its cursors.
         Ok(found(c.cursor.prev(&unsafe { inner(c.txn) }?.txn)?))
@@ -202,6 +206,6 @@ pub unsafe extern "C" fn frond_cursor_entry(
             put(value, v.as_ptr(), "value")?;
             put(value_len, v.len(), "value_len")?;
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use frond_base::Result;
 use frond_engine::{Engine, PreparedTransaction, Xid, XID_PART_MAX};
 
+use crate::abi::{frond_xid, FROND_NOT_FOUND, FROND_OK};
 use crate::db::frond_db;
-use crate::error::{guard, guard_or, invalid, NOT_FOUND, OK};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, handle_mut, put};
 use crate::txn::{engine_of, frond_txn, take};
 
@@ -16,14 +17,6 @@ pub struct frond_prepared {
     /// First: its end needs the database.
     inner: PreparedTransaction,
     _engine: Arc<Engine>,
-}
-
-#[repr(C)]
-pub struct frond_xid {
-    format: i64,
-    gtrid_length: u32,
-    bqual_length: u32,
-    data: [u8; 2 * XID_PART_MAX],
 }
 
 impl frond_xid {
@@ -65,7 +58,7 @@ pub unsafe extern "C" fn frond_txn_prepare(
         let boxed = Box::new(frond_prepared { inner, _engine: engine });
         // SAFETY: A2.
         unsafe { put(prepared, Box::into_raw(boxed), "prepared") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -74,7 +67,7 @@ pub unsafe extern "C" fn frond_prepared_commit_ordered(prepared: *mut frond_prep
     guard(|| {
         // SAFETY: A2; one thread at a time.
         unsafe { handle_mut(prepared, "prepared") }?.inner.commit_ordered()?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -96,7 +89,7 @@ pub unsafe extern "C" fn frond_prepared_commit(
     guard(|| {
         // SAFETY: A2.
         unsafe { take_prepared(prepared) }?.inner.commit(wait != 0)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -105,7 +98,7 @@ pub unsafe extern "C" fn frond_prepared_rollback(prepared: *mut frond_prepared) 
     guard(|| {
         // SAFETY: A2.
         unsafe { take_prepared(prepared) }?.inner.rollback()?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -132,7 +125,7 @@ pub unsafe extern "C" fn frond_prepared_list(
         for xid in db.engine.prepared() {
             emit(ctx, &frond_xid::of(&xid));
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -147,7 +140,7 @@ unsafe fn end(db: *mut frond_db, xid: *const frond_xid, commit: bool) -> c_int {
             false => db.engine.rollback_prepared(&xid)?,
         };
         // A coordinator asks every engine: no message for that.
-        Ok(if was_there { OK } else { NOT_FOUND })
+        Ok(if was_there { FROND_OK } else { FROND_NOT_FOUND })
     })
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use frond_base::Result;
 use frond_engine::{Engine, IndexDef, Table, TableDef, TableSpec};
 
+use crate::abi::{EmitText, FROND_OK};
 use crate::db::frond_db;
-use crate::error::{guard, invalid, OK};
+use crate::error::{guard, invalid};
 use crate::pointers::{handle, put, text};
 
 /// An open table.
@@ -38,7 +39,7 @@ pub unsafe extern "C" fn frond_table_create(db: *mut frond_db, name: *const c_ch
             meta: Vec::new(),
             auto_increment: 1,
         })?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn frond_table_open(
         let boxed = Box::new(frond_table { engine: db.engine.clone(), table: opened, def });
         // SAFETY: A2.
         unsafe { put(table, Box::into_raw(boxed), "table") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn frond_table_drop(db: *mut frond_db, name: *const c_char
         // SAFETY: A2.
         let (engine, name) = unsafe { db_and_name(db, name) }?;
         engine.drop_table(name)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn frond_table_discard(db: *mut frond_db, name: *const c_c
         // SAFETY: A2.
         let (engine, name) = unsafe { db_and_name(db, name) }?;
         engine.discard_table(name)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn frond_table_rename(
         let (engine, from) = unsafe { db_and_name(db, from) }?;
         // SAFETY: A2.
         engine.rename_table(from, unsafe { text(to, "new name") }?)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn frond_table_truncate(db: *mut frond_db, name: *const c_
         // SAFETY: A2.
         let (engine, name) = unsafe { db_and_name(db, name) }?;
         engine.truncate_table(name)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -122,7 +123,7 @@ pub unsafe extern "C" fn frond_table_refuse_older_snapshots(
         // SAFETY: A2.
         let (engine, name) = unsafe { db_and_name(db, name) }?;
         engine.refuse_older_snapshots(&*engine.open_table(name)?);
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -137,16 +138,14 @@ pub unsafe extern "C" fn frond_table_exists(
         let (engine, name) = unsafe { db_and_name(db, name) }?;
         // SAFETY: A2.
         unsafe { put(exists, c_int::from(engine.table_exists(name)), "exists") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
-
-type EmitName = extern "C" fn(ctx: *mut c_void, name: *const c_char);
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_table_list(
     db: *mut frond_db,
-    emit: Option<EmitName>,
+    emit: Option<EmitText>,
     ctx: *mut c_void,
 ) -> c_int {
     guard(|| {
@@ -157,7 +156,7 @@ pub unsafe extern "C" fn frond_table_list(
             let name = CString::new(def.name.as_str()).unwrap_or_default();
             emit(ctx, name.as_ptr());
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -165,7 +164,7 @@ pub unsafe extern "C" fn frond_table_list(
 pub unsafe extern "C" fn frond_table_check(
     db: *mut frond_db,
     name: *const c_char,
-    report: Option<EmitName>,
+    report: Option<EmitText>,
     ctx: *mut c_void,
     problems: *mut u64,
 ) -> c_int {
@@ -180,6 +179,6 @@ pub unsafe extern "C" fn frond_table_check(
         }
         // SAFETY: A2.
         unsafe { put(problems, outcome.problems.len() as u64, "problems") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }

@@ -8,8 +8,11 @@ use std::time::Duration;
 use frond_base::Result;
 use frond_engine::{Engine, Isolation, OwnerHandle, Transaction, TxnOptions};
 
+use crate::abi::{
+    frond_txn_options, FROND_NOT_FOUND, FROND_OK, FROND_READ_COMMITTED, FROND_SNAPSHOT,
+};
 use crate::db::frond_db;
-use crate::error::{guard, guard_or, invalid, NOT_FOUND, OK};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, put};
 
 /// A running transaction. `owner` may be used by any thread, the rest by one at a time (so other threads
@@ -25,16 +28,6 @@ pub struct Inner {
     pub txn: Transaction,
     /// The value that the last read returned.
     pub value: Vec<u8>,
-}
-
-#[repr(C)]
-pub struct frond_txn_options {
-    struct_size: u32,
-    isolation: u32,
-    lock_timeout_ms: u64,
-    latest_writes: u8,
-    reserved: [u8; 7],
-    user: *mut std::ffi::c_void,
 }
 
 /// The part of a transaction that its own thread uses.
@@ -62,9 +55,9 @@ pub unsafe extern "C" fn frond_txn_begin(
             return Err(invalid("options.struct_size is not that of this release"));
         }
         let isolation = match o.isolation {
-            1 => Isolation::ReadCommitted,
-            2 => Isolation::Snapshot,
-            _ => return Err(invalid("isolation is not 1 or 2")),
+            FROND_READ_COMMITTED => Isolation::ReadCommitted,
+            FROND_SNAPSHOT => Isolation::Snapshot,
+            _ => return Err(invalid("isolation is not one of enum frond_isolation")),
         };
         let begun = db.engine.begin(TxnOptions {
             isolation,
@@ -78,7 +71,7 @@ pub unsafe extern "C" fn frond_txn_begin(
         });
         // SAFETY: A2.
         unsafe { put(txn, Box::into_raw(boxed), "txn") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -108,7 +101,7 @@ pub unsafe extern "C" fn frond_txn_commit(txn: *mut frond_txn) -> c_int {
         // SAFETY: A2.
         let txn = unsafe { take(txn) }.ok_or_else(|| invalid("transaction is NULL"))?;
         txn.commit()?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -127,7 +120,7 @@ pub unsafe extern "C" fn frond_txn_snapshot(txn: *mut frond_txn) -> c_int {
     guard(|| {
         // SAFETY: A2.
         unsafe { inner(txn) }?.txn.snapshot();
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -166,7 +159,7 @@ pub unsafe extern "C" fn frond_txn_rollback_to(txn: *mut frond_txn, savepoint: u
             return Err(invalid("not a savepoint of this transaction, or one that was released"));
         }
         txn.rollback_to(savepoint);
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -206,7 +199,7 @@ pub unsafe extern "C" fn frond_interrupt(db: *mut frond_db, txn_id: u64) -> c_in
         // SAFETY: A2.
         let db = unsafe { handle(db, "db") }?;
         // Most have ended meanwhile: no message for that.
-        Ok(if db.engine.interrupt(txn_id) { OK } else { NOT_FOUND })
+        Ok(if db.engine.interrupt(txn_id) { FROND_OK } else { FROND_NOT_FOUND })
     })
 }
 

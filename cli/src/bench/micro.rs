@@ -1,11 +1,10 @@
-//! The benchmarks of single parts, which live with the parts: run codec, extent allocator, write
-//! buffer.
+//! The benchmarks of single parts (`bench/micro`): run codec, extent allocator, write buffer.
 
 use std::io::Write;
 
-use frond_run::bench::CodecBenchOptions;
+use frond_micro::allocator::{allocators, AllocatorBench, AllocatorFigures};
+use frond_micro::codec::CodecBenchOptions;
 use frond_run::Compression;
-use frond_space::bench::{allocators, AllocatorBench, AllocatorFigures};
 use serde_json::json;
 
 use crate::args::{AllocatorArgs, BufferArgs, CodecArgs, CompressionName};
@@ -37,7 +36,7 @@ pub fn codec(args: &CodecArgs, out: &mut dyn Write) -> Outcome<bool> {
         repeat: args.repeat.max(1),
     };
     let clock = Clock::new();
-    let report = frond_run::bench::codec(&options, &|| clock.thread_time())?;
+    let report = frond_micro::codec::codec(&options, &|| clock.thread_time())?;
     if args.json {
         let lines: Vec<_> = report
             .results
@@ -94,7 +93,7 @@ pub fn buffer(args: &BufferArgs, out: &mut dyn Write) -> Outcome<()> {
     }
     let clock = Clock::new();
     let now = || clock.thread_time().as_nanos() as u64;
-    let f = frond_buffer::bench::run(args.entries, &now);
+    let f = frond_micro::buffer::run(args.entries, &now);
     if args.json {
         let object = json!({ "entries": f.entries, "random_insert_ns": f.random_insert_ns,
                              "random_insert_mean_ns": f.random_insert_mean_ns,

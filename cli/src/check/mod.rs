@@ -27,7 +27,7 @@ use frond_vfs::Vfs;
 use crate::open;
 use crate::out::{Failure, Outcome};
 
-pub use report::{Finding, Report, Severity};
+pub use report::{Finding, Progress, Report, Severity};
 
 /// What to check.
 #[derive(Clone, Debug)]
@@ -44,9 +44,6 @@ impl Default for Options {
         Options { cache_bytes: 64 << 20, table: None, rows: true }
     }
 }
-
-/// Hears what is being done.
-pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
 /// Checks the database in the directory of `vfs`.
 ///

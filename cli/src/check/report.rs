@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::out::{bytes, grouped, Outcome};
 
+/// Hears what is being done.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
 /// The hint that the engine's own messages end with; here the reader has already followed it.
 const ENGINE_HINT: &str = "; restore this file from a backup or run 'frond check'";
 /// Findings kept at most: a destroyed file need not fill the memory.

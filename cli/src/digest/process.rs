@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use frond_querylog::report::ptqd::{Head, Usage};
+use frond_digest::report::ptqd::{Head, Usage};
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 

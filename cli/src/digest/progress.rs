@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use frond_querylog::digest::Progress;
+use frond_digest::run::Progress;
 
 /// The last characters of an input's name that are shown.
 const NAME: usize = 20;

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // Captures are no files of a database.
 
-#[path = "../../../toolkit/querylog/tests/net/traffic/mod.rs"]
+#[path = "../../../toolkit/capture/tests/it/traffic/mod.rs"]
 mod traffic;
 
 mod formats;
 mod losses;
 mod memory;
-#[path = "../../../toolkit/querylog/tests/programs/mod.rs"]
+#[path = "../../../toolkit/sqltext/tests/it/programs.rs"]
 mod programs;
 mod sample;
 mod speed;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // Damage is done behind the vfs.
 
-#[path = "../../../toolkit/querylog/tests/ptqd/client.rs"]
+#[path = "../../../toolkit/sqltext/tests/it/client.rs"]
 #[allow(dead_code)] // It is shared.
 mod client;
 mod commands;
@@ -13,7 +13,7 @@ mod inputs;
 mod live;
 mod manual;
 mod mistakes;
-#[path = "../../../toolkit/querylog/tests/programs/mod.rs"]
+#[path = "../../../toolkit/sqltext/tests/it/programs.rs"]
 mod programs;
 mod recipes;
 mod sample;

@@ -11,6 +11,7 @@ mod bytes;
 mod checksum;
 mod entry;
 mod error;
+mod id_map;
 mod ids;
 mod retention;
 
@@ -18,5 +19,6 @@ pub use bytes::{put_bytes, put_varint, varint_len, ByteReader, ShortInput};
 pub use checksum::{checksum128, checksum64, checksum64_seeded};
 pub use entry::{key_head, EntryKind, EntryRef, EntrySource, ReadAt, SEQ_MAX};
 pub use error::{Error, ErrorKind, Result};
+pub use id_map::IdMap;
 pub use ids::{BlockId, IndexNo, Lsn, NodeId, Seq, TableId, TreeId};
 pub use retention::{AllReaders, Readers, Unserved};

@@ -4,8 +4,6 @@ use std::ops::Bound;
 
 use frond_base::{EntryKind, EntryRef, Seq};
 
-use crate::chunk::Chunk;
-
 /// Which versions of a key a scan returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Versions {
@@ -194,51 +192,4 @@ pub(crate) enum Stop {
     Edge,
     /// Nothing was found as far as the shelf is in order, but there may be more.
     Unsorted,
-}
-
-/// Copies from `chunk` what the scan wants of it, left to right.
-pub(crate) fn copy_forward(
-    chunk: &Chunk,
-    from: Bound<&[u8]>,
-    scan: &Scan<'_>,
-    batch: &mut Batch,
-) -> Stop {
-    let (mut p, _) = chunk.lower(from);
-    let (end, last) = chunk.upper(scan.to);
-    while p < end && chunk.is_entry(p) {
-        if !batch.take_forward(&chunk.entry(p), scan) {
-            return Stop::Full;
-        }
-        p = chunk.next(p);
-    }
-    if last || (end < chunk.end() && p >= end) {
-        Stop::Range
-    } else {
-        Stop::Edge
-    }
-}
-
-/// Copies from `chunk` what the scan wants of it, right to left.
-pub(crate) fn copy_backward(
-    chunk: &Chunk,
-    from: Bound<&[u8]>,
-    scan: &Scan<'_>,
-    batch: &mut Batch,
-) -> Stop {
-    let (mut p, _) = chunk.upper(from);
-    let (first, last) = chunk.lower(scan.to);
-    while let Some(q) = chunk.prev(p) {
-        if q < first {
-            return Stop::Range;
-        }
-        if !batch.take_backward(&chunk.entry(q), scan) {
-            return Stop::Full;
-        }
-        p = q;
-    }
-    if last {
-        Stop::Range
-    } else {
-        Stop::Edge
-    }
 }

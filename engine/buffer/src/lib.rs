@@ -1,17 +1,17 @@
 //! The in-memory ordered structures: what a transaction has written, and what was committed but is
 //! not yet in a run.
 //!
-//! - [`SortedBuffer`]: one owner, mutable; the write set of a transaction is one per tree. A *leaf*
-//!   holds up to 128 entries: an array of 8-byte key heads, an array of 2-byte offsets, and one packed
+//! - [`SortedBuffer`] (`write_set/`): one owner, mutable; the write set of a transaction is one per tree.
+//!   A *leaf* holds up to 128 entries: an array of 8-byte key heads, an array of 2-byte offsets, and one packed
 //!   arena with the entries' bytes. A *chunk* holds up to 64 leaves. No allocation per entry (values
 //!   over [`INLINE_VALUE`] bytes excepted) and no pointer per entry.
-//! - [`WriteBuffer`]: shared, filled in sorted batches and never undone. A *shelf* holds the entries
-//!   between two fences behind its own latch; entries are appended to its *backlog* and put in order in
+//! - [`WriteBuffer`] (`write_buffer/`): shared, filled in sorted batches and never undone. A *shelf* holds
+//!   the entries between two fences behind its own latch; entries are appended to its *backlog* and put in order in
 //!   bulk. Order is in arrays of 8-byte heads and 4-byte places; records are copied in the order of
 //!   their keys when a backlog goes down, so the overhead over key, value and sequence is about 13 bytes.
 //!
-//! In both a *router* finds the chunk or shelf; that of a shared buffer is replaced as a whole when a
-//! shelf is divided.
+//! They share how entries are handed out (`batch`), what lies between them (`fence`), and the *router*,
+//! which finds the chunk or shelf; that of a shared buffer is replaced as a whole when a shelf is divided.
 //!
 //! Invariants, referred to by number in the code:
 //!
@@ -27,50 +27,33 @@
 //!    shelf's joiner only without any latch. Readers hold no latch between calls.
 //! 5. Every key between two fences begins with the bytes that the fences have in common, so heads in a
 //!    `SortedBuffer` are taken after those bytes and no insert has to check them. A shelf chooses those
-//!    bytes from its entries (`lens`), and keys that begin otherwise have an extreme head.
+//!    bytes from its entries (`head_prefix`), and keys that begin otherwise have an extreme head.
 //! 6. What is shared between threads without a latch never changes: the base of a shelf, a backlog on
 //!    its way there, their records.
 //!
 //! Not done here: visibility beyond "newest version at or before a sequence", merging of sources,
 //! and anything on disk.
 //!
-//! Tested by the unit tests of each file, by `tests/model` (against a `BTreeMap`, and with
+//! Tested by the unit tests of each file, by `tests/it` (against a `BTreeMap`, and with
 //! several threads) and by `tests/memory.rs` (what is reported against what the allocator gave);
-//! measured by [`bench`]; why it is so: `docs/rfcs/0003-write-buffer.md`.
+//! measured by `bench/micro`; why it is so: `docs/rfcs/0003-write-buffer.md`.
 #![forbid(unsafe_code)]
 
-mod backlog;
-mod base;
 mod batch;
-pub mod bench;
-mod chunk;
-mod descent;
 mod fence;
-mod frozen;
-mod join;
-mod leaf;
-mod lens;
-mod merged;
-mod part;
-mod read;
-mod reads;
-mod record;
-mod room;
 mod router;
-mod segment;
-mod shared;
-mod shelf;
-mod sort;
-mod sorted;
-mod span;
-mod totals;
+mod seq_width;
+mod weight;
+mod write_buffer;
+mod write_set;
 
 pub use batch::{Batch, Scan, Versions};
-pub use frozen::FrozenScan;
-pub use leaf::INLINE_VALUE;
-pub use segment::SegmentScan;
-pub use shared::{Weight, WriteBuffer};
-pub use sorted::{Cursor, Put, SortedBuffer, SortedIter};
+pub use weight::Weight;
+pub use write_buffer::buffer::WriteBuffer;
+pub use write_buffer::frozen::FrozenScan;
+pub use write_set::leaf::INLINE_VALUE;
+pub use write_set::segment::SegmentScan;
+pub use write_set::sorted::{Cursor, Put, SortedBuffer, SortedIter};
 
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 3500;

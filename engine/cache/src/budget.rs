@@ -3,19 +3,16 @@
 //! Parts differ in what they can do about a shortage. The page cache shrinks at once; write buffers
 //! shrink when they are flushed, and their owners slow writers down; a write set that grows is written
 //! out, readahead limits itself. So the page cache gets what the others leave, within a floor
-//! ([`CachePolicy`]).
+//! ([`crate::CachePolicy`]).
 //!
 //! - B1. The total is the sum of the parts (each change is applied to both; a reader between the two
 //!   sees a difference of one change).
 //! - B2. `try_add` never takes the total above the limit; `add` may, and `over` says by how much.
 //!
-//! Tested by the unit tests below and by `tests/cache.rs`.
+//! Tested by the unit tests below and by `tests/it`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-
-use crate::page_cache::PageCache;
-use crate::CacheWeight;
 
 /// Who holds memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,39 +131,6 @@ impl Drop for Charge {
     }
 }
 
-/// How much the page cache gets: what the other parts and a reserve leave, but never less than a
-/// floor, as a database without any page cache stands still.
-#[derive(Clone, Copy, Debug)]
-pub struct CachePolicy {
-    /// The page cache's least limit, bytes.
-    pub floor: usize,
-    /// Kept free for the others' next growth, bytes: what they may take between two adjustments.
-    pub reserve: usize,
-}
-
-impl CachePolicy {
-    /// A floor and a reserve of one sixteenth of the budget each.
-    pub fn for_limit(limit: usize) -> CachePolicy {
-        CachePolicy { floor: limit / 16, reserve: limit / 16 }
-    }
-
-    /// The limit the page cache should have now.
-    pub fn cache_limit(&self, budget: &Budget) -> usize {
-        let others = budget.used().saturating_sub(budget.used_by(Part::PageCache));
-        let left = budget.limit().saturating_sub(others).saturating_sub(self.reserve);
-        left.max(self.floor).min(budget.limit())
-    }
-
-    /// Sets the cache's limit. Shrinks at once; grows only by 1/64 of the budget or more, so that a
-    /// buffer that breathes does not move the limit all the time.
-    pub fn adjust<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>) {
-        let (want, have) = (self.cache_limit(budget), cache.limit());
-        if want < have || want - have >= budget.limit() / 64 {
-            cache.set_limit(want);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,19 +173,5 @@ mod tests {
     #[should_panic(expected = "B1")]
     fn giving_back_more_than_taken_is_a_mistake() {
         Budget::new(10).sub(Part::WriteBuffers, 1);
-    }
-
-    #[test]
-    fn the_cache_gets_what_others_leave_but_never_less_than_the_floor() {
-        let budget = Budget::new(1_600);
-        let policy = CachePolicy { floor: 200, reserve: 100 };
-        assert_eq!(policy.cache_limit(&budget), 1_500);
-        budget.add(Part::PageCache, 900);
-        budget.add(Part::WriteBuffers, 1_000);
-        assert_eq!(policy.cache_limit(&budget), 500);
-        budget.add(Part::RunIndexes, 450);
-        assert_eq!(policy.cache_limit(&budget), 200);
-        budget.set_limit(150);
-        assert_eq!(policy.cache_limit(&budget), 150);
     }
 }

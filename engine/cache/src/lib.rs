@@ -7,16 +7,22 @@
 //! Pages are immutable and blocks are never rewritten, so there is no dirty state and no invalidation
 //! other than forgetting what is gone: a run that was merged away, a dropped table.
 //!
-//! Tested by the unit tests of each file and by `tests/cache.rs`.
+//! Tested by the unit tests of each file and by `tests/it`.
 #![forbid(unsafe_code)]
 
 mod budget;
 mod page_cache;
+mod page_key;
+mod policy;
 mod shard;
+mod stats;
 
-pub use budget::{Budget, CachePolicy, Charge, Part};
+pub use budget::{Budget, Charge, Part};
 pub use frond_run::Access;
-pub use page_cache::{CacheStats, PageCache, PageKey};
+pub use page_cache::PageCache;
+pub use page_key::PageKey;
+pub use policy::CachePolicy;
+pub use stats::CacheStats;
 
 /// What can be cached: it says how much memory it holds.
 pub trait CacheWeight {

@@ -8,7 +8,7 @@
 //!
 //! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.
 //!
-//! Tested by `tests/cache.rs`.
+//! Tested by `tests/it`.
 
 use std::sync::Arc;
 
@@ -17,44 +17,10 @@ use frond_run::Access;
 use parking_lot::Mutex;
 
 use crate::budget::{Budget, Part};
+use crate::page_key::PageKey;
 use crate::shard::{Outcome, Shard};
+use crate::stats::CacheStats;
 use crate::CacheWeight;
-
-/// Names a page.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PageKey {
-    pub table: TableId,
-    pub block: BlockId,
-    pub page: u32,
-}
-
-impl PageKey {
-    /// A hash good in all its bits: the lowest choose the shard, the others a bucket.
-    #[inline]
-    pub(crate) fn hash(&self) -> u64 {
-        let place = (u64::from(self.table.0) << 32) | u64::from(self.page);
-        let h = (self.block ^ place.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let h = (h ^ (h >> 32) ^ place).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        h ^ (h >> 32)
-    }
-}
-
-/// Counters since creation, and sizes now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    pub hits: u64,
-    pub misses: u64,
-    pub inserted: u64,
-    pub evicted: u64,
-    /// Pages too large for the cache.
-    pub rejected: u64,
-    /// Inserted pages that had been evicted only recently.
-    pub ghost_hits: u64,
-    pub pages: u64,
-    /// Bytes held, bookkeeping included.
-    pub bytes: u64,
-    pub limit: u64,
-}
 
 /// See the module. `V` is a page; tests use something smaller.
 pub struct PageCache<V: CacheWeight = frond_run::Page> {

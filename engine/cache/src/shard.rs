@@ -18,7 +18,7 @@
 //!   (the bare ghost table of an empty shard is part of the constant per shard).
 //! - H2. Every arena slot is in exactly one queue or vacant; the map names exactly those in queues.
 //!
-//! Tested by the unit tests below and by `tests/cache.rs`.
+//! Tested by the unit tests below and by `tests/it`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 use frond_run::Access;
 
-use crate::page_cache::{CacheStats, PageKey};
+use crate::page_key::PageKey;
+use crate::stats::CacheStats;
 use crate::CacheWeight;
 
 const NIL: u32 = u32::MAX;

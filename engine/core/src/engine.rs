@@ -16,14 +16,12 @@ use crate::commit::cursor::Cursor;
 use crate::commit::transaction::{Transaction, TxnOptions};
 use crate::commit::xid::Xid;
 use crate::identity::{self, Identity};
+use crate::messages::Log;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::shared::Shared;
 use crate::table::store::is_table_file;
 use crate::table::Table;
-
-/// Takes messages for the operator: level 0 error, 1 warning, 2 note. Called from any thread.
-pub type Log = Arc<dyn Fn(u8, &str) + Send + Sync>;
 
 /// An open database. Dropping it closes it: everything committed is synced and the threads end.
 pub struct Engine {
@@ -96,7 +94,7 @@ impl Engine {
         }
         remove_orphans(&core)?;
         tell_of_missing_files(&core)?;
-        core.work.measure(&core);
+        core.measure();
         let threads = Mutex::new(core.start_background());
         Ok(Engine { core, threads, _lock: lock })
     }
@@ -239,13 +237,14 @@ impl Engine {
             ));
         }
         self.core.shared.budget.set_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
-        self.core.work.set_cache_bytes(bytes);
-        self.core.work.measure(&self.core);
+        self.core.pressure.set_cache_bytes(bytes);
+        self.core.measure();
         Ok(())
     }
 
     pub fn set_log_capacity(&self, bytes: u64) {
-        self.core.work.set_log_capacity(bytes.max(2 * self.core.options.log_segment_bytes));
+        let least = 2 * self.core.options.log_segment_bytes;
+        self.core.pressure.set_log_capacity(bytes.max(least));
     }
 
     // ---- background work, for owners without threads and for tests ----
@@ -264,13 +263,13 @@ impl Engine {
             for tree in table.trees() {
                 self.core.freeze(tree);
             }
-            self.core.work.retry(table);
+            self.core.queue.retry(table.id());
         }
         loop {
             self.core.shared.check_poison()?;
-            self.core.work.check_space()?;
+            self.core.disk.check()?;
             let kept = tables.iter().filter(|t| !t.is_dropped());
-            if let Some(e) = kept.clone().find_map(|t| self.core.work.failure_in(t.id())) {
+            if let Some(e) = kept.clone().find_map(|t| self.core.queue.failure_in(t.id())) {
                 return Err(e);
             }
             let busy = kept.flat_map(|t| t.trees()).any(|t| t.frozen_count() > 0);
@@ -278,7 +277,7 @@ impl Engine {
                 break;
             }
             if !self.core.job_step() {
-                self.core.work.pause();
+                self.core.queue.pause();
             }
         }
         for table in &tables {
@@ -291,7 +290,7 @@ impl Engine {
 
     /// Stops background work and makes the log durable. Called by drop, which cannot report the error.
     pub fn close(&self) -> Result<()> {
-        self.core.work.stop();
+        self.core.queue.stop();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             thread.join();
         }
@@ -305,7 +304,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Err(e) = self.close() {
-            self.core.log_message(0, &format!("closing: {e}"));
+            self.core.messages.say(0, &format!("closing: {e}"));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! background/  what threads do and when: jobs, memory, pacing, upkeep of log and disk
 //! checkpoint/  images of tables, and how far the log can be trimmed
 //! recovery/    how everything comes back
-//! record.rs identity.rs   bytes of log records and of `frond.id`
+//! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
 //! ```
 //!
 //! Keys are byte strings ordered by memcmp, 1 to [`KEY_BYTES_MAX`] bytes; values have up to
@@ -27,6 +27,7 @@ mod checkpoint;
 mod commit;
 mod engine;
 mod identity;
+mod messages;
 mod options;
 mod record;
 mod recovery;
@@ -42,12 +43,13 @@ pub use commit::cursor::Cursor;
 pub use commit::prepared::PreparedTransaction;
 pub use commit::transaction::{Isolation, OnLocked, Transaction, TxnOptions};
 pub use commit::xid::{Xid, XID_PART_MAX};
-pub use engine::{Engine, Log};
+pub use engine::Engine;
 pub use frond_base::{Error, ErrorKind, Result};
 pub use frond_run::Compression;
 pub use frond_tree::Seek;
 pub use frond_txn::{Granted, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
+pub use messages::Log;
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use status::Status;
 pub use table::image::TableImage;

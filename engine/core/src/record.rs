@@ -66,7 +66,9 @@ use frond_tree::Extent;
 use frond_txn::TreeLocks;
 
 use crate::commit::xid::Xid;
-use crate::table::counters::NEXT_MAX;
+
+/// More than any table hands out as a row id or an AUTO_INCREMENT value.
+pub const NEXT_MAX: u64 = 1 << 62;
 
 pub const KIND_TRANSACTION: u8 = 1;
 pub const KIND_EDIT: u8 = 2;

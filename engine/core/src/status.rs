@@ -17,7 +17,8 @@ impl Engine {
     pub fn status(&self) -> Status {
         let core = self.core();
         let shared = &core.shared;
-        let (wal, cache, work) = (shared.wal.status(), shared.cache.stats(), core.work.status());
+        let (wal, cache, work) =
+            (shared.wal.status(), shared.cache.stats(), core.pressure.status());
         let locks = core.locks.stats();
         let budget = &shared.budget;
         let part = |p| budget.used_by(p) as u64;
@@ -53,7 +54,7 @@ impl Engine {
             ("merge_debt_limit", work.debt_limit),
             ("drain_bytes_per_second", work.drain_rate),
             ("writers_delayed_micros", work.delayed_micros),
-            ("disk_full", u64::from(work.disk_full)),
+            ("disk_full", u64::from(core.disk.is_full())),
             ("spills", core.counters.spills.load(Relaxed)),
             ("spilled_commits", core.counters.spilled_commits.load(Relaxed)),
             ("memory_returns", core.counters.memory_returns.load(Relaxed)),

@@ -4,24 +4,14 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
 
-use crate::blobs::Blobs;
 use crate::entries::{Entries, Slot};
 use crate::field::{Field, Form};
 use crate::key::KeyPart;
 use crate::layout::RecordLayout;
 use crate::order::{BadKey, SortKeys};
+use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, MAX_KEY_BYTES};
 use crate::value::{extras_of, put_extras, source_of, Extra, ValuePlan};
-
-/// A row to encode.
-#[derive(Clone, Copy)]
-pub struct RowInput<'a> {
-    /// The record image, at least the layout's `record_bytes` long.
-    pub record: &'a [u8],
-    pub blobs: &'a dyn Blobs,
-    /// The hidden primary key; ignored by tables with a primary key of their own.
-    pub row_id: u64,
-}
 
 /// What [`RowCodec::tuple_key`] made of a tuple.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

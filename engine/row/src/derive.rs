@@ -5,9 +5,10 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result};
 
 use crate::blobs::OwnedBlobs;
-use crate::codec::{RowCodec, RowInput};
+use crate::codec::RowCodec;
 use crate::entries::Entries;
 use crate::project::Projection;
+use crate::row_input::RowInput;
 
 /// Turns entries of the primary index into entries of other indexes. One per thread.
 pub struct Deriver {

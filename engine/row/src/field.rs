@@ -3,8 +3,8 @@
 use frond_base::{Error, ErrorKind, Result};
 
 use crate::blobs::BlobSink;
-use crate::codec::RowInput;
 use crate::layout::ColumnPlace;
+use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType};
 
 /// How a column's contents lie in its image.

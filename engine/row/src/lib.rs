@@ -21,7 +21,7 @@
 //!
 //! It does not follow pointers in a record image (see [`Blobs`]), know any collation (see
 //! [`SortKeys`]) or decide what to write. Formats: keys in `key.rs` and `order.rs`, values in
-//! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/row`.
+//! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/it`.
 #![forbid(unsafe_code)]
 
 mod blobs;
@@ -33,6 +33,7 @@ mod key;
 mod layout;
 mod order;
 mod project;
+mod row_input;
 mod schema;
 mod schema_bytes;
 mod text;
@@ -40,14 +41,16 @@ mod text_value;
 mod value;
 
 pub use blobs::{BlobSink, Blobs, NoBlobs, OwnedBlobs};
-pub use codec::{RowCodec, RowInput, TupleKey};
+pub use codec::{RowCodec, TupleKey};
 pub use derive::Deriver;
 pub use entries::Entries;
 pub use layout::{ColumnPlace, RecordLayout};
 pub use order::{prefix_end, PlainSortKeys, SortKeys};
 pub use project::Projection;
+pub use row_input::RowInput;
 pub use schema::{
     Column, ColumnType, DefaultValue, Index, Part, PartPrefix, Schema, Sort, WeightLevel,
     MAX_KEY_BYTES,
 };
-pub use text::{RowText, TextStyle};
+pub use text::RowText;
+pub use text_value::TextStyle;

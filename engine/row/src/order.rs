@@ -228,6 +228,14 @@ pub(crate) fn skip_padded(
     }
 }
 
+/// Bytes of a descending part: all bits turned over; `mask` is 0 for an ascending one.
+#[inline]
+pub(crate) fn invert(bytes: &mut [u8], mask: u8) {
+    if mask != 0 {
+        bytes.iter_mut().for_each(|b| *b ^= mask);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

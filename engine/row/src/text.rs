@@ -11,17 +11,7 @@ use crate::layout::RecordLayout;
 use crate::order::PlainSortKeys;
 use crate::project::Projection;
 use crate::schema::Schema;
-use crate::text_value::{put_value, Value};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TextStyle {
-    /// Values between tabs; NULL is `\N`; tab, newline, carriage return, NUL and backslash in text
-    /// are escaped with a backslash; bytes that are no UTF-8 are `0x` and hex digits. Columns an
-    /// index does not hold are left out.
-    Tabs,
-    /// One JSON object. Decimals, dates and hex are strings.
-    Json,
-}
+use crate::text_value::{put_value, TextStyle, Value};
 
 /// Prints entries of one table.
 pub struct RowText {

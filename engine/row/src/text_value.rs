@@ -7,7 +7,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::field::read_le;
 use crate::schema::{Column, ColumnType};
-use crate::text::TextStyle;
+
+/// How values are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TextStyle {
+    /// Values between tabs; NULL is `\N`; tab, newline, carriage return, NUL and backslash in text
+    /// are escaped with a backslash; bytes that are no UTF-8 are `0x` and hex digits. Columns an
+    /// index does not hold are left out.
+    Tabs,
+    /// One JSON object. Decimals, dates and hex are strings.
+    Json,
+}
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Value {

@@ -20,10 +20,10 @@
 
 use frond_base::{put_varint, Result};
 
-use crate::codec::RowInput;
 use crate::field::{trim_spaces, Field, Form};
 use crate::key::KeyPart;
 use crate::layout::RecordLayout;
+use crate::row_input::RowInput;
 use crate::schema::Schema;
 
 /// One column as it lies in a row value.

@@ -93,9 +93,9 @@ impl RunBuilder {
         self.pushed(seq, kind);
     }
 
-    /// Adds an entry that is known to be in order, by its key of fixed shape.
+    /// Adds an entry that is known to be in order, by its key of fixed shape: big-endian words, zero-padded.
     #[inline]
-    pub(crate) fn push_words<const W: usize>(
+    pub fn push_words<const W: usize>(
         &mut self,
         words: &[u64; W],
         seq: Seq,

@@ -7,6 +7,8 @@
 //! Pages lie one behind the other from offset 0; the tail follows them. The tail's checksum is in
 //! the run's metadata and is seeded like a page's, with page number 2^32-1.
 
+use std::borrow::Cow;
+
 use frond_base::{
     checksum64_seeded, key_head, put_bytes, put_varint, ByteReader, Error, Result, ShortInput,
 };
@@ -15,6 +17,11 @@ use crate::filter::{self, Filter};
 use crate::format::MAX_KEY;
 use crate::meta::RunMeta;
 
+/// In memory a first key is whole when it has at most this many times the bytes that its fence, and those
+/// before it back to the last whole one, take in the tail. So keys of usual lengths all are; where thousands of
+/// bytes are shared, one in some dozens is, and the others keep what they do not share.
+const WHOLE: usize = 4;
+
 /// Seeds the tail's checksum in place of a page number.
 pub(crate) const TAIL: u32 = u32::MAX;
 
@@ -22,8 +29,10 @@ pub(crate) const TAIL: u32 = u32::MAX;
 pub struct RunIndex {
     heads: Vec<u64>,
     keys: Vec<u8>,
-    /// End of each page's first key in `keys`.
+    /// End of what is kept of each page's first key in `keys`.
     key_ends: Vec<u32>,
+    /// Leading bytes that are those of the first key before, and not kept; 0 for a whole key.
+    shared: Vec<u16>,
     /// End of each page in the run.
     page_ends: Vec<u64>,
     /// Whether the page starts within the versions of a key.
@@ -99,6 +108,7 @@ impl RunIndex {
             heads: Vec::with_capacity(n),
             keys: Vec::new(),
             key_ends: Vec::with_capacity(n),
+            shared: Vec::with_capacity(n),
             page_ends: Vec::with_capacity(n),
             continued: Vec::with_capacity(n),
             filter,
@@ -106,6 +116,7 @@ impl RunIndex {
         let mut r = ByteReader::new(fences);
         let mut page_end = 0u64;
         let mut last: Vec<u8> = Vec::new();
+        let mut whole_at = 0;
         for page in 0..n {
             let shared = r.varint().map_err(short)?;
             let rest = r.bytes().map_err(short)?;
@@ -130,7 +141,13 @@ impl RunIndex {
             last.truncate(shared);
             last.extend_from_slice(rest);
             index.heads.push(key_head(&last));
-            index.keys.extend_from_slice(&last);
+            let whole = len <= WHOLE * (r.position() - whole_at);
+            let kept = if whole { 0 } else { shared };
+            if whole {
+                whole_at = r.position();
+            }
+            index.keys.extend_from_slice(&last[kept..]);
+            index.shared.push(kept as u16);
             if u32::try_from(index.keys.len()).is_err() {
                 return Err("fences are too long".into());
             }
@@ -139,7 +156,7 @@ impl RunIndex {
             index.continued.push(continued);
         }
         index.keys.shrink_to_fit();
-        let first = index.first_key(0) == &*meta.min_key && last[..] <= *meta.max_key;
+        let first = *index.first_key(0) == *meta.min_key && last[..] <= *meta.max_key;
         if r.remaining() != 0 || page_end != meta.index.offset || !first {
             return Err("fences contradict the run's metadata".into());
         }
@@ -157,10 +174,32 @@ impl RunIndex {
         (start, (self.page_ends[p] - start) as u32)
     }
 
-    pub fn first_key(&self, page: u32) -> &[u8] {
-        let p = page as usize;
+    /// What is kept of the first key of page `p`.
+    #[inline]
+    fn kept(&self, p: usize) -> &[u8] {
         let start = if p == 0 { 0 } else { self.key_ends[p - 1] };
         &self.keys[start as usize..self.key_ends[p] as usize]
+    }
+
+    /// The first key of `page`. Borrowed unless it shares very much with the one before.
+    #[inline]
+    pub fn first_key(&self, page: u32) -> Cow<'_, [u8]> {
+        let p = page as usize;
+        if self.shared[p] == 0 {
+            return Cow::Borrowed(self.kept(p));
+        }
+        Cow::Owned(self.joined_key(p))
+    }
+
+    #[cold]
+    fn joined_key(&self, p: usize) -> Vec<u8> {
+        let whole = (0..p).rev().find(|q| self.shared[*q] == 0).unwrap_or(0);
+        let mut key = self.kept(whole).to_vec();
+        for q in whole + 1..=p {
+            key.truncate(usize::from(self.shared[q]));
+            key.extend_from_slice(self.kept(q));
+        }
+        key
     }
 
     /// The page on which the first entry not below `key` is, or behind which it is: when a search
@@ -172,14 +211,14 @@ impl RunIndex {
         let mut to = from + self.heads[from..].partition_point(|h| *h == head);
         while from < to {
             let mid = from + (to - from) / 2;
-            if self.first_key(mid as u32) <= key {
+            if &*self.first_key(mid as u32) <= key {
                 from = mid + 1;
             } else {
                 to = mid;
             }
         }
         let mut page = from.saturating_sub(1);
-        while page > 0 && self.continued[page] && self.first_key(page as u32) == key {
+        while page > 0 && self.continued[page] && *self.first_key(page as u32) == *key {
             page -= 1;
         }
         page as u32
@@ -194,7 +233,7 @@ impl RunIndex {
     pub fn memory_bytes(&self) -> usize {
         std::mem::size_of::<RunIndex>()
             + self.keys.len()
-            + self.page_ends.len() * (8 + 8 + 4 + 1)
+            + self.page_ends.len() * (8 + 8 + 4 + 2 + 1)
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 }

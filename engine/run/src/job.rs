@@ -28,6 +28,21 @@ impl MergeInput {
     pub fn entries(source: impl EntrySource + Send + 'static) -> MergeInput {
         MergeInput(Box::new(Copied(source)))
     }
+
+    /// Decodes all of it as a merge of keys of 17 to 24 bytes does, and returns the number of entries: what
+    /// reading costs without merging.
+    pub fn drain(self) -> Result<u64> {
+        let mut source = self.0.w3();
+        let mut batch = Batch::new();
+        let mut entries = 0;
+        loop {
+            source.fill(&mut batch)?;
+            match batch.len() {
+                0 => return Ok(entries),
+                n => entries += n as u64,
+            }
+        }
+    }
 }
 
 type Source<const W: usize> = Box<dyn BatchSource<W> + Send>;

@@ -22,7 +22,6 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-pub mod bench;
 mod bits;
 mod builder;
 mod columns;
@@ -39,6 +38,7 @@ mod page;
 mod reduce;
 mod scan;
 mod source;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use builder::{BuiltRun, RunBuilder};

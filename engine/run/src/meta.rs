@@ -13,7 +13,6 @@
 use frond_base::{put_bytes, put_varint, BlockId, ByteReader, Seq, ShortInput, TableId};
 
 use crate::format::{KeyShape, RunIdentity, MAX_KEY};
-use crate::page::Page;
 
 /// Where a run's tail (fences, then the filter) is within its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,16 +52,6 @@ const FLAG_ONE_SEQ: u8 = 2;
 impl RunMeta {
     pub fn block(&self) -> BlockId {
         self.id.block
-    }
-
-    /// The sequence of entry `i` of `page`, which is a page of this run: nobody else may ask the page.
-    #[inline]
-    pub fn seq(&self, page: &Page, i: usize) -> Seq {
-        if self.one_seq {
-            self.max_seq
-        } else {
-            page.stored_seq(i)
-        }
     }
 
     /// A reader at `at` sees nothing of the run: no page needs to be looked at.

@@ -71,12 +71,12 @@ impl<P: PageSource + ?Sized> Reader<P> {
             return Ok(false);
         }
         let hi = self.hi.as_deref();
-        if hi.is_some_and(|hi| self.index.first_key(self.next_page) >= hi) {
+        if hi.is_some_and(|hi| &*self.index.first_key(self.next_page) >= hi) {
             self.next_page = self.index.pages();
             return Ok(false);
         }
         let page = self.source.page(&self.run, self.next_page, self.access)?;
-        if page.compare_key(0, self.index.first_key(self.next_page)).is_ne() {
+        if page.compare_key(0, &self.index.first_key(self.next_page)).is_ne() {
             return Err(self.corruption(self.next_page, "first key is not the fence's"));
         }
         self.page_no = self.next_page;
@@ -85,7 +85,7 @@ impl<P: PageSource + ?Sized> Reader<P> {
         self.end = page.len();
         if let Some(hi) = hi {
             let beyond = match self.next_page < self.index.pages() {
-                true => self.index.first_key(self.next_page) >= hi,
+                true => &*self.index.first_key(self.next_page) >= hi,
                 false => &*self.run.meta.max_key >= hi,
             };
             if beyond {

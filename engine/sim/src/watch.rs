@@ -13,7 +13,7 @@
 //! Rejected: a limit on the time of a run by the clock on the wall. On a machine that does other things too
 //! it ends runs that only wait for their turn.
 //!
-//! Tested here, and by seeded hangs in `tests/sim/hangs.rs`. Not here: `frond-history`, whose threads are
+//! Tested here, and by seeded hangs in `tests/it/hangs.rs`. Not here: `frond-history`, whose threads are
 //! many and wait for each other.
 
 use std::cell::OnceCell;

@@ -1,7 +1,7 @@
 //! Writing a checkpoint of a table file: an image, then the header that names it (S2, S3, S6, S7 of
 //! `file.rs`; crash cases 3 to 5).
 //!
-//! Tested by `tests/space`.
+//! Tested by `tests/it`.
 
 use std::sync::atomic::Ordering;
 

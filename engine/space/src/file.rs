@@ -48,7 +48,7 @@
 //!
 //! Opening is in `recovery.rs`, checkpoints are in `checkpoint.rs`.
 //!
-//! Tested by `tests/space`.
+//! Tested by `tests/it`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -54,7 +54,7 @@
 //!
 //! Decoding never panics and allocates no more than the input's size in order of magnitude.
 //!
-//! Tested by the unit tests below and by `tests/space/damage.rs`.
+//! Tested by the unit tests below and by `tests/it/damage.rs`.
 
 use frond_base::{
     checksum64_seeded, put_varint, BlockId, ByteReader, Error, ErrorKind, Lsn, Result, TableId,

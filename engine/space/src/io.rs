@@ -1,6 +1,6 @@
 //! Whole transfers of unaligned byte strings, with direct I/O hidden.
 //!
-//! Tested by `tests/space` over a file that insists on alignment.
+//! Tested by `tests/it` over a file that insists on alignment.
 
 use std::io;
 

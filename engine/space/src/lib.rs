@@ -2,23 +2,20 @@
 //! holes in O(log n) and gives space back.
 //!
 //! - `format`: the bytes of headers and images, and nothing else.
-//! - [`ExtentTree`]: which bytes are in use; [`LinearFirstFit`] is what it is measured against
-//!   ([`bench`]).
+//! - [`ExtentTree`]: which bytes are in use; `bench/micro` measures it.
 //! - [`TableFile`]: blocks, checkpoints and recovery, with the rules that make them safe in a crash.
 //!
 //! What a block or an image holds is the caller's business; neither trunk nor log is known here.
 //!
-//! Tested by the unit tests of each file and by `tests/space` (crash points, damage, races).
+//! Tested by the unit tests of each file and by `tests/it` (crash points, damage, races).
 #![forbid(unsafe_code)]
 
-pub mod bench;
 mod checkpoint;
 mod extent;
 mod extent_tree;
 mod file;
 mod format;
 mod io;
-mod linear;
 mod recovery;
 mod space_map;
 #[cfg(test)]
@@ -28,4 +25,3 @@ pub use checkpoint::CheckpointPin;
 pub use extent::{aligned, Extent, EXTENT_ALIGN};
 pub use extent_tree::ExtentTree;
 pub use file::{Checkpoint, Fallback, FileStats, TableFile, TableFileOptions};
-pub use linear::LinearFirstFit;

@@ -1,7 +1,7 @@
 //! Opening a table file: the newest header that verifies, its image, and the replay of what the log has
 //! since (S4, S5 of `file.rs`).
 //!
-//! Tested by `tests/space`.
+//! Tested by `tests/it`.
 
 use std::io;
 use std::sync::atomic::Ordering;

@@ -8,7 +8,7 @@
 //! - SM1. Bytes that are being punched count as used until the call returned, so that nobody writes
 //!   into a hole that is just being made.
 //!
-//! Tested by `tests/space`.
+//! Tested by `tests/it`.
 
 use crate::extent::Extent;
 use crate::extent_tree::ExtentTree;

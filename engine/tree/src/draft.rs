@@ -12,6 +12,7 @@ use frond_base::{Lsn, NodeId};
 
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::slice::{Key, Range, Slice};
+use crate::totals;
 use crate::trunk::Trunk;
 
 pub(crate) struct Draft {
@@ -36,6 +37,11 @@ impl Draft {
             flushed_upto: self.flushed_upto,
             applied,
         }
+    }
+
+    /// Makes the totals of all changed nodes right.
+    pub fn sum_up(&mut self) {
+        totals::sum_up(&mut self.root);
     }
 
     pub fn new_id(&mut self) -> NodeId {

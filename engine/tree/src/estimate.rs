@@ -1,12 +1,16 @@
 //! Estimates from metadata in memory: fences and counts, no page is read (but for a run whose
-//! fences were never loaded).
+//! fences were never loaded). Subtrees that a question covers answer with their totals, so that it costs
+//! the fan-out times the height of the trunk.
 
 use std::ops::Bound;
 
 use frond_buffer::WriteBuffer;
 
-use crate::slice::{scale, Key, Range, Slice};
+use crate::node::{Body, Node};
+use crate::slice::{scale, Counts, Key, Range, Slice};
+use crate::totals::Totals;
 use crate::tree::Tree;
+use crate::trunk::first_key;
 use crate::view::Content;
 
 /// 2^16 divided by the golden ratio: multiples of it, modulo 2^16, are spread evenly however many there are.
@@ -23,26 +27,18 @@ impl Tree {
     pub fn estimate(&self, lo: Option<&[u8]>, hi: Option<&[u8]>) -> u64 {
         let view = self.inner.view.load();
         let range = Range { lo: lo.map(Into::into), hi: hi.map(Into::into) };
-        let mut entries = 0u64;
-        let mut add = |slice: &Slice| {
-            if let Some(part) = slice.clip(&range) {
-                // Less than a page counts as something: the range is not empty there for certain.
-                let live =
-                    part.counts.entries.saturating_sub(part.counts.tombstones.saturating_mul(2));
-                entries = entries.saturating_add(live.max(1));
-            }
-        };
-        view.trunk.each_slice(&mut add);
+        let mut held = Held::default();
+        held.subtree(&view.trunk.root, &Range::all(), &range);
         let bounds = (lo.map_or(Bound::Unbounded, Bound::Included), hi);
         let upper = bounds.1.map_or(Bound::Unbounded, Bound::Excluded);
         let mut buffered = view.active.buffer.weight(bounds.0, upper).entries;
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => buffered += buffer.weight(bounds.0, upper).entries,
-                Content::Runs(lists) => lists.iter().flat_map(|l| l.iter()).for_each(&mut add),
+                Content::Runs(lists) => held.slices(lists.iter().flat_map(|l| l.iter()), &range),
             }
         }
-        entries.saturating_add(buffered)
+        held.live().saturating_add(buffered)
     }
 
     /// Up to `n` different keys, ascending, one in each of `n` parts with about equally many entries.
@@ -52,21 +48,67 @@ impl Tree {
         assert!(n > 0, "no keys to spread");
         let view = self.inner.view.load();
         let mut marks = Marks::default();
-        let mut slices: Vec<Slice> = Vec::new();
-        view.trunk.each_slice(&mut |slice| slices.push(slice.clone()));
+        let mut attached: Vec<&Slice> = Vec::new();
         marks.buffer(&view.active.buffer);
         for item in &view.frozen {
             match &item.content {
                 Content::Buffer(buffer) => marks.buffer(buffer),
-                Content::Runs(lists) => {
-                    slices.extend(lists.iter().flat_map(|l| l.iter()).cloned());
-                }
+                Content::Runs(lists) => attached.extend(lists.iter().flat_map(|l| l.iter())),
             }
         }
-        let stored = slices.iter().fold(0u64, |sum, s| sum.saturating_add(s.counts.entries));
-        let piece = (stored / (MARKS_PER_PART * n as u64)).max(1);
-        slices.iter().for_each(|slice| marks.slice(slice, piece));
+        let mut stored = view.trunk.root.totals.counts;
+        attached.iter().for_each(|s| stored.add(s.counts));
+        let piece = (stored.entries / (MARKS_PER_PART * n as u64)).max(1);
+        marks.subtree(&view.trunk.root, piece);
+        attached.iter().for_each(|slice| marks.slice(slice, piece));
         marks.spread(n)
+    }
+}
+
+/// What of the trunk lies in a range.
+#[derive(Default)]
+struct Held {
+    counts: Counts,
+    /// Something is there, if less than a page of each run.
+    any: bool,
+}
+
+impl Held {
+    /// Adds what `node` and all below it have in `range`; the node covers `own`.
+    fn subtree(&mut self, node: &Node, own: &Range, range: &Range) {
+        let inner = match &node.body {
+            Body::Leaf(leaf) => return self.slices(leaf.slices(), range),
+            Body::Inner(inner) => inner,
+        };
+        let last = range.hi.as_ref().map_or(inner.children.len() - 1, |hi| inner.child_for(hi));
+        for i in inner.child_for(range.lo_bytes())..=last {
+            let (child, child_range) = (&inner.children[i], inner.range(i, own));
+            if range.covers(&child_range) {
+                self.all(child.pending.totals());
+                self.all(&child.node.totals);
+            } else {
+                self.slices(child.pending.iter(), range);
+                self.subtree(&child.node, &child_range, range);
+            }
+        }
+    }
+
+    fn all(&mut self, totals: &Totals) {
+        self.counts.add(totals.counts);
+        self.any |= totals.slices > 0;
+    }
+
+    fn slices<'a>(&mut self, slices: impl Iterator<Item = &'a Slice>, range: &Range) {
+        for part in slices.filter_map(|s| s.clip(range)) {
+            self.counts.add(part.counts);
+            self.any = true;
+        }
+    }
+
+    /// Entries that a reader would see: each tombstone hides one other entry.
+    fn live(&self) -> u64 {
+        let hidden = self.counts.tombstones.saturating_mul(2);
+        self.counts.entries.saturating_sub(hidden).max(u64::from(self.any))
     }
 }
 
@@ -85,6 +127,27 @@ impl Marks {
         }
     }
 
+    /// Marks of a node and all below it: one for a part of the trunk with at most `piece` entries.
+    fn subtree(&mut self, node: &Node, piece: u64) {
+        let inner = match &node.body {
+            Body::Leaf(leaf) => return leaf.slices().for_each(|slice| self.slice(slice, piece)),
+            Body::Inner(inner) => inner,
+        };
+        for child in &inner.children {
+            let mut held = child.pending.totals().counts;
+            held.add(child.node.totals.counts);
+            let first =
+                if held.entries <= piece { first_key(&child.node, Some(child)) } else { None };
+            match first {
+                Some(first) => self.add(first, held.entries),
+                None => {
+                    child.pending.iter().for_each(|slice| self.slice(slice, piece));
+                    self.subtree(&child.node, piece);
+                }
+            }
+        }
+    }
+
     /// Marks of a slice, so that none stands for more than `piece` entries, or than are in a page.
     fn slice(&mut self, slice: &Slice, piece: u64) {
         let entries = slice.counts.entries;
@@ -96,8 +159,11 @@ impl Marks {
         let marks = pages.min(entries.div_ceil(piece));
         for i in 0..marks {
             let page = from + u32::try_from(pages * i / marks).unwrap_or(0);
-            let key = index.first_key(page).max(slice.first());
-            self.add(key, scale(entries, i + 1, marks) - scale(entries, i, marks));
+            let first = index.first_key(page);
+            self.add(
+                (&*first).max(slice.first()),
+                scale(entries, i + 1, marks) - scale(entries, i, marks),
+            );
         }
     }
 

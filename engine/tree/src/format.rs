@@ -21,9 +21,9 @@ use frond_base::{
 use frond_run::RunMeta;
 
 use crate::edit::TrunkEdit;
+use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::slice::{Counts, Key, Slice};
-use crate::store::Extent;
 
 const FORMAT: u8 = 2;
 /// Without runs of one sequence.
@@ -137,7 +137,19 @@ fn whole(r: &ByteReader<'_>, file: &str, what: &str) -> Result<()> {
     }
 }
 
-pub(crate) fn encode_edit(edit: &TrunkEdit, out: &mut Vec<u8>) {
+impl TrunkEdit {
+    /// Appends the edit's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        encode_edit(self, out);
+    }
+
+    /// Reads what [`Self::encode`] wrote; `file` names the carrier in errors.
+    pub fn decode(bytes: &[u8], file: &str) -> Result<TrunkEdit> {
+        decode_edit(bytes, file)
+    }
+}
+
+fn encode_edit(edit: &TrunkEdit, out: &mut Vec<u8>) {
     out.push(FORMAT);
     put_varint(out, edit.nodes_put.len() as u64);
     for (id, bytes) in &edit.nodes_put {
@@ -201,7 +213,7 @@ fn decode_edit_from(r: &mut ByteReader<'_>, file: &str) -> Result<TrunkEdit> {
     Ok(edit)
 }
 
-pub(crate) fn decode_edit(bytes: &[u8], file: &str) -> Result<TrunkEdit> {
+fn decode_edit(bytes: &[u8], file: &str) -> Result<TrunkEdit> {
     decode_edit_from(&mut ByteReader::new(bytes), file)
 }
 

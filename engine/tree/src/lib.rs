@@ -6,41 +6,47 @@
 //! reading makes it worth while. Everything stored is immutable; what changes is the trunk,
 //! metadata in memory that is copied on write, published by one pointer, and logged as edits.
 //!
-//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice` (the
-//! metadata), `draft`, `shape`, `edit` (changing it), `format`, `load` (its bytes), `need`, `job`,
-//! `push`, `merge`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
-//! `audit`, `stats`, `store` (the doors to file and log), `testing`.
+//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
+//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
+//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
+//! `audit`, `stats`, `store` (the doors to file and log), `testing` (with the feature of that name).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
-//! Tested in `tests/behaviour`, against a model of versioned keys.
+//! Tested in `tests/it`, against a model of versioned keys.
 #![forbid(unsafe_code)]
 
 mod audit;
 mod bounds;
 mod check;
 mod cursor;
+mod difference;
 mod draft;
 mod edit;
 mod estimate;
+mod extent;
 mod format;
 mod input;
 mod job;
 mod load;
 mod merge;
-mod need;
 mod node;
 mod options;
+mod plan;
 mod private;
 mod push;
 mod read;
+mod rewrite;
 mod shape;
 mod slice;
 mod source;
 mod stats;
 mod store;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod totals;
 mod tree;
+mod triggers;
 mod trunk;
 mod view;
 
@@ -48,10 +54,12 @@ pub use audit::CheckReport;
 pub use bounds::Bounds;
 pub use cursor::{Seek, TreeCursor};
 pub use edit::TrunkEdit;
-pub use job::{Debt, Job, JobKind, Plan, Step};
+pub use extent::Extent;
+pub use job::Job;
 pub use load::TreeLoader;
 pub use options::TreeOptions;
+pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
 pub use stats::TreeStats;
-pub use store::{EditLog, Extent, RunStore};
+pub use store::{EditLog, RunStore};
 pub use tree::{Image, Tree};

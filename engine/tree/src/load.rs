@@ -11,11 +11,12 @@ use frond_run::RunMeta;
 
 use crate::check;
 use crate::edit::TrunkEdit;
+use crate::extent::Extent;
 use crate::format::{self, RawNode, RawSlice};
 use crate::node::{Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
 use crate::slice::Slice;
-use crate::store::{EditLog, Extent, RunStore, TrunkRun};
+use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 
@@ -190,7 +191,10 @@ impl TreeLoader {
                 let mut children = Vec::with_capacity(edges.len());
                 for (child, pending) in edges {
                     let node = self.build(child, runs, used, depth + 1)?;
-                    children.push(Child { node: Arc::new(node), pending: pending.into() });
+                    children.push(Child {
+                        node: Arc::new(node),
+                        pending: pending.into_iter().collect(),
+                    });
                 }
                 Ok(Node::inner(id, Inner { pivots, children }))
             }

@@ -12,12 +12,13 @@ use frond_run::{Retention, RunFormat};
 
 use crate::draft::Draft;
 use crate::input;
-use crate::job::{Plan, Rewrite, Step};
-use crate::need::{self, MergeMode};
 use crate::node::{Body, Leaf};
 use crate::options::TreeOptions;
+use crate::plan::{Plan, Step};
+use crate::rewrite::Rewrite;
 use crate::slice::{scale, sum, Key, Range, Slice};
 use crate::tree::TreeInner;
+use crate::triggers::{self, MergeMode};
 
 pub(crate) struct LeafMerge {
     id: NodeId,
@@ -50,7 +51,7 @@ impl LeafMerge {
             state.merges.remove(&plan.node);
             let found = view.trunk.find(plan.lo.as_deref().unwrap_or(&[]), plan.node)?;
             let Body::Leaf(leaf) = &found.node.body else { return None };
-            let mode = need::merge_mode(leaf, &found.node.heat, &tree.options)?;
+            let mode = triggers::merge_mode(leaf, &found.node.heat, &tree.options)?;
             if !state.busy.insert(plan.node) {
                 return None;
             }
@@ -212,7 +213,7 @@ fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
     let mut parts = VecDeque::new();
     let mut lo: Option<Key> = None;
     let mut base: Vec<Slice> = Vec::new();
-    let (bytes, entries) = need::keep_limits(leaf, options);
+    let (bytes, entries) = triggers::keep_limits(leaf, options);
     for slice in &leaf.base {
         let dirty = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
         let touched = leaf.deltas.iter().any(|d| d.overlaps(slice));

@@ -10,6 +10,7 @@
 //!    subtree; in `pending` and `deltas` earlier slices are newer; `base` is oldest.
 //! 4. The base slices of a leaf do not overlap and ascend.
 //! 5. All leaves are at the same depth.
+//! 6. A published node's totals are the sums over itself and all below it, the edges below included.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use frond_base::NodeId;
 
 use crate::slice::{Key, Range, Slice};
+use crate::totals::{Pending, Totals};
 
 /// Read work wasted at a node since it was last put in order; charged by cursors without
 /// synchronisation, read by the planner. Survives copies of the node.
@@ -49,6 +51,8 @@ pub(crate) struct Node {
     pub id: NodeId,
     pub body: Body,
     pub heat: Arc<Heat>,
+    /// Right when published (invariant 6); in a draft as of the last sums.
+    pub totals: Totals,
 }
 
 #[derive(Clone)]
@@ -76,16 +80,21 @@ pub(crate) struct Inner {
 pub(crate) struct Child {
     pub node: Arc<Node>,
     /// Slices that wait to be flushed into the child, newest first.
-    pub pending: Arc<[Slice]>,
+    pub pending: Pending,
 }
 
 impl Node {
     pub fn leaf(id: NodeId, leaf: Leaf) -> Node {
-        Node { id, body: Body::Leaf(leaf), heat: Arc::default() }
+        Node::new(id, Body::Leaf(leaf))
     }
 
     pub fn inner(id: NodeId, inner: Inner) -> Node {
-        Node { id, body: Body::Inner(inner), heat: Arc::default() }
+        Node::new(id, Body::Inner(inner))
+    }
+
+    fn new(id: NodeId, body: Body) -> Node {
+        let totals = Totals::of_body(&body);
+        Node { id, body, heat: Arc::default(), totals }
     }
 
     /// Levels below, 0 for a leaf.
@@ -151,7 +160,7 @@ impl Inner {
 
 impl Child {
     pub fn new(node: Node) -> Child {
-        Child { node: Arc::new(node), pending: Arc::from([]) }
+        Child { node: Arc::new(node), pending: Pending::default() }
     }
 
     /// Adds slices newer than all that wait.
@@ -162,7 +171,7 @@ impl Child {
     }
 
     /// The edge's slices within `range`.
-    pub fn clip_pending(&self, range: &Range) -> Arc<[Slice]> {
+    pub fn clip_pending(&self, range: &Range) -> Pending {
         self.pending.iter().filter_map(|s| s.clip(range)).collect()
     }
 }

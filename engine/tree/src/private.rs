@@ -22,10 +22,11 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Lsn, Result, Seq, TreeId, SEQ_MAX};
 use frond_run::{MergeInput, Retention, RunMeta};
 
+use crate::extent::Extent;
 use crate::input;
-use crate::job::Rewrite;
+use crate::rewrite::Rewrite;
 use crate::slice::Slice;
-use crate::store::{Extent, TrunkRun};
+use crate::store::TrunkRun;
 use crate::tree::{Tree, TreeInner};
 
 /// Generations of one size class that are merged.
@@ -302,13 +303,33 @@ impl PrivateRuns {
     }
 
     /// The runs as committed ones, oldest list first; nothing is left here.
-    pub(crate) fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
+    fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
         let committed = |s: &Slice| Slice::whole(Arc::new(TrunkRun::committed_at(&s.run, seq)));
         let lists = self.generations.iter().map(|g| g.runs.iter().map(committed).collect());
         let lists = lists.collect();
         self.generations.clear();
         self.changed();
         lists
+    }
+}
+
+impl Tree {
+    /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
+    pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
+        self.attach_prepared(private, lsn, lsn, boundary, seq);
+    }
+
+    /// As [`Self::attach_private`], of runs that another record names, which starts at `named_at`.
+    pub fn attach_prepared(
+        &self,
+        private: &mut PrivateRuns,
+        named_at: Lsn,
+        lsn: Lsn,
+        boundary: Lsn,
+        seq: Seq,
+    ) {
+        assert_eq!(private.id(), self.id(), "private runs are of one tree");
+        self.inner.attach(private.commit(seq), named_at, lsn, boundary);
     }
 }
 

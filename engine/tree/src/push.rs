@@ -20,8 +20,9 @@ use frond_run::{Retention, RunFormat};
 
 use crate::draft::{add_to, Draft};
 use crate::input::Source;
-use crate::job::{Plan, Rewrite, Step};
 use crate::node::{Body, Child};
+use crate::plan::{Plan, Step};
+use crate::rewrite::Rewrite;
 use crate::slice::{Key, Range, Slice};
 use crate::tree::{State, TreeInner};
 use crate::view::{Content, Frozen, View};
@@ -261,7 +262,7 @@ impl<'a> Router<'a> {
     /// False: it has to wait.
     fn route(&mut self, child: &Child, range: &Range, upper: &[Source]) -> bool {
         let from_above: u64 = upper.iter().map(|s| s.weight(range, self.ratio)).sum();
-        let waiting: u64 = child.pending.iter().map(|s| s.counts.bytes).sum();
+        let waiting = child.pending.totals().counts.bytes;
         self.input += from_above;
         let at_edge = self.append && range.hi.is_none();
         let enough = from_above + waiting >= self.tree.options.min_slice && from_above > 0;

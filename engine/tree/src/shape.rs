@@ -174,7 +174,10 @@ impl Shaper<'_> {
                 i += 1;
                 continue;
             };
-            let node = Node { id: left.node.id, body, heat: Arc::default() };
+            let node = match body {
+                Body::Leaf(leaf) => Node::leaf(left.node.id, leaf),
+                Body::Inner(inner) => Node::inner(left.node.id, inner),
+            };
             // Keys of the two edges are disjoint, so either order keeps recency.
             let pending = left.pending.iter().chain(right.pending.iter()).cloned().collect();
             inner.children[i] = Child { node: Arc::new(node), pending };

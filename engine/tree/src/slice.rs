@@ -34,6 +34,16 @@ impl Range {
         key >= self.lo_bytes() && self.hi.as_ref().is_none_or(|hi| key < &**hi)
     }
 
+    /// All of `other` is within.
+    pub fn covers(&self, other: &Range) -> bool {
+        let above = match (&self.hi, &other.hi) {
+            (None, _) => true,
+            (Some(hi), Some(other)) => other <= hi,
+            (Some(_), None) => false,
+        };
+        self.lo_bytes() <= other.lo_bytes() && above
+    }
+
     pub fn is_empty(&self) -> bool {
         match &self.hi {
             Some(hi) => self.lo_bytes() >= &**hi,

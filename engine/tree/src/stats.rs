@@ -5,12 +5,16 @@ use std::sync::atomic::Ordering;
 
 use frond_base::BlockId;
 
-use crate::job::Debt;
-use crate::node::Body;
-use crate::slice::Counts;
-use crate::store::{Extent, TrunkRun};
+use crate::extent::Extent;
+use crate::plan::Debt;
 use crate::tree::Tree;
 use crate::view::Content;
+
+/// Memory of a trunk node without its slices, of a slice with one bound, and of a run with its
+/// smallest and largest key, about.
+const NODE_BYTES: u64 = 256;
+const SLICE_BYTES: u64 = 96;
+const RUN_BYTES: u64 = 256;
 
 /// What a tree holds and has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +41,7 @@ pub struct TreeStats {
     /// Entries that came from frozen buffers: `entries_written / entries_flushed` is the write
     /// amplification in entries.
     pub entries_flushed: u64,
-    /// Memory of the trunk, about; buffers not included.
+    /// Memory of the trunk, about; buffers and the indexes of runs not included.
     pub memory_bytes: u64,
 }
 
@@ -49,6 +53,7 @@ impl TreeStats {
 }
 
 impl Tree {
+    /// Costs the same for any size: sums that the trunk's root has (`totals`), and counters.
     pub fn stats(&self) -> TreeStats {
         let inner = &self.inner;
         let view = inner.view.load();
@@ -61,28 +66,15 @@ impl Tree {
             entries_flushed: inner.counters.entries_flushed.load(Ordering::Relaxed),
             ..TreeStats::default()
         };
-        let mut held = Counts::default();
-        let mut runs: BTreeMap<BlockId, &TrunkRun> = BTreeMap::new();
-        view.trunk.walk(&mut |node, edge, _| {
-            match &node.body {
-                Body::Leaf(_) => stats.leaves += 1,
-                Body::Inner(_) => stats.inner_nodes += 1,
-            }
-            stats.memory_bytes += 256;
-            for slice in crate::trunk::node_slices(node, edge) {
-                held.add(slice.counts);
-                stats.logical_bytes = stats.logical_bytes.saturating_add(slice.logical_bytes());
-                stats.memory_bytes += 96;
-                runs.insert(slice.run.block(), &slice.run);
-            }
-        });
-        (stats.entries, stats.tombstones) = (held.entries, held.tombstones);
-        stats.runs = runs.len() as u64;
-        for run in runs.values() {
-            stats.run_bytes = stats.run_bytes.saturating_add(run.meta().bytes);
-            let fences = run.run.cached_index().map_or(0, |index| index.memory_bytes());
-            stats.memory_bytes += (run.meta().memory_bytes() + fences) as u64;
-        }
+        let held = &view.trunk.root.totals;
+        (stats.entries, stats.tombstones) = (held.counts.entries, held.counts.tombstones);
+        (stats.leaves, stats.inner_nodes) = (held.leaves, held.inner_nodes);
+        stats.logical_bytes = held.logical_bytes;
+        stats.runs = inner.counters.runs.load(Ordering::Relaxed);
+        stats.run_bytes = inner.counters.run_bytes.load(Ordering::Relaxed);
+        let nodes = held.leaves + held.inner_nodes;
+        stats.memory_bytes =
+            nodes * NODE_BYTES + held.slices * SLICE_BYTES + stats.runs * RUN_BYTES;
         let frozen = view.frozen.iter().filter_map(|f| match &f.content {
             Content::Buffer(buffer) => Some(buffer),
             Content::Runs(_) => None,

@@ -14,13 +14,7 @@ use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
 use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
-
-/// Where a block is in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    pub offset: u64,
-    pub len: u64,
-}
+use crate::extent::Extent;
 
 /// The table file, as its trees see it. One store serves all trees of a table.
 pub trait RunStore: PageSource + Send + Sync + 'static {

@@ -9,8 +9,9 @@ use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use parking_lot::Mutex;
 
 use crate::edit::TrunkEdit;
-use crate::job::Step;
-use crate::store::{EditLog, Extent, RunStore};
+use crate::extent::Extent;
+use crate::plan::Step;
+use crate::store::{EditLog, RunStore};
 use crate::tree::Tree;
 
 /// Runs in memory. Pages are parsed once and kept.

@@ -14,24 +14,24 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, Seq, TreeId};
+use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
+use crate::difference::{self, Refs};
 use crate::draft::Draft;
-use crate::edit::{self, Refs};
+use crate::extent::Extent;
 use crate::format;
-use crate::need::{self, Need};
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
-use crate::private::PrivateRuns;
 use crate::slice::{Key, Range, Slice};
-use crate::store::{EditLog, Extent, RunStore, TrunkRun};
+use crate::store::{EditLog, RunStore, TrunkRun};
+use crate::triggers::{self, Need, Needs};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
@@ -56,6 +56,7 @@ pub(crate) struct TreeInner {
     pub state: Mutex<State>,
     /// Nodes that readers have made work at.
     hot: Mutex<Vec<(NodeId, Option<Key>)>>,
+    reader_news: AtomicBool,
     pub counters: Counters,
     /// Stored bytes per 1024 logical bytes, as runs of this tree came out lately.
     pub ratio: AtomicU64,
@@ -70,9 +71,8 @@ pub(crate) struct State {
     pub freezing: bool,
     /// The oldest frozen item is in the trunk below this key.
     pub flushed_to: Option<Key>,
-    /// Ordered, so that equally urgent work is taken in the same order in every run.
-    pub merges: BTreeMap<NodeId, Need>,
-    pub flushes: BTreeMap<NodeId, Need>,
+    pub merges: Needs,
+    pub flushes: Needs,
 }
 
 #[derive(Default)]
@@ -80,6 +80,21 @@ pub(crate) struct Counters {
     pub bytes_written: AtomicU64,
     pub entries_written: AtomicU64,
     pub entries_flushed: AtomicU64,
+    /// Runs that the trunk holds, and their stored bytes.
+    pub runs: AtomicU64,
+    pub run_bytes: AtomicU64,
+}
+
+impl Counters {
+    fn add_run(&self, run: &TrunkRun) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.run_bytes.fetch_add(run.meta().bytes, Ordering::Relaxed);
+    }
+
+    fn remove_run(&self, run: &TrunkRun) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        self.run_bytes.fetch_sub(run.meta().bytes, Ordering::Relaxed);
+    }
 }
 
 /// A checkpoint image of a tree's metadata.
@@ -112,7 +127,9 @@ impl Tree {
         trunk: Trunk,
     ) -> Tree {
         options.assert_sound();
-        let refs = edit::count_refs(&trunk);
+        let refs = difference::count_refs(&trunk);
+        let counters = Counters::default();
+        difference::each_run(&trunk, &mut |run| counters.add_run(run));
         let active = Arc::new(Active::new(&readers));
         let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
@@ -126,7 +143,8 @@ impl Tree {
             install: Mutex::new(refs),
             state: Mutex::default(),
             hot: Mutex::default(),
-            counters: Counters::default(),
+            reader_news: AtomicBool::new(false),
+            counters,
             ratio: AtomicU64::new(512),
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
@@ -146,7 +164,7 @@ impl Tree {
     /// The trunk as bytes for [`crate::TreeLoader::from_image`].
     pub fn image(&self) -> Image {
         let view = self.inner.view.load();
-        let bytes = format::encode_image(view.trunk.applied, &edit::whole(&view.trunk));
+        let bytes = format::encode_image(view.trunk.applied, &difference::whole(&view.trunk));
         Image { lsn: view.trunk.applied, bytes }
     }
 
@@ -199,24 +217,6 @@ impl Tree {
         sound
     }
 
-    /// As [`Self::attach`], of what a transaction has written; all its entries get the sequence `seq`.
-    pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
-        self.attach_prepared(private, lsn, lsn, boundary, seq);
-    }
-
-    /// As [`Self::attach_private`], of runs that another record names, which starts at `named_at`.
-    pub fn attach_prepared(
-        &self,
-        private: &mut PrivateRuns,
-        named_at: Lsn,
-        lsn: Lsn,
-        boundary: Lsn,
-        seq: Seq,
-    ) {
-        assert_eq!(private.id(), self.id(), "private runs are of one tree");
-        self.inner.attach(private.commit(seq), named_at, lsn, boundary);
-    }
-
     /// Memory of the active buffer.
     pub fn active_bytes(&self) -> u64 {
         let view = self.inner.view.load();
@@ -265,6 +265,12 @@ impl Tree {
             || self.frozen_count() > 0
     }
 
+    /// Whether readers have made work since this was last asked: [`Tree::plan`] and the debt may have changed.
+    pub fn take_reader_news(&self) -> bool {
+        let news = &self.inner.reader_news;
+        news.load(Ordering::Relaxed) && news.swap(false, Ordering::Relaxed)
+    }
+
     /// Readers waded through many dead entries in the active buffer: freezing it would help.
     pub fn wants_freeze(&self) -> bool {
         self.inner.wants_freeze.load(Ordering::Relaxed)
@@ -273,7 +279,7 @@ impl Tree {
 
 impl TreeInner {
     /// `lists` oldest first. What was buffered before is older than they are.
-    fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
+    pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
         // Not up to `boundary`: while the buffer is flushed and the runs are not, the record is needed.
@@ -325,6 +331,7 @@ impl TreeInner {
         if let Some(mut hot) = self.hot.try_lock() {
             if hot.len() < 1024 && !hot.iter().any(|(other, _)| *other == id) {
                 hot.push((id, lo.clone()));
+                self.reader_news.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -348,11 +355,11 @@ impl TreeInner {
             let Some(found) = view.trunk.find(lo.as_deref().unwrap_or(&[]), id) else { continue };
             let lo = &found.range.lo;
             if let Body::Leaf(leaf) = &found.node.body {
-                let need = need::of_leaf(leaf, &found.node.heat, lo, &self.options);
-                set_need(&mut state.merges, id, need);
+                let need = triggers::of_leaf(leaf, &found.node.heat, lo, &self.options);
+                state.merges.set(id, need);
             }
-            let need = found.edge.and_then(|e| need::of_edge(e, lo, &self.options));
-            set_need(&mut state.flushes, id, need);
+            let need = found.edge.and_then(|e| triggers::of_edge(e, lo, &self.options));
+            state.flushes.set(id, need);
         }
     }
 
@@ -360,11 +367,11 @@ impl TreeInner {
         let view = self.view.load();
         let mut state = self.state.lock();
         view.trunk.walk(&mut |node, edge, range| {
-            let flush = edge.and_then(|e| need::of_edge(e, &range.lo, &self.options));
-            set_need(&mut state.flushes, node.id, flush);
+            let flush = edge.and_then(|e| triggers::of_edge(e, &range.lo, &self.options));
+            state.flushes.set(node.id, flush);
             if let Body::Leaf(leaf) = &node.body {
-                let merge = need::of_leaf(leaf, &node.heat, &range.lo, &self.options);
-                set_need(&mut state.merges, node.id, merge);
+                let merge = triggers::of_leaf(leaf, &node.heat, &range.lo, &self.options);
+                state.merges.set(node.id, merge);
             }
         });
     }
@@ -397,7 +404,8 @@ impl TreeInner {
             busy.remove(id);
         });
         draft.settle(&busy, &self.options);
-        let change = edit::difference(&trunk, &draft, &refs);
+        draft.sum_up();
+        let change = difference::difference(&trunk, &draft, &refs);
         let needs = changed_needs(&draft, &self.options);
         let removed_nodes = change.edit.nodes_removed.clone();
 
@@ -406,9 +414,15 @@ impl TreeInner {
         let mut publish = |lsn: Lsn| {
             let draft = draft.take();
             let Some(draft) = draft else { panic!("an edit is published once") };
-            change.added.iter().for_each(|run| run.set_live());
+            for run in &change.added {
+                run.set_live();
+                self.counters.add_run(run);
+            }
             self.publish(draft.into_trunk(lsn + 1), finished);
-            change.removed.iter().for_each(|run| run.set_retired(lsn));
+            for run in &change.removed {
+                run.set_retired(lsn);
+                self.counters.remove_run(run);
+            }
             published = true;
         };
         self.log.log_edit(self.id, &change.edit, &mut publish)?;
@@ -426,10 +440,10 @@ impl TreeInner {
             state.flushes.remove(&id);
         }
         for (id, merge) in needs.merges {
-            set_need(&mut state.merges, id, merge);
+            state.merges.set(id, merge);
         }
         for (id, flush) in needs.flushes {
-            set_need(&mut state.flushes, id, flush);
+            state.flushes.set(id, flush);
         }
         Ok(())
     }
@@ -446,13 +460,6 @@ impl TreeInner {
     }
 }
 
-fn set_need(needs: &mut BTreeMap<NodeId, Need>, id: NodeId, need: Option<Need>) {
-    match need {
-        Some(need) => needs.insert(id, need),
-        None => needs.remove(&id),
-    };
-}
-
 #[derive(Default)]
 struct ChangedNeeds {
     merges: Vec<(NodeId, Option<Need>)>,
@@ -467,13 +474,13 @@ fn changed_needs(draft: &Draft, options: &TreeOptions) -> ChangedNeeds {
         }
         match &node.body {
             Body::Leaf(leaf) => {
-                let need = need::of_leaf(leaf, &node.heat, &range.lo, options);
+                let need = triggers::of_leaf(leaf, &node.heat, &range.lo, options);
                 out.merges.push((node.id, need));
             }
             Body::Inner(inner) => {
                 for (i, child) in inner.children.iter().enumerate() {
                     let range = inner.range(i, range);
-                    let need = need::of_edge(child, &range.lo, options);
+                    let need = triggers::of_edge(child, &range.lo, options);
                     out.flushes.push((child.node.id, need));
                     visit(&child.node, &range, options, out);
                 }

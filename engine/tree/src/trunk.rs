@@ -69,15 +69,7 @@ impl Trunk {
 
     /// A key that no key in the runs is below; `None` when there are no runs.
     pub fn first_key(&self) -> Option<&[u8]> {
-        fn first_of(node: &Node) -> Option<&[u8]> {
-            match &node.body {
-                Body::Leaf(leaf) => leaf.slices().map(Slice::first).min(),
-                Body::Inner(inner) => inner.children.iter().find_map(|c| {
-                    c.pending.iter().map(Slice::first).chain(first_of(&c.node)).min()
-                }),
-            }
-        }
-        first_of(&self.root)
+        first_key(&self.root, None)
     }
 
     /// Calls `f` for every node, parents first, with the edge into it and its range.
@@ -101,6 +93,16 @@ impl Trunk {
     pub fn each_slice<'a>(&'a self, f: &mut dyn FnMut(&'a Slice)) {
         self.walk(&mut |node, edge, _| node_slices(node, edge).for_each(&mut *f));
     }
+}
+
+/// A key that no key at or below `node`, or on the edge into it, is below; `None` when there is none.
+pub(crate) fn first_key<'a>(node: &'a Node, edge: Option<&'a Child>) -> Option<&'a [u8]> {
+    let below = match &node.body {
+        Body::Leaf(leaf) => leaf.slices().map(Slice::first).min(),
+        Body::Inner(inner) => inner.children.iter().find_map(|c| first_key(&c.node, Some(c))),
+    };
+    let waiting = edge.into_iter().flat_map(|e| e.pending.iter()).map(Slice::first);
+    waiting.chain(below).min()
 }
 
 /// The slices at a node and on the edge into it.

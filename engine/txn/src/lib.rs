@@ -8,10 +8,9 @@
 //!
 //! Nothing here knows pages, files or the log. Waiting uses condition variables with timeouts.
 //!
-//! Tested by the unit tests of each file and by `tests/locks/main.rs`.
+//! Tested by the unit tests of each file and by `tests/it/main.rs`.
 #![forbid(unsafe_code)]
 
-pub mod bench;
 mod clock;
 mod deadlock;
 mod lock_restore;

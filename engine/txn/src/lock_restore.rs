@@ -1,7 +1,7 @@
 //! What an owner holds exclusively, to be written down; and taking it again after a restart, before anybody
 //! else asks.
 //!
-//! Tested by `tests/locks/restore.rs`.
+//! Tested by `tests/it/restore.rs`.
 
 use frond_base::TreeId;
 
@@ -26,7 +26,7 @@ impl Locker {
     pub fn exclusive(&self, wanted: &dyn Fn(TreeId) -> bool) -> Vec<TreeLocks> {
         let of = |tree, whole| TreeLocks { tree, whole, keys: Vec::new() };
         let mut all: Vec<TreeLocks> =
-            self.trees.iter().map(|t| of(t.tree, t.mode == LockMode::X)).collect();
+            self.trees.iter().map(|(tree, hold)| of(tree, hold.mode == LockMode::X)).collect();
         let listed: Vec<bool> = all.iter().map(|t| !t.whole && wanted(t.tree)).collect();
         for h in self.held.iter().filter(|h| !h.is_tree && listed[h.tree as usize]) {
             let mut shard = self.table.shards[h.shard as usize].lock();
@@ -53,14 +53,14 @@ impl Locker {
             if self.restore_one(tree, Some(key), LockMode::X).is_none() {
                 return false;
             }
-            self.trees[at].rows += 1;
+            self.trees.at_mut(at).rows += 1;
         }
         true
     }
 
     /// Returns the place of the tree in `trees`.
     fn restore_one(&mut self, tree: TreeId, key: Option<&[u8]>, mode: LockMode) -> Option<usize> {
-        let at = self.tree_index(tree);
+        let at = self.trees.position(tree);
         let hash = LockTable::hash(tree, key);
         let shard_no = LockTable::shard_of(hash);
         let table = self.table.clone();
@@ -86,7 +86,7 @@ impl Locker {
         if key.is_none() {
             self.note_tree_mode(tree, at, mode);
         }
-        self.tree_index(tree)
+        self.trees.position(tree)
     }
 }
 

@@ -6,7 +6,7 @@
 //! Invariants (with those of `lock_slot`):
 //! 1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
 //!    sleeping for a lock.
-//! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`Locker`] is
+//! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
 //!    used by one thread at a time.
 //! 3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
 //!    under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
@@ -18,7 +18,7 @@
 //! because an owner found waiting has been waiting since before the latch was taken, so it has not
 //! released anything that an earlier step relied on.
 //!
-//! Tested by `tests/locks/main.rs`.
+//! Tested by `tests/it/main.rs`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use crate::lock_slot::{Holding, Shard, Slot};
 use crate::lock_wait::{Owner, OwnerHandle};
 use crate::report::{DeadlockReport, LockInfo, WaitInfo};
-use crate::{LockMode, Locker, TxnId};
+use crate::{LockMode, TxnId};
 
 const SHARD_BITS: u32 = 6;
 const OWNER_SHARDS: usize = 16;
@@ -130,15 +130,7 @@ impl LockTable {
         self.owners_of(id).lock().get(&id).map_or(0, |owner| owner.label())
     }
 
-    /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
-    pub fn locker(self: &Arc<Self>, id: TxnId) -> Locker {
-        let owner = Owner::new(id);
-        let before = self.owners_of(id).lock().insert(id, Arc::clone(&owner));
-        assert!(before.is_none(), "transaction {id} has a locker already");
-        Locker::new(Arc::clone(self), owner)
-    }
-
-    fn owners_of(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Owner>>> {
+    pub(crate) fn owners_of(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Owner>>> {
         &self.owners[id.0 as usize % OWNER_SHARDS]
     }
 

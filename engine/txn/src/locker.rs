@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind, Result, TreeId};
+use frond_base::{Error, ErrorKind, IdMap, Result, TreeId};
 
 use crate::lock_slot::{Holding, Outcome, Shard, Slot, SlotKey};
 use crate::lock_table::{LockTable, WaitPlace, SLOT_BYTES};
@@ -54,7 +54,6 @@ pub(crate) struct Held {
 pub(crate) const HELD_BYTES: usize = 16;
 
 pub(crate) struct TreeHold {
-    pub tree: TreeId,
     pub mode: TreeMode,
     pub rows: usize,
     escalate_at: usize,
@@ -67,7 +66,7 @@ pub struct Locker {
     /// In the order of `serial`.
     pub(crate) held: Vec<Held>,
     /// In the order in which their tree locks were taken.
-    pub(crate) trees: Vec<TreeHold>,
+    pub(crate) trees: IdMap<TreeId, TreeHold>,
     /// Row locks for which nobody has asked again.
     loose: Vec<LooseLock>,
     serial: u32,
@@ -80,13 +79,23 @@ enum Look {
     Full,
 }
 
+impl LockTable {
+    /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
+    pub fn locker(self: &Arc<Self>, id: TxnId) -> Locker {
+        let owner = Owner::new(id);
+        let before = self.owners_of(id).lock().insert(id, Arc::clone(&owner));
+        assert!(before.is_none(), "transaction {id} has a locker already");
+        Locker::new(Arc::clone(self), owner)
+    }
+}
+
 impl Locker {
     pub(crate) fn new(table: Arc<LockTable>, owner: Arc<Owner>) -> Locker {
         Locker {
             table,
             owner,
             held: Vec::new(),
-            trees: Vec::new(),
+            trees: IdMap::default(),
             loose: Vec::new(),
             serial: 0,
             waits: 0,
@@ -119,27 +128,27 @@ impl Locker {
     /// first row. Errors: `LockNoWait`, `LockTimeout`, `Deadlock` (roll back), `Interrupted`,
     /// `LockTableFull`; after any of them the owner holds what it held before.
     pub fn lock(&mut self, tree: TreeId, key: &[u8], mode: RowMode, wait: Wait) -> Result<Granted> {
-        let at = match self.tree_index(tree) {
-            Some(at) if self.trees[at].mode.covers(mode.intention()) => at,
+        let at = match self.trees.position(tree) {
+            Some(at) if self.trees.at(at).mode.covers(mode.intention()) => at,
             _ => {
                 self.lock_tree(tree, mode.intention(), wait)?;
-                self.tree_index(tree).expect("the tree has just been locked")
+                self.trees.position(tree).expect("the tree has just been locked")
             }
         };
-        if self.trees[at].mode.covers(mode.into()) {
+        if self.trees.at(at).mode.covers(mode.into()) {
             return Ok(Granted::AlreadyHeld);
         }
         let granted = self.acquire(tree, Some(key), mode.into(), wait, at)?;
         if granted == Granted::New {
-            self.trees[at].rows += 1;
+            self.trees.at_mut(at).rows += 1;
         }
         Ok(granted)
     }
 
     /// Locks the whole tree. Errors as [`Locker::lock`], without `LockTableFull`.
     pub fn lock_tree(&mut self, tree: TreeId, mode: TreeMode, wait: Wait) -> Result<Granted> {
-        let at = self.tree_index(tree);
-        let held = at.map(|at| self.trees[at].mode);
+        let at = self.trees.position(tree);
+        let held = at.map(|at| self.trees.at(at).mode);
         if held.is_some_and(|h| h.covers(mode)) {
             return Ok(Granted::AlreadyHeld);
         }
@@ -150,45 +159,46 @@ impl Locker {
 
     pub(crate) fn note_tree_mode(&mut self, tree: TreeId, at: Option<usize>, mode: TreeMode) {
         match at {
-            Some(at) => self.trees[at].mode = self.trees[at].mode.join(mode),
+            Some(at) => {
+                let hold = self.trees.at_mut(at);
+                hold.mode = hold.mode.join(mode);
+            }
             None => {
                 let limit = self.table.options.escalate_after;
                 let escalate_at = if limit == 0 { usize::MAX } else { limit };
-                self.trees.push(TreeHold { tree, mode, rows: 0, escalate_at });
+                self.trees.push(tree, TreeHold { mode, rows: 0, escalate_at });
             }
         }
     }
 
-    pub(crate) fn tree_index(&self, tree: TreeId) -> Option<usize> {
-        self.trees.iter().rposition(|t| t.tree == tree)
-    }
-
     /// Row locks held on `tree`.
     pub fn rows_locked(&self, tree: TreeId) -> usize {
-        self.tree_index(tree).map_or(0, |at| self.trees[at].rows)
+        self.trees.get(tree).map_or(0, |hold| hold.rows)
     }
 
     /// Whether so many rows of `tree` are locked that [`Locker::escalate`] should be tried.
     pub fn should_escalate(&self, tree: TreeId) -> bool {
-        self.tree_index(tree).is_some_and(|at| self.trees[at].rows >= self.trees[at].escalate_at)
+        self.trees.get(tree).is_some_and(|hold| hold.rows >= hold.escalate_at)
     }
 
     /// Exchanges this owner's row locks on `tree` for one lock on the tree that covers them and `mode`
     /// (X when rows are locked X). False, and nothing changed, when another owner's locks are in the way;
     /// [`Locker::should_escalate`] then says no until twice as many rows are locked.
     pub fn escalate(&mut self, tree: TreeId, mode: RowMode) -> bool {
-        let Some(at) = self.tree_index(tree) else { return false };
-        let mode = self.trees[at].mode.join(mode.into());
-        if mode != self.trees[at].mode {
+        let Some(at) = self.trees.position(tree) else { return false };
+        let hold = self.trees.at(at);
+        let mode = hold.mode.join(mode.into());
+        if mode != hold.mode {
             let hash = LockTable::hash(tree, None);
             let look = self.look(hash, tree, None, mode);
             if !matches!(look, Look::Done(Outcome::Upgraded, _)) {
-                self.trees[at].escalate_at = self.trees[at].rows.saturating_mul(2).max(1);
+                let hold = self.trees.at_mut(at);
+                hold.escalate_at = hold.rows.saturating_mul(2).max(1);
                 return false;
             }
         }
-        self.trees[at].mode = mode;
-        self.trees[at].rows = 0;
+        let hold = self.trees.at_mut(at);
+        (hold.mode, hold.rows) = (mode, 0);
         self.loose.clear();
         let mut held = std::mem::take(&mut self.held);
         held.retain(|h| {
@@ -233,7 +243,7 @@ impl Locker {
         let at = self.held.binary_search_by_key(&lock.serial, |h| h.serial);
         let h = self.held.remove(at.expect("a loose lock is held"));
         self.let_go(&h);
-        self.trees[h.tree as usize].rows -= 1;
+        self.trees.at_mut(h.tree as usize).rows -= 1;
         true
     }
 

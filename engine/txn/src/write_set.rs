@@ -10,16 +10,11 @@
 //!
 //! Tested here; the buffer in its own crate.
 
-use frond_base::{EntryKind, EntryRef, Seq, TableId, TreeId};
+use frond_base::{EntryKind, EntryRef, IdMap, Seq, TableId, TreeId};
 use frond_buffer::{Put, SortedBuffer};
 
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
-
-struct TreeWrites {
-    tree: TreeId,
-    buffer: SortedBuffer,
-}
 
 struct RowDelta {
     op: Op,
@@ -30,8 +25,13 @@ struct RowDelta {
 /// See the module.
 #[derive(Default)]
 pub struct WriteSet {
-    trees: Vec<TreeWrites>,
+    trees: IdMap<TreeId, SortedBuffer>,
+    /// What the buffers of all trees have allocated.
+    buffer_bytes: usize,
     rows: Vec<RowDelta>,
+    /// Where in `rows` each table was counted last; a place that a rollback took away or gave to another table
+    /// says nothing.
+    counted: IdMap<TableId, usize>,
     op: Op,
     /// No version at or before it may be overwritten: the latest live savepoint, or later.
     mark: Op,
@@ -45,19 +45,20 @@ impl WriteSet {
     }
 
     fn tree_mut(&mut self, tree: TreeId) -> &mut SortedBuffer {
-        let at = match self.trees.iter().position(|t| t.tree == tree) {
+        let at = match self.trees.position(tree) {
             Some(at) => at,
             None => {
-                self.trees.push(TreeWrites { tree, buffer: SortedBuffer::new() });
-                self.trees.len() - 1
+                let new = SortedBuffer::new();
+                self.buffer_bytes += new.bytes();
+                self.trees.push(tree, new)
             }
         };
-        &mut self.trees[at].buffer
+        self.trees.at_mut(at)
     }
 
     /// The changes of one tree, with operation numbers as sequences: for cursors.
     pub fn buffer(&self, tree: TreeId) -> Option<&SortedBuffer> {
-        self.trees.iter().find(|t| t.tree == tree).map(|t| &t.buffer)
+        self.trees.get(tree)
     }
 
     /// Sets `key` to `value`; says what this transaction had written there before.
@@ -73,7 +74,12 @@ impl WriteSet {
     fn write(&mut self, tree: TreeId, key: &[u8], kind: EntryKind, value: &[u8]) -> Put {
         self.op += 1;
         let (op, mark) = (self.op, self.mark);
-        self.tree_mut(tree).put_over(key, op, kind, value, mark)
+        let buffer = self.tree_mut(tree);
+        let before = buffer.bytes();
+        let put = buffer.put_over(key, op, kind, value, mark);
+        let after = buffer.bytes();
+        self.buffer_bytes = self.buffer_bytes - before + after;
+        put
     }
 
     /// This transaction's own version of `key` as of operation `at`, if any; the value is appended.
@@ -112,26 +118,30 @@ impl WriteSet {
         &self.live
     }
 
-    /// Takes the changes of one tree out.
-    pub fn take(&mut self, tree: TreeId) -> SortedBuffer {
-        match self.trees.iter_mut().find(|t| t.tree == tree) {
-            Some(t) => std::mem::take(&mut t.buffer),
-            None => SortedBuffer::new(),
-        }
+    /// After a change of several buffers, or of all of one.
+    fn count_bytes(&mut self) {
+        self.buffer_bytes = self.trees.values().iter().map(SortedBuffer::bytes).sum();
     }
 
-    /// Puts changes in the place of those that [`WriteSet::take`] took.
-    pub fn put_back(&mut self, tree: TreeId, buffer: SortedBuffer) {
-        *self.tree_mut(tree) = buffer;
+    /// Takes the changes of one tree out.
+    pub fn take(&mut self, tree: TreeId) -> SortedBuffer {
+        self.put_back(tree, SortedBuffer::new())
+    }
+
+    /// Puts changes in the place of those that [`WriteSet::take`] took, or of whatever is there: returns that.
+    pub fn put_back(&mut self, tree: TreeId, buffer: SortedBuffer) -> SortedBuffer {
+        let after = buffer.bytes();
+        let old = std::mem::replace(self.tree_mut(tree), buffer);
+        self.buffer_bytes = self.buffer_bytes - old.bytes() + after;
+        old
     }
 
     /// Takes back everything after the savepoint `to`, which stays. Operation numbers are not used again,
     /// so savepoints taken later must not be returned to any more (asserted only if beyond the end).
     pub fn rollback_to(&mut self, to: Op) {
         assert!(to <= self.op, "savepoint {to} is not of this transaction");
-        for t in &mut self.trees {
-            t.buffer.undo_to(to);
-        }
+        self.trees.values_mut().iter_mut().for_each(|buffer| buffer.undo_to(to));
+        self.count_bytes();
         while self.rows.last().is_some_and(|r| r.op > to) {
             self.rows.pop();
         }
@@ -146,30 +156,40 @@ impl WriteSet {
         let from = self.rows.partition_point(|r| r.op <= self.mark);
         let newer = self.rows.split_off(from);
         for r in newer {
-            match self.rows[from..].iter_mut().find(|o| o.table == r.table) {
-                Some(one) => one.delta += r.delta,
-                None => self.rows.push(r),
-            }
+            self.count(r);
         }
     }
 
     /// Notes that `table` has `delta` rows more, as part of the latest operation.
     pub fn add_rows(&mut self, table: TableId, delta: i64) {
-        let (op, mark) = (self.op, self.mark);
-        let since_mark = self.rows.iter_mut().rev().take_while(|r| r.op > mark);
-        match since_mark.into_iter().find(|r| r.table == table) {
-            Some(r) => r.delta += delta,
-            None => self.rows.push(RowDelta { op, table, delta }),
+        self.count(RowDelta { op: self.op, table, delta });
+    }
+
+    /// Adds to the table's count since the mark, or begins one.
+    fn count(&mut self, new: RowDelta) {
+        let (end, mark) = (self.rows.len(), self.mark);
+        let same = |r: &&mut RowDelta| r.table == new.table && r.op > mark;
+        match self.counted.get_mut(new.table) {
+            Some(at) => match self.rows.get_mut(*at).filter(same) {
+                Some(one) => return one.delta += new.delta,
+                None => *at = end,
+            },
+            None => {
+                self.counted.push(new.table, end);
+            }
         }
+        self.rows.push(new);
     }
 
     /// Changes of row counts, one per table.
-    pub fn row_deltas(&self) -> Vec<(TableId, i64)> {
-        let mut sums: Vec<(TableId, i64)> = Vec::new();
+    pub fn row_deltas(&self) -> IdMap<TableId, i64> {
+        let mut sums = IdMap::default();
         for r in &self.rows {
-            match sums.iter_mut().find(|s| s.0 == r.table) {
-                Some(s) => s.1 += r.delta,
-                None => sums.push((r.table, r.delta)),
+            match sums.get_mut(r.table) {
+                Some(sum) => *sum += r.delta,
+                None => {
+                    sums.push(r.table, r.delta);
+                }
             }
         }
         sums
@@ -177,7 +197,7 @@ impl WriteSet {
 
     /// Trees that have changes.
     pub fn trees(&self) -> impl Iterator<Item = TreeId> + '_ {
-        self.trees.iter().filter(|t| !t.buffer.is_empty()).map(|t| t.tree)
+        self.trees.iter().filter(|(_, buffer)| !buffer.is_empty()).map(|(tree, _)| tree)
     }
 
     /// The last version of every changed key of `tree`, in order: what commit writes. The sequences
@@ -188,26 +208,29 @@ impl WriteSet {
 
     /// Bytes allocated.
     pub fn bytes(&self) -> usize {
-        self.trees.iter().map(|t| t.buffer.bytes()).sum::<usize>()
-            + self.trees.capacity() * std::mem::size_of::<TreeWrites>()
-            + self.rows.capacity() * std::mem::size_of::<RowDelta>()
+        self.buffer_bytes
+            + self.trees.bytes()
+            + self.rows.capacity() * size_of::<RowDelta>()
+            + self.counted.bytes()
     }
 
     /// Versions held, superseded ones included.
     pub fn entries(&self) -> usize {
-        self.trees.iter().map(|t| t.buffer.entries()).sum()
+        self.trees.values().iter().map(SortedBuffer::entries).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.trees.iter().all(|t| t.buffer.is_empty())
+        self.trees.values().iter().all(SortedBuffer::is_empty)
     }
 
     /// Empties the set for the next transaction; keeps a little memory per tree, of a few trees.
     pub fn clear(&mut self) {
         const KEEP_TREES: usize = 8;
         self.trees.truncate(KEEP_TREES);
-        self.trees.iter_mut().for_each(|t| t.buffer.clear());
+        self.trees.values_mut().iter_mut().for_each(SortedBuffer::clear);
+        self.count_bytes();
         self.rows.clear();
+        self.counted.clear();
         self.op = 0;
         self.mark = 0;
         self.live.clear();
@@ -230,6 +253,41 @@ mod tests {
         (kind == EntryKind::Put).then_some(out)
     }
 
+    fn deltas(w: &WriteSet) -> Vec<(TableId, i64)> {
+        w.row_deltas().iter().map(|(table, delta)| (table, *delta)).collect()
+    }
+
+    /// Counts, places and sizes of many trees, against sums made the slow way.
+    #[test]
+    fn thousands_of_trees_are_counted_as_a_few() {
+        let mut w = WriteSet::new();
+        let table = |n: u32| TableId(n % 700);
+        let mut expected = std::collections::BTreeMap::new();
+        for n in 0..5_000u32 {
+            w.put(TreeId { table: table(n), index: 1 }, &n.to_be_bytes(), b"v");
+            w.add_rows(table(n), 1);
+            *expected.entry(table(n)).or_insert(0) += 1;
+            match n % 50 {
+                7 => {
+                    let statement = w.savepoint();
+                    w.put(TreeId { table: table(n + 1), index: 0 }, b"x", b"gone");
+                    w.add_rows(table(n + 1), 9);
+                    w.rollback_to(statement);
+                    w.release(statement);
+                }
+                9 => drop(w.savepoint()),
+                _ => {}
+            }
+        }
+        let mut found = deltas(&w);
+        found.sort_unstable();
+        assert!(found.iter().copied().eq(expected.into_iter()));
+        let tracked = w.buffer_bytes;
+        w.count_bytes();
+        assert_eq!(tracked, w.buffer_bytes);
+        assert_eq!(w.trees().count(), 700);
+    }
+
     #[test]
     fn rollback_to_a_savepoint_restores_rows_and_counts() {
         let mut w = WriteSet::new();
@@ -240,12 +298,12 @@ mod tests {
         w.delete(tree(0), b"b");
         w.add_rows(T, -1);
         w.put(tree(1), b"x", b"");
-        assert_eq!((now(&w, b"a"), w.row_deltas()), (Some(b"2".to_vec()), vec![(T, 0)]));
+        assert_eq!((now(&w, b"a"), deltas(&w)), (Some(b"2".to_vec()), vec![(T, 0)]));
         w.rollback_to(s);
-        assert_eq!((now(&w, b"a"), w.row_deltas()), (Some(b"1".to_vec()), vec![(T, 1)]));
+        assert_eq!((now(&w, b"a"), deltas(&w)), (Some(b"1".to_vec()), vec![(T, 1)]));
         assert_eq!(w.trees().collect::<Vec<_>>(), [tree(0)]);
         w.rollback_to(0);
-        assert!(w.is_empty() && w.row_deltas().is_empty());
+        assert!(w.is_empty() && deltas(&w).is_empty());
     }
 
     #[test]
@@ -285,7 +343,7 @@ mod tests {
         w.release(outer);
         assert_eq!(w.live_savepoints(), [inner]);
         w.rollback_to(inner);
-        assert_eq!((now(&w, b"row"), w.row_deltas()), (Some(vec![99]), vec![(T, 100)]));
+        assert_eq!((now(&w, b"row"), deltas(&w)), (Some(vec![99]), vec![(T, 100)]));
         w.release(7);
         w.rollback_to(0);
         assert!(w.is_empty() && w.live_savepoints().is_empty());

@@ -30,6 +30,7 @@ mod mem;
 mod os;
 mod overlay;
 mod pool;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use aligned::AlignedBuf;

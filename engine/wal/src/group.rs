@@ -7,49 +7,13 @@
 //! have to schedule it; a leader among the callers costs none when there is one caller.
 
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Lsn, Result};
-use frond_vfs::VfsFile;
 
 use crate::format::{renew_promise, SegmentHeader, FRAME_HEADER, HEADER_BYTES};
-use crate::log::{Part, Wal};
+use crate::log::Wal;
+use crate::round::{Io, Part};
 use crate::segment::{log_name, Segment};
-use crate::status::WalStatus;
-
-/// Who writes and who waits.
-pub(crate) struct Group {
-    leading: bool,
-    /// LSNs for which callers of `sync_to` wait.
-    waiting: Vec<Lsn>,
-    pub failure: Option<Error>,
-    pub counts: WalStatus,
-}
-
-/// What only the leader touches.
-pub(crate) struct Io {
-    file: Arc<dyn VfsFile>,
-    segment: u32,
-    buf: Vec<u8>,
-    parts: Vec<Part>,
-    /// Counted here during a round, moved to the group at its end.
-    counts: WalStatus,
-}
-
-impl Group {
-    pub fn new() -> Group {
-        let counts = WalStatus::default();
-        Group { leading: false, waiting: Vec::new(), failure: None, counts }
-    }
-}
-
-impl Io {
-    /// Writing goes on in `file`, that of `segment`.
-    pub fn new(file: Arc<dyn VfsFile>, segment: u32, buffer_bytes: usize) -> Io {
-        let buf = Vec::with_capacity(buffer_bytes);
-        Io { file, segment, buf, parts: Vec::new(), counts: WalStatus::default() }
-    }
-}
 
 impl Wal {
     /// Returns when everything below `end` is in the hands of the operating system. `end` must come

@@ -18,10 +18,10 @@
 //!   out. What [`Wal::append_unwaited`] appends may lie beyond them.
 //!
 //! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has
-//! the bytes, `segment.rs` the life of the files, `room.rs` what happens on a full disk, `open.rs`
+//! the bytes, `segment.rs` the life of the files, `log_space.rs` and `reserve.rs` what happens on a full disk, `open.rs`
 //! recovery, `log.rs` append, `group.rs` group commit, `check.rs` the offline reader.
 //!
-//! Tested by unit tests in each file and `tests/wal/` (crashes, forged tails, threads); every run
+//! Tested by unit tests in each file and `tests/it/` (crashes, forged tails, threads); every run
 //! of the simulator goes through it.
 #![forbid(unsafe_code)]
 
@@ -29,10 +29,12 @@ mod check;
 mod format;
 mod group;
 mod log;
+mod log_space;
 mod open;
 mod record;
 mod recovered;
-mod room;
+mod reserve;
+mod round;
 mod scan;
 mod segment;
 mod status;
@@ -40,9 +42,9 @@ mod status;
 pub use check::{inspect, LogReport, Problem, SegmentReport};
 pub use format::MAX_PAYLOAD;
 pub use log::{Appended, Wal};
+pub use log_space::{Claim, KeptRoom, Reservation};
 pub use record::{Prepared, Record};
 pub use recovered::Recovered;
-pub use room::{Claim, KeptRoom, Reservation};
 pub use status::WalStatus;
 
 use frond_base::{Error, ErrorKind, Result};

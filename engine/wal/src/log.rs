@@ -16,9 +16,9 @@ use crate::format::{
     frame_bytes, payload_hash, segment_seed, FrameHeader, FIRST, FRAME_HEADER, HEADER_BYTES, LAST,
     MARKER, MAX_CHUNK, MAX_PAYLOAD,
 };
-use crate::group::{Group, Io};
+use crate::log_space::{Claim, LogSpace};
 use crate::record::{Prepared, PACK_FLOOR};
-use crate::room::{Claim, Room};
+use crate::round::{Group, Io, Part};
 use crate::segment::{Segment, Spares};
 use crate::status::WalStatus;
 use crate::WalOptions;
@@ -48,7 +48,7 @@ pub struct Wal {
     pub(crate) io: Mutex<Io>,
     pub(crate) segments: Mutex<VecDeque<Segment>>,
     pub(crate) spares: Mutex<Spares>,
-    pub(crate) room: Room,
+    pub(crate) room: LogSpace,
     trimming: Mutex<()>,
 
     /// Copies of what the locks protect, for readers without them.
@@ -79,16 +79,6 @@ pub(crate) struct Tail {
     buffer_waits: u64,
 }
 
-/// Buffered bytes that belong to one segment: from `from` to the next part.
-#[derive(Clone, Copy)]
-pub(crate) struct Part {
-    pub segment: u32,
-    pub segment_start: Lsn,
-    pub lsn: Lsn,
-    pub from: usize,
-    pub seed: u64,
-}
-
 impl Wal {
     /// The log continues at the start of the last of `segments`, whose open file is `file`; `bare`: it
     /// has no disk space yet (RM3).
@@ -104,8 +94,12 @@ impl Wal {
         let capacity = (opts.segment_bytes - HEADER_BYTES) as usize;
         // A frame must fit in an empty segment; two of them do, so that little is wasted at its end.
         let chunk_bytes = MAX_CHUNK.min((capacity / 2 - FRAME_HEADER) & !7);
-        let room =
-            Room::new(opts.segment_bytes, chunk_bytes, current, bare.then(|| Arc::clone(&file)));
+        let room = LogSpace::new(
+            opts.segment_bytes,
+            chunk_bytes,
+            current,
+            bare.then(|| Arc::clone(&file)),
+        );
         let buffer_bytes = opts.buffer_bytes.max(frame_bytes(MAX_CHUNK));
         let tail = Tail {
             buf: Vec::with_capacity(buffer_bytes),

@@ -20,7 +20,7 @@
 //! 6. Only then cuts the leftovers off the old file, or removes it when it holds no frame at all.
 //!
 //! A full disk does not keep the log from opening as long as there is a spare segment, which
-//! `room.rs` sees to. Without one, step 6 comes before step 5:
+//! `log_space.rs` sees to. Without one, step 6 comes before step 5:
 //!
 //! - A last segment without a frame is taken out of the log and becomes the spare. A crash then finds
 //!   the log as it was before that segment was begun. (Not the only segment: there must be a log.)

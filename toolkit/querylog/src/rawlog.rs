@@ -1,6 +1,6 @@
 //! Statements as they are, one on each line: what `grep`, an application's log or a test suite gives.
 
-use crate::event::{Event, Metric, Place, Sink, Unmeasured};
+use frond_event::{Event, Metric, Place, Sink, Unmeasured};
 
 /// Gives each line that is not blank to `sink`, without the `;` at its end.
 pub fn parse<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
@@ -8,7 +8,7 @@ pub fn parse<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
 }
 
 /// With the `;`, which is part of the statement and of its class to pt-query-digest.
-pub(crate) fn parse_as_ptqd<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
+pub fn parse_as_ptqd<S: Sink + ?Sized>(bytes: &[u8], place: Place, sink: &mut S) {
     lines(bytes, place, true, sink);
 }
 
@@ -39,7 +39,7 @@ pub fn last_boundary(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ForEach;
+    use frond_event::ForEach;
 
     #[test]
     fn each_line_is_a_statement() {

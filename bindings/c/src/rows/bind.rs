@@ -1,46 +1,40 @@
 //! Bindings: callbacks into the server, blobs behind pointers.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use frond_base::Result;
 use frond_engine::rows::{Condition, Rows, ScanHooks};
 use frond_row::{BlobSink, Blobs, ColumnPlace, RecordLayout, SortKeys};
 
-use crate::error::{guard, guard_or, invalid, OK};
+use crate::abi::{
+    frond_column_layout, frond_rows_callbacks, FROND_CONDITION_ACCEPT, FROND_CONDITION_END,
+    FROND_CONDITION_SKIP, FROND_OK,
+};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{array, handle, put};
 use crate::table::frond_table;
 
-#[repr(C)]
-pub struct frond_column_layout {
-    offset: u32,
-    null_offset: u32,
-    null_mask: u8,
-    reserved: [u8; 3],
-}
-
-type Weights = extern "C" fn(*mut c_void, u32, u32, *const u8, usize, *mut u8, usize) -> usize;
-type WeightsLen = extern "C" fn(*mut c_void, u32, usize) -> usize;
-type CharPrefix = extern "C" fn(*mut c_void, u32, *const u8, usize, usize) -> usize;
-type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
-type Ask = extern "C" fn(*mut c_void) -> c_int;
-
-/// As in the header; copied at binding.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct frond_rows_callbacks {
-    struct_size: u32,
-    reserved: u32,
-    ctx: *mut c_void,
-    weights: Option<Weights>,
-    weights_len: Option<WeightsLen>,
-    char_prefix: Option<CharPrefix>,
-    opaque: Option<Opaque>,
-    condition: Option<Ask>,
-    killed: Option<Ask>,
-}
-
 impl frond_rows_callbacks {
+    /// Whether all are there without which the schema's keys cannot be made.
+    fn suffice(&self, schema: &frond_row::Schema) -> frond_base::Result<()> {
+        let weights = self.weights.is_some() && self.weights_len.is_some();
+        let opaque = |c: &frond_row::Column| matches!(c.ty, frond_row::ColumnType::Opaque { .. });
+        for c in &schema.columns {
+            if matches!(c.sort, frond_row::Sort::Weights(_)) && !weights {
+                let what = "callbacks.weights or weights_len is NULL, and column";
+                return Err(invalid(&format!("{what} '{}' needs both", c.name)));
+            }
+            if opaque(c) && self.opaque.is_none() {
+                return Err(invalid(&format!(
+                    "callbacks.opaque is NULL, and '{}' needs it",
+                    c.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the statement is to end.
     pub(super) fn killed(&self) -> bool {
         self.killed.is_some_and(|f| f(self.ctx) != 0)
@@ -129,10 +123,10 @@ impl BlobSink for Hooks {
 
 impl ScanHooks for Hooks {
     fn condition(&mut self) -> Condition {
-        match self.0.condition.map_or(1, |f| f(self.0.ctx)) {
-            0 => Condition::Skip,
-            1 => Condition::Accept,
-            2 => Condition::End,
+        match self.0.condition.map_or(FROND_CONDITION_ACCEPT, |f| f(self.0.ctx)) {
+            FROND_CONDITION_SKIP => Condition::Skip,
+            FROND_CONDITION_ACCEPT => Condition::Accept,
+            FROND_CONDITION_END => Condition::End,
             _ => Condition::Aborted,
         }
     }
@@ -180,6 +174,7 @@ pub unsafe extern "C" fn frond_rows_bind(
         }
         let def = table.table.def();
         let schema = frond_row::Schema::decode(&def.schema, &def.name)?;
+        callbacks.suffice(&schema)?;
         let opaque_bytes = |c: &frond_row::Column| match c.ty {
             frond_row::ColumnType::Opaque { key_bytes } => usize::from(key_bytes),
             _ => 0,
@@ -217,7 +212,7 @@ pub unsafe extern "C" fn frond_rows_bind(
         });
         // SAFETY: A2.
         unsafe { put(rows, Box::into_raw(boxed), "rows") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -310,5 +305,67 @@ pub unsafe fn ref_key<'a>(reference: *const u8) -> Result<&'a [u8]> {
     unsafe {
         let len = u16::from_le_bytes([*reference, *reference.add(1)]);
         Ok(std::slice::from_raw_parts(reference.add(2), usize::from(len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frond_row::{Column, ColumnType, Schema, Sort, WeightLevel};
+
+    use super::*;
+
+    extern "C" fn weights(
+        _: *mut c_void,
+        _: u32,
+        _: u32,
+        _: *const u8,
+        _: usize,
+        _: *mut u8,
+        _: usize,
+    ) -> usize {
+        0
+    }
+
+    extern "C" fn weights_len(_: *mut c_void, _: u32, len: usize) -> usize {
+        len
+    }
+
+    extern "C" fn opaque(_: *mut c_void, _: u32, _: *const u8, _: *mut u8, _: usize) {}
+
+    #[test]
+    fn a_binding_without_the_callbacks_that_its_columns_need_is_refused() {
+        let mut text = Column::new("t", ColumnType::Char, 10);
+        text.sort = Sort::Weights(vec![WeightLevel { level: 0, space: vec![b' '] }]);
+        let blob = Column::new("o", ColumnType::Opaque { key_bytes: 4 }, 4);
+        let mut schema = Schema {
+            version: 1,
+            columns: vec![text, blob],
+            indexes: Vec::new(),
+            hidden_primary: true,
+            auto_increment: None,
+        };
+        let all = frond_rows_callbacks {
+            struct_size: 0,
+            reserved: 0,
+            ctx: std::ptr::null_mut(),
+            weights: Some(weights),
+            weights_len: Some(weights_len),
+            char_prefix: None,
+            opaque: Some(opaque),
+            condition: None,
+            killed: None,
+        };
+        assert!(all.suffice(&schema).is_ok());
+        for lacking in [
+            frond_rows_callbacks { weights: None, ..all },
+            frond_rows_callbacks { weights_len: None, ..all },
+            frond_rows_callbacks { opaque: None, ..all },
+        ] {
+            let e = lacking.suffice(&schema).err().map(|e| e.kind());
+            assert_eq!(e, Some(frond_base::ErrorKind::InvalidArgument));
+        }
+        schema.columns.clear();
+        let none = frond_rows_callbacks { weights: None, opaque: None, ..all };
+        assert!(none.suffice(&schema).is_ok());
     }
 }

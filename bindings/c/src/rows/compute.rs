@@ -1,6 +1,5 @@
 //! Entries with virtual columns, for the check: the server computes the columns of each row.
 
-use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
@@ -8,15 +7,7 @@ use frond_engine::rows::Computer;
 use frond_row::{BlobSink, Entries, Projection, RowCodec, RowInput};
 
 use super::bind::ServerBlobs;
-
-/// As in `frond_rows.h`.
-#[repr(C)]
-#[allow(non_camel_case_types)]
-pub struct frond_row_computer {
-    record: *mut u8,
-    compute: Option<extern "C" fn(ctx: *mut c_void) -> c_int>,
-    ctx: *mut c_void,
-}
+use crate::abi::frond_row_computer;
 
 /// Decodes rows into the server's record, has it computed, and encodes entries from it.
 pub struct ServerComputer<'a> {

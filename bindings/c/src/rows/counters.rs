@@ -1,13 +1,17 @@
 //! Counters, statistics and maintenance.
 
-use std::ffi::{c_char, c_int, c_void, CString};
+use std::ffi::{c_int, c_void, CString};
 
 use frond_base::{Error, ErrorKind, Result};
 use frond_engine::rows::Computer;
 
 use super::bind::frond_rows;
-use super::compute::{frond_row_computer, ServerComputer};
-use crate::error::{guard, guard_or, invalid, OK};
+use super::compute::ServerComputer;
+use crate::abi::{
+    frond_range_end, frond_row_computer, frond_table_stats, Ask, EmitText, FROND_AFTER_KEY,
+    FROND_KEY_EXACT, FROND_OK,
+};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{bytes, handle, handle_mut, put};
 use crate::table::frond_table;
 
@@ -32,7 +36,7 @@ pub unsafe extern "C" fn frond_auto_increment_reserve(
             put(first, from, "first")?;
             put(count, n, "count")?;
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -60,21 +64,8 @@ pub unsafe extern "C" fn frond_auto_increment_set(table: *mut frond_table, next:
         // SAFETY: A2.
         let table = unsafe { handle(table, "table") }?;
         table.engine.set_auto_increment(&table.table, next)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
-}
-
-#[repr(C)]
-pub struct frond_table_stats {
-    struct_size: u32,
-    reserved: u32,
-    rows: u64,
-    data_bytes: u64,
-    index_bytes: u64,
-    file_bytes: u64,
-    free_bytes: u64,
-    auto_increment: u64,
-    updated: u64,
 }
 
 #[no_mangle]
@@ -96,16 +87,8 @@ pub unsafe extern "C" fn frond_table_statistics(
         stats.free_bytes = s.free_bytes;
         stats.updated = s.updated;
         stats.auto_increment = table.table.auto_increment();
-        Ok(OK)
+        Ok(FROND_OK)
     })
-}
-
-#[repr(C)]
-pub struct frond_range_end {
-    tuple: *const u8,
-    tuple_len: usize,
-    parts: u32,
-    how: i32,
 }
 
 /// The tree key at which a range begins (or ends, exclusively); `None` is open.
@@ -136,10 +119,6 @@ unsafe fn bound(
     Ok(Some(key))
 }
 
-const KEY_EXACT: i32 = 0;
-const AFTER_KEY: i32 = 3;
-const BEFORE_KEY: i32 = 4;
-
 #[no_mangle]
 pub unsafe extern "C" fn frond_rows_in_range(
     rows: *mut frond_rows,
@@ -159,16 +138,16 @@ pub unsafe extern "C" fn frond_rows_in_range(
         let (lo, hi) = unsafe {
             (
                 // `> tuple` starts after everything that matches it.
-                bound(rows, index, low, |how| how == AFTER_KEY)?,
-                // `<= tuple` (AFTER_KEY in the server's words, or EXACT) ends after the matches.
-                bound(rows, index, high, |how| how == KEY_EXACT || how == AFTER_KEY)?,
+                bound(rows, index, low, |how| how == FROND_AFTER_KEY)?,
+                // `<= tuple` (AFTER_KEY in the server's words, or EXACT) ends after the matches, `< tuple`
+                // (BEFORE_KEY) where they begin.
+                bound(rows, index, high, |how| matches!(how, FROND_KEY_EXACT | FROND_AFTER_KEY))?,
             )
         };
-        let _ = BEFORE_KEY; // `< tuple` ends where the matches begin.
         let estimate = rows.rows.estimate(index, lo.as_deref(), hi.as_deref());
         // SAFETY: A2.
         unsafe { put(count, estimate, "count") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -191,14 +170,14 @@ pub unsafe extern "C" fn frond_rows_distinct(
             // SAFETY: A2, room for `parts` numbers.
             unsafe { distinct.add(i).write(*n) };
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_table_optimize(
     table: *mut frond_table,
-    killed: Option<extern "C" fn(*mut c_void) -> c_int>,
+    killed: Option<Ask>,
     ctx: *mut c_void,
 ) -> c_int {
     guard(|| {
@@ -207,7 +186,7 @@ pub unsafe extern "C" fn frond_table_optimize(
         table
             .engine
             .optimize_table(&table.table, &mut || killed.is_some_and(|killed| killed(ctx) != 0))?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -216,7 +195,7 @@ pub unsafe extern "C" fn frond_rows_check(
     table: *mut frond_table,
     rows: *mut frond_rows,
     pages_only: c_int,
-    report: Option<extern "C" fn(ctx: *mut c_void, problem: *const c_char)>,
+    report: Option<EmitText>,
     ctx: *mut c_void,
     computer: *const frond_row_computer,
     problems: *mut u64,
@@ -249,6 +228,6 @@ pub unsafe extern "C" fn frond_rows_check(
         }
         // SAFETY: A2.
         unsafe { put(problems, outcome.problems.len() as u64, "problems") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }

@@ -7,7 +7,13 @@ use frond_engine::rows::{Fetched, Scan, ScanLock, TupleSeek};
 use frond_engine::{OnLocked, RowMode, Transaction};
 
 use super::bind::{frond_rows, put_ref, ref_key, Hooks};
-use crate::error::{guard, guard_or, invalid, END, NOT_FOUND, OK};
+use crate::abi::{
+    FROND_AFTER_KEY, FROND_BEFORE_KEY, FROND_END, FROND_KEY_EXACT, FROND_KEY_OR_NEXT,
+    FROND_KEY_OR_PREV, FROND_LOCK_EXCLUSIVE, FROND_LOCK_NONE, FROND_LOCK_SHARED,
+    FROND_LOCK_SNAPSHOT, FROND_NOT_FOUND, FROND_NOWAIT, FROND_OK, FROND_PREFIX_LAST,
+    FROND_PREFIX_LAST_OR_PREV, FROND_SKIP_LOCKED, FROND_WAIT,
+};
+use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{bytes, handle_mut, put};
 use crate::txn::{frond_txn, inner};
 
@@ -20,17 +26,17 @@ pub struct frond_scan {
 
 fn lock_of(lock: c_int, wait: c_int) -> Result<Option<ScanLock>> {
     let (mode, at_snapshot) = match lock {
-        0 => return Ok(None),
-        1 => (RowMode::S, false),
-        2 => (RowMode::X, false),
-        3 => (RowMode::S, true),
-        _ => return Err(invalid("lock is not 0, 1, 2 or 3")),
+        FROND_LOCK_NONE => return Ok(None),
+        FROND_LOCK_SHARED => (RowMode::S, false),
+        FROND_LOCK_EXCLUSIVE => (RowMode::X, false),
+        FROND_LOCK_SNAPSHOT => (RowMode::S, true),
+        _ => return Err(invalid("lock is not one of enum frond_lock")),
     };
     let (wait, skip_locked) = match wait {
-        0 => (OnLocked::Wait, false),
-        1 => (OnLocked::Fail, false),
-        2 => (OnLocked::Fail, true),
-        _ => return Err(invalid("wait is not 0, 1 or 2")),
+        FROND_WAIT => (OnLocked::Wait, false),
+        FROND_NOWAIT => (OnLocked::Fail, false),
+        FROND_SKIP_LOCKED => (OnLocked::Fail, true),
+        _ => return Err(invalid("wait is not one of enum frond_wait")),
     };
     Ok(Some(ScanLock { mode, wait, skip_locked, at_snapshot }))
 }
@@ -52,7 +58,7 @@ pub unsafe extern "C" fn frond_scan_open(
         let boxed = Box::new(frond_scan { txn, rows, scan: opened });
         // SAFETY: A2.
         unsafe { put(scan, Box::into_raw(boxed), "scan") }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -76,7 +82,7 @@ pub unsafe extern "C" fn frond_scan_renew(
         let (scan, inner) = unsafe { (handle_mut(scan, "scan")?, inner(txn)?) };
         scan.txn = txn;
         scan.scan.renew(&mut inner.txn, lock_of(lock, wait)?)?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -104,12 +110,12 @@ pub unsafe extern "C" fn frond_scan_columns(
         let columns = rows.rows.codec().schema().columns.len();
         if wanted.is_null() {
             scan.scan.want(|_| true, index_only != 0);
-            return Ok(OK);
+            return Ok(FROND_OK);
         }
         // SAFETY: A2, one bit per column.
         let bits = unsafe { bytes(wanted, columns.div_ceil(8), "wanted") }?;
         scan.scan.want(|c| bits[c / 8] & (1 << (c % 8)) != 0, index_only != 0);
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -149,23 +155,23 @@ unsafe fn position(
                     let key = scan.scan.row_key()?;
                     rows.row_id = rows.rows.codec().row_id(0, key)?;
                 }
-                Ok(OK)
+                Ok(FROND_OK)
             }
-            Fetched::End => Ok(END),
-            Fetched::NotFound => Ok(NOT_FOUND),
+            Fetched::End => Ok(FROND_END),
+            Fetched::NotFound => Ok(FROND_NOT_FOUND),
         }
     })
 }
 
 fn tuple_seek(how: c_int) -> Result<TupleSeek> {
     Ok(match how {
-        0 => TupleSeek::Exact,
-        1 => TupleSeek::OrNext,
-        2 => TupleSeek::OrPrev,
-        3 => TupleSeek::After,
-        4 => TupleSeek::Before,
-        5 => TupleSeek::PrefixLast,
-        6 => TupleSeek::PrefixLastOrPrev,
+        FROND_KEY_EXACT => TupleSeek::Exact,
+        FROND_KEY_OR_NEXT => TupleSeek::OrNext,
+        FROND_KEY_OR_PREV => TupleSeek::OrPrev,
+        FROND_AFTER_KEY => TupleSeek::After,
+        FROND_BEFORE_KEY => TupleSeek::Before,
+        FROND_PREFIX_LAST => TupleSeek::PrefixLast,
+        FROND_PREFIX_LAST_OR_PREV => TupleSeek::PrefixLastOrPrev,
         _ => return Err(invalid("how is not one of enum frond_tuple_seek")),
     })
 }
@@ -304,7 +310,7 @@ pub unsafe extern "C" fn frond_scan_ref(scan: *mut frond_scan, out: *mut u8) -> 
         let rows = unsafe { handle_mut(scan.rows, "rows") }?;
         // SAFETY: A2, room for ref_bytes.
         unsafe { put_ref(out, rows.ref_bytes, scan.scan.row_key()?) }?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 

@@ -6,97 +6,42 @@ use frond_base::{IndexNo, Result};
 use frond_engine::{Compression, IndexDef, TableSpec};
 use frond_row::{Column, ColumnType, Index, Part, PartPrefix, Schema, Sort, WeightLevel};
 
+use crate::abi::*;
 use crate::db::frond_db;
-use crate::error::{guard, invalid, OK};
+use crate::error::{guard, invalid};
 use crate::pointers::{array, bytes, handle, put, text};
 use crate::table::frond_table;
-
-#[repr(C)]
-pub struct frond_column_spec {
-    name: *const c_char,
-    kind: u32,
-    a: u32,
-    b: u32,
-    flags: u32,
-    bytes: u32,
-    charset: u32,
-    max_char_bytes: u8,
-    min_char_bytes: u8,
-    sort: u8,
-    level_count: u8,
-    levels: [u8; 8],
-    space: [[u8; 4]; 8],
-    space_len: [u8; 8],
-}
-
-#[repr(C)]
-pub struct frond_part_spec {
-    column: u32,
-    prefix_bytes: u32,
-    prefix_chars: u32,
-    descending: u32,
-}
-
-#[repr(C)]
-pub struct frond_index_spec {
-    name: *const c_char,
-    parts: *const frond_part_spec,
-    part_count: u32,
-    unique: u32,
-    page_bytes: u32,
-    compression: u32,
-    compression_level: i32,
-    reserved: u32,
-}
-
-#[repr(C)]
-pub struct frond_table_spec {
-    struct_size: u32,
-    column_count: u32,
-    columns: *const frond_column_spec,
-    indexes: *const frond_index_spec,
-    index_count: u32,
-    hidden_primary: u32,
-    auto_increment_column: u32,
-    reserved: u32,
-    auto_increment: u64,
-    meta: *const u8,
-    meta_len: usize,
-}
-
-const NULLABLE: u32 = 1;
-const VIRTUAL: u32 = 2;
 
 fn column_type(c: &frond_column_spec) -> Result<ColumnType> {
     let small =
         |n: u32| u8::try_from(n).map_err(|_| invalid("a parameter of a column type is above 255"));
     let (a, b) = (c.a, c.b);
-    Ok(match c.kind {
-        1 => ColumnType::Int { unsigned: a != 0 },
-        2 => ColumnType::Float,
-        3 => ColumnType::Double,
-        4 => ColumnType::Decimal { precision: small(a)?, scale: small(b)? },
-        5 => ColumnType::Year,
-        6 => ColumnType::Date,
-        7 => ColumnType::Time { fsp: small(a)? },
-        8 => ColumnType::DateTime { fsp: small(a)? },
-        9 => ColumnType::Timestamp { fsp: small(a)? },
-        10 => ColumnType::OldDate,
-        11 => ColumnType::OldTime,
-        12 => ColumnType::OldDateTime,
-        13 => ColumnType::OldTimestamp,
-        14 => ColumnType::OldTemporal,
-        15 => ColumnType::Bit { bits: small(a)? },
-        16 => ColumnType::Enum,
-        17 => ColumnType::Set,
-        18 => ColumnType::Char,
-        19 => ColumnType::Binary,
-        20 => ColumnType::VarChar { length_bytes: small(a)? },
-        21 => ColumnType::Blob { length_bytes: small(a)? },
-        22 => ColumnType::Uuid { swapped: a != 0 },
-        23 => ColumnType::Inet6,
-        24 => ColumnType::Inet4,
-        25 => ColumnType::Opaque {
+    Ok(match c.r#type {
+        FROND_INT => ColumnType::Int { unsigned: a != 0 },
+        FROND_FLOAT => ColumnType::Float,
+        FROND_DOUBLE => ColumnType::Double,
+        FROND_DECIMAL => ColumnType::Decimal { precision: small(a)?, scale: small(b)? },
+        FROND_YEAR => ColumnType::Year,
+        FROND_DATE => ColumnType::Date,
+        FROND_TIME => ColumnType::Time { fsp: small(a)? },
+        FROND_DATETIME => ColumnType::DateTime { fsp: small(a)? },
+        FROND_TIMESTAMP => ColumnType::Timestamp { fsp: small(a)? },
+        FROND_OLD_DATE => ColumnType::OldDate,
+        FROND_OLD_TIME => ColumnType::OldTime,
+        FROND_OLD_DATETIME => ColumnType::OldDateTime,
+        FROND_OLD_TIMESTAMP => ColumnType::OldTimestamp,
+        FROND_OLD_TEMPORAL => ColumnType::OldTemporal,
+        FROND_BIT => ColumnType::Bit { bits: small(a)? },
+        FROND_ENUM => ColumnType::Enum,
+        FROND_SET => ColumnType::Set,
+        FROND_CHAR => ColumnType::Char,
+        FROND_BINARY => ColumnType::Binary,
+        FROND_VARCHAR => ColumnType::VarChar { length_bytes: small(a)? },
+        FROND_BLOB => ColumnType::Blob { length_bytes: small(a)? },
+        FROND_UUID => ColumnType::Uuid { swapped: a != 0 },
+        FROND_INET6 => ColumnType::Inet6,
+        FROND_INET4 => ColumnType::Inet4,
+        FROND_OPAQUE => ColumnType::Opaque {
             key_bytes: a.try_into().map_err(|_| invalid("an opaque sort key is too long"))?,
         },
         n => return Err(invalid(&format!("column type {n} is unknown"))),
@@ -110,15 +55,15 @@ unsafe fn column(n: usize, c: &frond_column_spec) -> Result<Column> {
     let name = unsafe { text(c.name, "column name") }?;
     let mut column = Column::new(name, column_type(c)?, c.bytes);
     column.id = n as u32;
-    column.nullable = c.flags & NULLABLE != 0;
-    column.stored = c.flags & VIRTUAL == 0;
+    column.nullable = c.flags & FROND_NULLABLE != 0;
+    column.stored = c.flags & FROND_VIRTUAL == 0;
     column.charset = c.charset;
     column.max_char_bytes = c.max_char_bytes;
     column.min_char_bytes = c.min_char_bytes;
     column.sort = match c.sort {
-        0 => Sort::Binary,
-        1 => Sort::BinaryPadSpace,
-        2 => {
+        FROND_SORT_BINARY => Sort::Binary,
+        FROND_SORT_BINARY_PAD_SPACE => Sort::BinaryPadSpace,
+        FROND_SORT_WEIGHTS => {
             let n = usize::from(c.level_count);
             if !(1..=8).contains(&n) {
                 return Err(invalid("a collation has 1 to 8 levels"));
@@ -169,10 +114,10 @@ fn storage(n: usize, i: &frond_index_spec, schema: &Schema) -> Result<IndexDef> 
         filter: n == 0 && !ascending,
         page_bytes: if i.page_bytes == 0 { plain.page_bytes } else { i.page_bytes },
         compression: match i.compression {
-            0 => plain.compression,
-            1 => Compression::None,
-            2 => Compression::Lz4,
-            3 => Compression::Zstd(if level == 0 { 3 } else { level }),
+            FROND_COMPRESSION_DEFAULT => plain.compression,
+            FROND_COMPRESSION_NONE => Compression::None,
+            FROND_COMPRESSION_LZ4 => Compression::Lz4,
+            FROND_COMPRESSION_ZSTD => Compression::Zstd(if level == 0 { 3 } else { level }),
             n => return Err(invalid(&format!("compression {n} is unknown"))),
         },
     })
@@ -226,7 +171,7 @@ pub unsafe extern "C" fn frond_rows_create(
             meta: meta.to_vec(),
             auto_increment: spec.auto_increment,
         })?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -244,7 +189,7 @@ pub unsafe extern "C" fn frond_rows_table_meta(
             put(meta, table.def.meta.as_ptr(), "meta")?;
             put(len, table.def.meta.len(), "len")?;
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -297,7 +242,7 @@ pub unsafe extern "C" fn frond_rows_rename(
             schema.encode(&mut encoded);
             table.engine.set_schema(&def.name, encoded, meta.to_vec())?;
         }
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 

@@ -7,12 +7,16 @@ use frond_engine::rows::{WriteFlags, Written};
 use frond_row::RowInput;
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
-use crate::error::{guard, invalid, DUPLICATE_KEY, OK};
+use crate::abi::{FROND_DUPLICATE_KEY, FROND_OK, FROND_WRITE_NO_LOCKS, FROND_WRITE_SKIP_UNIQUE};
+use crate::error::{guard, invalid};
 use crate::pointers::{bytes, handle_mut, put};
 use crate::txn::{frond_txn, inner};
 
 fn flags(flags: c_int) -> WriteFlags {
-    WriteFlags { no_locks: flags & 1 != 0, skip_unique: flags & 2 != 0 }
+    WriteFlags {
+        no_locks: flags & FROND_WRITE_NO_LOCKS != 0,
+        skip_unique: flags & FROND_WRITE_SKIP_UNIQUE != 0,
+    }
 }
 
 fn input(record: &[u8], row_id: u64) -> RowInput<'_> {
@@ -23,11 +27,11 @@ fn input(record: &[u8], row_id: u64) -> RowInput<'_> {
 /// `duplicate` is NULL or writable.
 unsafe fn outcome(written: Written, duplicate: *mut u32) -> Result<c_int> {
     match written {
-        Written::Done => Ok(OK),
+        Written::Done => Ok(FROND_OK),
         Written::Duplicate(index) => {
             // SAFETY: the caller's contract.
             unsafe { put(duplicate, index as u32, "duplicate") }?;
-            Ok(DUPLICATE_KEY)
+            Ok(FROND_DUPLICATE_KEY)
         }
     }
 }
@@ -92,7 +96,7 @@ pub unsafe extern "C" fn frond_row_delete(
         let record = unsafe { bytes(old_record, rows.record_bytes, "record") }?;
         let row = input(record, rows.row_id);
         rows.rows.delete(&mut inner.txn, &row, flags(write_flags))?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -115,7 +119,7 @@ pub unsafe extern "C" fn frond_rows_lock_value(
         // SAFETY: A2.
         let tuple = unsafe { bytes(tuple, tuple_len, "tuple") }?;
         rows.rows.lock_value(&mut inner.txn, index, (tuple, parts as usize))?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }
 
@@ -137,6 +141,6 @@ pub unsafe extern "C" fn frond_rows_ref(
         let done = encoded.and_then(|()| unsafe { put_ref(out, rows.ref_bytes, &key) });
         rows.key = key;
         done?;
-        Ok(OK)
+        Ok(FROND_OK)
     })
 }

@@ -12,11 +12,11 @@ use std::io::{BufRead, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use frond_querylog::live::Row;
+use frond_digest::live::Row;
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, OptsBuilder, Value};
 
-use super::args::{ServerArgs, Source};
+use super::super::args::{ServerArgs, Source};
 use super::option_file::{self, Defaults};
 use crate::out::{Failure, Outcome};
 

@@ -1,11 +1,10 @@
 //! `frond digest` on a running server: `mysql.slow_log`, the digests of `performance_schema`, the processlist.
 //!
-//! The library says what to ask and what rows mean (`frond_querylog::live`); here are the connection, the waiting and
+//! The library says what to ask and what rows mean (`frond_digest::live`); here are the connection, the waiting and
 //! what an administrator has to do when the server does not answer. Nothing is written to the server.
 //!
 //! Tested in `tests/cli/live.rs` against a private server.
 
-mod args;
 mod connect;
 mod option_file;
 mod stop;
@@ -13,31 +12,28 @@ mod stop;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use frond_querylog::digest::{self, FileInfo, GroupBy, Problem, Progress, Settings, Worker};
-use frond_querylog::event::{Place, Sink, Skip};
-use frond_querylog::fingerprint::Dialect;
+use frond_digest::live::digests::Snapshot;
+use frond_digest::live::processlist::Tracker;
+use frond_digest::live::{digests, processlist, slow_table, Row};
+use frond_digest::run::{self, FileInfo, GroupBy, Problem, Progress, Settings, Worker};
+use frond_event::numbers::plural;
+use frond_event::{Place, Sink, Skip};
 use frond_querylog::input::Format;
-use frond_querylog::live::digests::Snapshot;
-use frond_querylog::live::processlist::Tracker;
-use frond_querylog::live::{digests, processlist, slow_table, Row};
-use frond_querylog::report::numbers::plural;
-use frond_querylog::report::rank::{Aggregate, Order};
 use frond_querylog::slowlog::Stamped;
 
-pub use args::{ServerArgs, Source};
 use connect::{grant, Server};
 use stop::Stop;
 
-use super::args::DigestArgs;
+use super::args::{DigestArgs, Source};
 use super::{progress, when};
 use crate::out::{Failure, Outcome};
 
-/// Reads what `source` has; true if nothing was lost. `settings` must come from `settings_for`.
+/// Reads what `source` has; true if nothing was lost. `settings` must be those of the plan.
 pub fn read(
     args: &DigestArgs,
     source: Source,
     settings: &Arc<Settings>,
-) -> Outcome<(digest::Outcome, bool)> {
+) -> Outcome<(run::Outcome, bool)> {
     let stop = Stop::after(args.running.run_time);
     let mut server = Server::connect(&args.running, args.port.first().copied(), source)?;
     let shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
@@ -51,39 +47,6 @@ pub fn read(
     }
     let fine = outcome.problems.is_empty() && outcome.skips.count() == 0;
     Ok((outcome, fine))
-}
-
-/// Digests have classes of their own and no single statements: what cannot be is refused, the rest is set.
-pub fn settings_for(
-    source: Source,
-    args: &DigestArgs,
-    order: Order,
-    settings: Settings,
-) -> Outcome<Settings> {
-    if source != Source::Digests {
-        return Ok(settings);
-    }
-    let request = |what: &str| Err(Failure::Request(what.into()));
-    if matches!(
-        order.aggregate,
-        Aggregate::P50 | Aggregate::P95 | Aggregate::P99 | Aggregate::VarianceToMean
-    ) {
-        return request(
-            "--digests: the server has no quantiles: order by time, mean, max, count, rows or lock",
-        );
-    }
-    if args.compat.is_some() {
-        return request("--digests: pt-query-digest has no report of totals; leave --compat away");
-    }
-    if args.dialect.is_some() && settings.dialect != Dialect::MariadbDigest {
-        return request(
-            "--digests: the classes are the server's: --dialect can only be mariadb-digest",
-        );
-    }
-    if !matches!(settings.group_by, GroupBy::Fingerprint | GroupBy::Db) {
-        return request("--digests: the server's totals can only be grouped by fingerprint or db");
-    }
-    Ok(Settings { dialect: Dialect::MariadbDigest, ..settings })
 }
 
 /// The report's one input.
@@ -124,7 +87,7 @@ fn slow_log_table(
     settings: &Arc<Settings>,
     stop: &Stop,
     mut shown: progress::Shown,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let variable = |server: &mut Server, name: &str| {
         server.value(&format!("SELECT @@global.{name}")).map(Option::unwrap_or_default)
     };
@@ -204,7 +167,7 @@ fn totals(
     args: &DigestArgs,
     settings: &Arc<Settings>,
     stop: &Stop,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let name = server.name.clone();
     let fail = |what: &str| Err(Failure::Request(format!("{name}: {what}")));
     if server.value("SELECT @@global.performance_schema")?.as_deref() != Some("1") {
@@ -265,7 +228,7 @@ fn watch(
     args: &DigestArgs,
     settings: &Arc<Settings>,
     stop: &Stop,
-) -> Outcome<digest::Outcome> {
+) -> Outcome<run::Outcome> {
     let columns = server.columns("information_schema", "PROCESSLIST")?;
     let has = |column: &str| columns.iter().any(|c| c == column);
     let question = processlist::question(&has, server.own);

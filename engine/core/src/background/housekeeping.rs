@@ -1,62 +1,61 @@
-//! Tending the log and the disk: one round of it every tenth of a second.
+//! Keeping log and disk small: the log thread's round, every tenth of a second.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{Error, ErrorKind};
-use frond_tree::Tree;
+use frond_base::{Error, ErrorKind, TableId};
 
 use crate::commit::core::Core;
 use crate::options::Durability;
 use crate::table::Table;
 
-/// How often the log thread looks at all tables.
+/// How often the log is synced when commits do not sync it.
+const SYNC: Duration = Duration::from_secs(1);
+/// How often the log thread looks for space to give back on a full disk.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// Tables that one round looks at for work that readers have made.
+const SWEPT_TABLES: usize = 1024;
 
 impl Core {
-    /// Tends the log: sync each second, next segment, trimming, images; and removes dropped files.
+    /// Sync each second, next segment, trimming, images; and removes dropped files.
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
         let wal = &self.shared.wal;
-        if self.durability() != Durability::Sync {
-            let mut last = self.work.last_sync.lock();
-            if now.saturating_sub(*last) >= Duration::from_secs(1) {
-                *last = now;
-                drop(last);
-                if let Err(e) = wal.sync_to(wal.end()) {
-                    self.shared.poison(e);
-                }
+        if self.durability() != Durability::Sync && self.upkeep.sync.is_due(SYNC, now) {
+            if let Err(e) = wal.sync_to(wal.end()) {
+                self.shared.poison(e);
             }
         }
         if self.shared.check_poison().is_err() {
             return;
         }
         match wal.prepare_segment() {
-            Err(e) if e.kind() == ErrorKind::NoSpace => self.work.set_full(Some(&e)),
+            Err(e) if e.kind() == ErrorKind::NoSpace => self.disk.begin(&e),
             // Closing idle files did not help: the next round tries again.
             Err(e) if e.kind() == ErrorKind::TooManyFiles => {
-                if self.work.is_news(None, e.kind(), now) {
-                    self.log_message(1, &format!("preparing the log: {e}"));
+                if self.messages.is_news(None, e.kind(), now) {
+                    self.messages.say(1, &format!("preparing the log: {e}"));
                 }
             }
             Err(e) => {
                 self.shared.poison(e);
             }
-            Ok(()) if self.work.is_full.load(Ordering::Relaxed) => {
+            Ok(()) if self.disk.is_full() => {
                 // Let the next job find out whether there is room again.
-                self.work.failures.lock().clear();
+                self.queue.retry_all();
                 if self.most_urgent().is_none() {
-                    self.work.set_full(None);
+                    self.disk.end();
                 }
-                self.work.wake();
+                self.queue.wake();
             }
             Ok(()) => {}
         }
         self.take_back_lent();
+        self.sweep();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
-        let target = end.saturating_sub(self.work.log_capacity() / 2);
+        let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         if kept < target {
             if let Err(e) = self.renew_prepared(target) {
                 self.image_failed(&e);
@@ -74,35 +73,46 @@ impl Core {
             }
         }
         self.remove_doomed_files();
-        self.work.return_memory(self);
+        self.return_memory();
     }
 
-    /// Once in a while: tables at which only readers have made work; and on a full disk, what can be given
-    /// back without a commit or a job.
+    /// What nobody notes in the ledger (LG2): work that readers have made, and that of tables just opened. A
+    /// round looks at some tables and the next one goes on there, so that it takes no longer with many.
+    fn sweep(&self) {
+        let tables: Vec<Arc<Table>> = {
+            let tables = self.tables.read();
+            let from = self.upkeep.swept_to.load(Ordering::Relaxed);
+            let next = tables.range(TableId(from)..).take(SWEPT_TABLES).map(|(_, t)| t.clone());
+            next.collect()
+        };
+        let last = tables.last().filter(|_| tables.len() == SWEPT_TABLES);
+        self.upkeep.swept_to.store(last.map_or(0, |t| t.id().0 + 1), Ordering::Relaxed);
+        for table in &tables {
+            let first_time = table.mark_swept();
+            for tree in table.trees() {
+                if tree.wants_freeze() {
+                    self.freeze(tree);
+                } else if tree.take_reader_news()
+                    || first_time && tree.may_have_work()
+                    || table.noted(tree.id().index) == 0 && tree.active_bytes() > 0
+                {
+                    self.ledger.note(table, tree);
+                }
+            }
+        }
+    }
+
+    /// Once in a while, on a full disk: what can be given back without a commit or a job.
     fn look_around(&self, now: Duration) {
-        {
-            let mut last = self.work.last_look.lock();
-            if now.saturating_sub(*last) < LOOK_AROUND {
-                return;
-            }
-            *last = now;
-        }
-        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
-        for table in tables.iter().filter(|t| !t.is_listed() && !t.is_dropped()) {
-            if table.trees().iter().any(Tree::may_have_work) {
-                self.work.add(table);
-                table.set_listed(true);
-            }
-        }
-        if self.work.is_full.load(Ordering::Relaxed) {
+        if self.disk.is_full() && self.upkeep.look.is_due(LOOK_AROUND, now) {
+            let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
             self.give_space_back(&tables);
         }
     }
 
     /// What transactions that were rolled back had written goes back to the file system.
     fn take_back_lent(&self) {
-        let lent = std::mem::take(&mut *self.work.lent.lock());
-        for table in lent.iter().filter(|t| !t.is_dropped()) {
+        for table in self.upkeep.take_lent().iter().filter(|t| !t.is_dropped()) {
             if let Some(file) = table.store().existing_file() {
                 // Space is only lent for longer.
                 let _ = file.give_back();
@@ -129,28 +139,27 @@ impl Core {
 
     fn image_failed(&self, failure: &Error) {
         match failure.kind() {
-            ErrorKind::NoSpace => self.work.set_full(Some(failure)),
+            ErrorKind::NoSpace => self.disk.begin(failure),
             ErrorKind::Io | ErrorKind::Poisoned => {
                 self.shared.poison(failure.duplicate());
             }
             _ => {}
         }
-        if self.work.is_news(None, failure.kind(), self.shared.vfs.now()) {
-            self.log_message(0, &format!("checkpoint: {failure}"));
+        if self.messages.is_news(None, failure.kind(), self.shared.vfs.now()) {
+            self.messages.say(0, &format!("checkpoint: {failure}"));
         }
     }
 
     /// Removes files of dropped tables. A file that cannot be removed now is an orphan that the next
     /// start removes.
     pub(crate) fn remove_doomed_files(&self) {
-        let doomed = std::mem::take(&mut *self.work.doomed.lock());
-        for name in doomed {
+        for name in self.upkeep.take_doomed() {
             match self.shared.vfs.remove(&name) {
                 Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
-                    self.work.doomed.lock().push(name); // Somebody reads it: the next round.
+                    self.upkeep.remove_later(name); // Somebody reads it: the next round.
                 }
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    self.log_message(1, &format!("cannot remove {name} of a dropped table: {e}"));
+                    self.messages.say(1, &format!("cannot remove {name} of a dropped table: {e}"));
                 }
                 _ => {}
             }

@@ -1,14 +1,13 @@
 //! Jobs: the threads, which job is next, running it, and what happens when it fails.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Readers};
-use frond_tree::{JobKind, Plan, Step, Tree};
+use frond_tree::{Plan, Step, Tree};
 
-use crate::background::work::Failure;
 use crate::commit::core::Core;
 use crate::table::Table;
 
@@ -16,27 +15,8 @@ use crate::table::Table;
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// The log thread's round.
 const LOG_ROUND: Duration = Duration::from_millis(100);
-/// A failed job's tree is left alone for this long, doubling up to a minute.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
-const RETRY_MAX: Duration = Duration::from_secs(60);
 /// A tree whose plan was overtaken is looked at again after this long.
 const OVERTAKEN_WAIT: Duration = Duration::from_millis(5);
-
-/// A job under way, counted as long as this lives.
-struct Running<'a>(&'a AtomicU64);
-
-impl<'a> Running<'a> {
-    fn count(jobs: &'a AtomicU64) -> Running<'a> {
-        jobs.fetch_add(1, Ordering::AcqRel);
-        Running(jobs)
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 impl Core {
     /// Starts the threads. Does nothing where the machine does not start threads, and for a reader.
@@ -50,9 +30,9 @@ impl Core {
             let run = move || {
                 core.shared.vfs.yield_to_others();
                 core.poison_on_panic(|| {
-                    while !core.work.stopping() {
+                    while !core.queue.stopping() {
                         if !core.job_step() {
-                            core.work.rest(IDLE_WAIT);
+                            core.queue.rest(IDLE_WAIT);
                         }
                     }
                 });
@@ -63,9 +43,9 @@ impl Core {
             let core = self.clone();
             let run = move || {
                 core.poison_on_panic(|| {
-                    while !core.work.stopping() {
+                    while !core.queue.stopping() {
                         core.log_round();
-                        core.work.rest(LOG_ROUND);
+                        core.queue.rest(LOG_ROUND);
                     }
                 });
             };
@@ -87,9 +67,9 @@ impl Core {
             ErrorKind::Panic,
             format!("internal error in the background: {what}; restart, and please report it"),
         );
-        self.log_message(0, failure.message());
+        self.messages.say(0, failure.message());
         self.shared.poison(failure);
-        self.work.wake();
+        self.queue.wake();
     }
 
     /// One step of everything, for an owner without threads. False when there was nothing to do.
@@ -108,35 +88,36 @@ impl Core {
             // Overtaken by another thread's job: this tree is looked at again in a moment, so that a plan
             // that never begins cannot keep a thread busy.
             if self.options.background_threads > 0 {
-                let until = self.shared.vfs.now() + OVERTAKEN_WAIT;
-                let mut failures = self.work.failures.lock();
-                let held = Failure { until, wait: RETRY_AFTER / 2, error: None };
-                let f = failures.entry(tree.id()).or_insert(held);
-                f.until = f.until.max(until);
+                self.queue.overtaken(tree.id(), self.shared.vfs.now() + OVERTAKEN_WAIT);
             }
+            self.ledger.note(&table, &tree);
             return true;
         };
-        let _running = Running::count(&self.work.running);
+        // What it does is not offered to other threads any more.
+        self.ledger.note(&table, &tree);
+        let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();
         let outcome = loop {
-            if self.work.stopping() {
+            if self.queue.stopping() {
                 return false;
             }
             match job.step() {
-                Ok(Step::More) => {}
+                // A part of it may be in the trunk: work for others.
+                Ok(Step::More) => self.ledger.note(&table, &tree),
                 Ok(Step::Done) => break Ok(()),
                 Err(e) => break Err(e),
             }
         };
         drop(job);
+        self.ledger.note(&table, &tree);
         let now = self.shared.vfs.now();
         self.counters.jobs.fetch_add(1, Ordering::Relaxed);
         match outcome {
             Ok(()) => {
-                self.work.pacer.drained(plan.input_bytes, now.saturating_sub(started));
-                self.work.failures.lock().remove(&tree.id());
-                if self.work.is_full.load(Ordering::Relaxed) {
-                    self.work.set_full(None);
+                self.pressure.pacer.drained(plan.input_bytes, now.saturating_sub(started));
+                self.queue.succeeded(tree.id());
+                if self.disk.is_full() {
+                    self.disk.end();
                 }
             }
             // Whoever dropped the table has nothing to be told.
@@ -144,72 +125,29 @@ impl Core {
             Err(e) => self.job_failed(&tree, &e, now),
         }
         table.store().reclaim();
-        self.work.measure(self);
+        self.measure();
         true
     }
 
     fn job_failed(&self, tree: &Tree, failure: &Error, now: Duration) {
         self.counters.job_failures.fetch_add(1, Ordering::Relaxed);
         match failure.kind() {
-            ErrorKind::NoSpace => self.work.set_full(Some(failure)),
+            ErrorKind::NoSpace => self.disk.begin(failure),
             // `Poisoned`: the table's file refuses to be written after an earlier failure.
             ErrorKind::Io | ErrorKind::Poisoned => {
                 self.shared.poison(failure.duplicate());
             }
             _ => {}
         }
-        if self.work.is_news(Some(tree.id()), failure.kind(), now) {
-            self.log_message(0, &format!("background work on tree {}: {failure}", tree.id()));
+        if self.messages.is_news(Some(tree.id()), failure.kind(), now) {
+            self.messages.say(0, &format!("background work on tree {}: {failure}", tree.id()));
         }
-        let mut failures = self.work.failures.lock();
-        let first = Failure { until: now, wait: RETRY_AFTER / 2, error: None };
-        let f = failures.entry(tree.id()).or_insert(first);
-        f.error = Some(failure.duplicate());
-        f.wait = (f.wait * 2).min(RETRY_MAX);
-        if failure.kind().is_shortage() {
-            // It may come back at any moment: keep looking.
-            f.wait = f.wait.min(Duration::from_secs(1));
-        }
-        f.until = now + f.wait;
+        self.queue.failed(tree.id(), failure, now);
     }
 
     pub(crate) fn most_urgent(&self) -> Option<(Arc<Table>, Tree, Plan)> {
-        let tables: Vec<Arc<Table>> = self.work.dirty.lock().values().cloned().collect();
         let now = self.shared.vfs.now();
-        let memory_short = self.work.buffered.load(Ordering::Relaxed)
-            > self.work.write_limit.load(Ordering::Relaxed) / 2;
-        let mut best: Option<(u64, Arc<Table>, Tree, Plan)> = None;
-        for table in tables {
-            let mut idle = true;
-            for tree in table.trees() {
-                if table.is_dropped() {
-                    continue;
-                }
-                idle &= tree.buffered_bytes() == 0;
-                let failed = self.work.failures.lock().get(&tree.id()).map(|f| f.until);
-                if failed.is_some_and(|until| until > now) {
-                    idle = false;
-                    continue;
-                }
-                let Some(plan) = tree.plan() else { continue };
-                idle = false;
-                let frees_memory = matches!(plan.kind, JobKind::Freeze | JobKind::Attach);
-                let weight = if frees_memory && memory_short { 8 } else { 1 };
-                let urgency = plan.urgency.saturating_mul(weight);
-                if best.as_ref().is_none_or(|(u, ..)| urgency > *u) {
-                    best = Some((urgency, table.clone(), tree.clone(), plan));
-                }
-            }
-            if idle || table.is_dropped() {
-                // Unlist first: a commit that comes in between lists it again.
-                table.set_listed(false);
-                self.work.forget(table.id());
-                if !table.is_dropped() && table.trees().iter().any(|t| t.buffered_bytes() > 0) {
-                    table.set_listed(true);
-                    self.work.add(&table);
-                }
-            }
-        }
-        best.map(|(_, table, tree, plan)| (table, tree, plan))
+        let held = |tree| self.queue.is_held(tree, now);
+        self.ledger.most_urgent(self.pressure.memory_is_short(), &held)
     }
 }

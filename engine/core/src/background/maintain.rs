@@ -37,11 +37,11 @@ impl Engine {
         for tree in table.trees() {
             core.freeze(tree);
         }
-        core.work.retry(table);
+        core.queue.retry(table.id());
         loop {
             core.shared.check_poison()?;
-            core.work.check_space()?;
-            if let Some(e) = core.work.failure_in(table.id()) {
+            core.disk.check()?;
+            if let Some(e) = core.queue.failure_in(table.id()) {
                 return Err(e);
             }
             if table.is_dropped() || table.trees().iter().all(|t| t.plan().is_none()) {
@@ -50,8 +50,10 @@ impl Engine {
             if killed() {
                 return Err(Error::new(ErrorKind::Interrupted, "OPTIMIZE was interrupted"));
             }
+            // What readers made of it, too.
+            core.ledger.note_all(table);
             if !core.job_step() {
-                core.work.pause();
+                core.queue.pause();
             }
         }
     }

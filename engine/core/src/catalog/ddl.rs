@@ -6,7 +6,6 @@
 //!
 //! The caller makes sure that nobody uses the table (a server's metadata locks do).
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
@@ -17,7 +16,7 @@ use frond_wal::Claim;
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::record::CounterRecord;
-use crate::table::store::TableStore;
+use crate::table::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
 
 /// What a new table looks like; its number is chosen at creation.
@@ -179,19 +178,20 @@ impl Core {
         if let Some(table) = table {
             table.mark_dropped();
         }
-        self.work.forget(id);
+        self.queue.retry(id);
+        self.ledger.forget(id);
         self.images.forget(id);
         self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);
-        self.work.doomed.lock().push(crate::table::store::file_name(id));
-        if self.work.is_full.load(Ordering::Relaxed) {
+        self.upkeep.remove_later(file_name(id));
+        if self.disk.is_full() {
             // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
             // not enough, the next write finds out.
             self.remove_doomed_files();
-            self.work.failures.lock().clear();
-            self.work.set_full(None);
+            self.queue.retry_all();
+            self.disk.end();
         }
-        self.work.wake();
+        self.queue.wake();
     }
 
     /// Renames; an existing table of the new name is an error.

@@ -1,5 +1,5 @@
 //! Checkpoints: one table's metadata becomes an image in its file, so that older log is not needed for it;
-//! and the log is trimmed to what some table still needs.
+//! and the log is trimmed to what some holder still needs.
 //!
 //! A checkpoint writes no pages: runs are immutable and were synced before the edit that named them. So it
 //! is small (about 1/10 000 of the data), and there is no periodic dip because there is nothing to write
@@ -7,7 +7,8 @@
 //!
 //! - K1. The log is durable up to the image's LSN before the header that names the image is written.
 //!   Otherwise a crash could keep this table's part of a transaction that the log lost.
-//! - K2. The log is trimmed only below what every table needs, computed after its end was read (ST3).
+//! - K2. The log is trimmed only below what every holder needs (`holders.rs`), computed after its end was
+//!   read (ST3).
 //! - K3. Before segments are removed, a durable record says up to where, and which image each table has
 //!   (`images.rs`): recovery can tell a trimmed log from one that lost its front, and a table without rows
 //!   from one without its file.
@@ -16,6 +17,7 @@
 //! - K5. A close leaves an image of the catalog at the log's end: a log that ends before it has lost its
 //!   newest segments.
 
+pub(crate) mod holders;
 pub(crate) mod images;
 
 use std::sync::atomic::Ordering;
@@ -26,6 +28,7 @@ use frond_tree::Tree;
 use frond_wal::Claim;
 
 use crate::canary;
+use crate::checkpoint::holders::{oldest, Holder};
 use crate::commit::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
@@ -81,12 +84,7 @@ impl Core {
 
     /// The oldest log position that some table needs, and that table.
     pub(crate) fn oldest_needed(&self) -> Option<(Lsn, Arc<Table>)> {
-        let tables = self.tables.read();
-        tables
-            .values()
-            .filter(|t| !t.is_dropped())
-            .filter_map(|t| t.needed_from().map(|lsn| (lsn, t.clone())))
-            .min_by_key(|(lsn, _)| *lsn)
+        oldest(self.tables.read().values()).map(|(lsn, table)| (lsn, table.clone()))
     }
 
     /// Trims the log to what is needed (K2).
@@ -94,9 +92,9 @@ impl Core {
         let _no_checkpoint = self.trimming.lock();
         let end = self.shared.wal.durable();
         // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
-        let end = self.clock.applied_upto().map_or(end, |applied| applied.min(end));
+        let end = self.clock.holds_log_from().map_or(end, |lsn| lsn.min(end));
         // PR1, in this order for the same reason.
-        let held = self.prepared.oldest_needed().map_or(end, |lsn| lsn.min(end));
+        let held = self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end));
         let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
@@ -139,7 +137,7 @@ impl Core {
             }
         }
         if frozen {
-            self.work.wake();
+            self.queue.wake();
             return Ok(false);
         }
         self.checkpoint_table(&table)?;
@@ -165,8 +163,12 @@ impl Core {
 
     /// Freezes the tree's active buffer (C1). Returns false when it was empty.
     pub(crate) fn freeze(&self, tree: &Tree) -> bool {
-        let _gate = self.gate.write();
+        let gate = self.gate.write();
         let frozen = tree.freeze(self.shared.wal.end());
+        drop(gate);
+        if let Some(table) = self.tables.read().get(&tree.id().table) {
+            self.ledger.note(table, tree);
+        }
         if frozen {
             self.counters.freezes.fetch_add(1, Ordering::Relaxed);
         }

@@ -28,13 +28,18 @@ use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry,
 use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
 
-use crate::background::work::Work;
+use crate::background::disk_full::DiskFull;
+use crate::background::held_writers::HeldWriters;
+use crate::background::ledger::Ledger;
+use crate::background::pressure::Pressure;
+use crate::background::queue::Queue;
+use crate::background::upkeep::Upkeep;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
-use crate::commit::memory::{LargeCommit, LARGE};
+use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
 use crate::commit::prepared::PreparedSet;
 use crate::commit::readers::Readers;
-use crate::engine::Log;
+use crate::messages::{Log, Messages};
 use crate::options::{Durability, Options};
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
 use crate::shared::Shared;
@@ -64,11 +69,17 @@ pub struct Core {
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
-    pub(crate) work: Work,
     pub(crate) prepared: PreparedSet,
+    pub(crate) queue: Queue,
+    pub(crate) ledger: Ledger,
+    pub(crate) pressure: Pressure,
+    pub(crate) disk: DiskFull,
+    pub(crate) held_writers: Arc<HeldWriters>,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) large_commits: LargeCommits,
+    pub(crate) messages: Messages,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
-    log: Log,
 }
 
 /// Event counters, for status reports.
@@ -97,7 +108,8 @@ impl Core {
         log: Log,
     ) -> Core {
         let durability = AtomicU8::new(options.durability as u8);
-        let work = Work::new(&options);
+        let held_writers = Arc::<HeldWriters>::default();
+        let pressure = Pressure::new(&options, held_writers.clone());
         let (clock, snapshots) = (Arc::new(clock), SnapshotRegistry::new());
         let readers = Readers { snapshots: snapshots.clone(), clock: clock.clone() };
         Core {
@@ -116,17 +128,18 @@ impl Core {
             opening: Mutex::new(()),
             trimming: Mutex::new(()),
             images: Images::default(),
-            work,
             prepared: PreparedSet::default(),
+            queue: Queue::new(held_writers.clone()),
+            ledger: Ledger::default(),
+            pressure,
+            disk: DiskFull::new(held_writers.clone()),
+            held_writers,
+            upkeep: Upkeep::default(),
+            large_commits: LargeCommits::default(),
+            messages: Messages::new(log),
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),
-            log,
         }
-    }
-
-    /// Tells the operator.
-    pub(crate) fn log_message(&self, level: u8, message: &str) {
-        (self.log)(level, message);
     }
 
     pub fn durability(&self) -> Durability {
@@ -148,7 +161,7 @@ impl Core {
     /// Refuses new writes when the database is read-only, poisoned or out of disk space.
     pub(crate) fn may_write(&self) -> Result<()> {
         self.may_free_space()?;
-        self.work.check_space()
+        self.disk.check()
     }
 
     /// As [`Core::may_write`] for what makes room on a full disk: DROP and TRUNCATE.
@@ -177,15 +190,15 @@ impl Core {
         let large = writes.bytes() > LARGE;
         if large {
             // Held back before there is a second copy of the changes.
-            self.work.pace(self, writes.bytes() as u64 / 2, owner)?;
+            self.pace(writes.bytes() as u64 / 2, owner)?;
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let payload = encode_entries(writes)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
-        let _room = room.map_err(|e| self.work.no_space(e))?;
+        let _room = room.map_err(|e| self.disk.note(e))?;
         if !large {
-            self.work.pace(self, bytes, owner)?;
+            self.pace(bytes, owner)?;
         }
         self.commit_payload(payload, writes, tables)
     }
@@ -198,9 +211,9 @@ impl Core {
         owner: &OwnerHandle,
     ) -> Result<LargeCommit<'_>> {
         let interrupted = || owner.is_interrupted();
-        let memory = self.work.large.enter(&self.shared.budget, write_set, &interrupted)?;
-        self.work.fit_cache(self);
-        self.work.note_memory(self);
+        let memory = self.large_commits.enter(&self.shared.budget, write_set, &interrupted)?;
+        self.fit_cache();
+        self.pressure.note_memory(&self.shared.budget);
         Ok(memory)
     }
 
@@ -216,7 +229,7 @@ impl Core {
         let payload = encode_entries(writes)?;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
         let _room = match claim {
-            Claim::Ordinary => room.map_err(|e| self.work.no_space(e))?,
+            Claim::Ordinary => room.map_err(|e| self.disk.note(e))?,
             // Makes room: what else is refused is decided by others.
             _ => room?,
         };
@@ -233,7 +246,7 @@ impl Core {
         let end = self.append_and_apply(payload, writes, tables)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
-        self.work.wrote(self, bytes, tables);
+        self.wrote(bytes, tables);
         Ok(Some(end))
     }
 
@@ -264,7 +277,7 @@ impl Core {
         tables: &[Arc<Table>],
     ) -> Vec<CounterRecord> {
         let deltas = writes.row_deltas();
-        let delta = |id| deltas.iter().filter(|(of, _)| *of == id).map(|(_, n)| n).sum();
+        let delta = |id| deltas.get(id).copied().unwrap_or(0);
         let counters: Vec<_> = tables.iter().map(|t| t.counter_record(delta(t.id()))).collect();
         record::put_counters(payload, &counters);
         counters
@@ -293,9 +306,13 @@ impl Core {
 
     /// Step 4.
     pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], at: Appended) {
+        let mut at_table = 0;
         for tree in writes.trees() {
-            let table = tables.iter().find(|t| t.id() == tree.table);
-            let table = table.expect("every tree written to belongs to a noted table");
+            // Trees and tables are in the order of their first change: the next one is near.
+            let from_here = (at_table..tables.len()).chain(0..at_table);
+            let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
+            at_table = found.expect("every tree written to belongs to a noted table");
+            let table = &tables[at_table];
             let entries = writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
             table.tree(tree.index).write(at.start, entries);
         }

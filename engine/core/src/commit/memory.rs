@@ -255,12 +255,12 @@ mod tests {
             txn.put(&table, &n.to_be_bytes(), &[7; 1_000], true).unwrap();
         }
         // All that large commits have together.
-        let other = core.work.large.enter(&core.shared.budget, 8 * MIB, NEVER).unwrap();
+        let other = core.large_commits.enter(&core.shared.budget, 8 * MIB, NEVER).unwrap();
         let id = txn.id();
-        let came = core.work.large.door.lock().came;
+        let came = core.large_commits.door.lock().came;
         std::thread::scope(|threads| {
             let commit = threads.spawn(move || txn.commit().unwrap_err().kind());
-            while core.work.large.door.lock().came == came && !commit.is_finished() {
+            while core.large_commits.door.lock().came == came && !commit.is_finished() {
                 std::thread::yield_now();
             }
             assert!(engine.interrupt(id));

@@ -24,6 +24,7 @@ use frond_base::{put_varint, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
+use crate::checkpoint::holders::Holder;
 use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::transaction::Transaction;
@@ -89,13 +90,6 @@ impl PreparedSet {
         self.entries.lock().len()
     }
 
-    /// The oldest log position that some prepared transaction needs. What ends after this was asked needs
-    /// the log as buffered changes do: to be asked before the tables are.
-    pub fn oldest_needed(&self) -> Option<Lsn> {
-        let needs = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire);
-        self.entries.lock().values().map(needs).min().filter(|lsn| *lsn != NOTHING)
-    }
-
     /// Those that no handle is of and a restart would find again, by name.
     pub fn detached(&self) -> Vec<Xid> {
         let is_one = |e: &Arc<Entry>| {
@@ -115,6 +109,14 @@ impl PreparedSet {
     pub fn clear(&self) {
         let entries = std::mem::take(&mut *self.entries.lock());
         entries.values().for_each(|e| drop(e.state.lock().take()));
+    }
+}
+
+impl Holder for PreparedSet {
+    /// What ends after this was asked needs the log as buffered changes do: to be asked before the tables are.
+    fn holds_log_from(&self) -> Option<Lsn> {
+        let needs = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire);
+        self.entries.lock().values().map(needs).min().filter(|lsn| *lsn != NOTHING)
     }
 }
 
@@ -155,6 +157,8 @@ pub struct PreparedTransaction {
 struct Ended {
     end: Option<Lsn>,
     txn: Transaction,
+    /// It attached runs.
+    had_runs: bool,
 }
 
 impl PreparedTransaction {
@@ -222,7 +226,7 @@ impl Core {
         let entry = Arc::new(Entry {
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
-            tables: txn.tables.iter().map(|t| t.id()).collect(),
+            tables: txn.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(Some(State { txn, at, room })),
         });
         self.prepared.add(xid, entry)
@@ -242,28 +246,28 @@ impl Core {
         }
         let large = txn.writes.bytes() > LARGE;
         if large {
-            self.work.pace(self, txn.writes.bytes() as u64 / 2, &owner)?;
+            self.pace(txn.writes.bytes() as u64 / 2, &owner)?;
         }
         let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
         let payload = self.prepare_payload(xid, &txn, 0)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(bytes, Claim::Ordinary);
-        let _room = room.map_err(|e| self.work.no_space(e))?;
-        let kept = self.room_for_end(&txn.tables, Claim::Ordinary);
-        let kept = KeptForEnd::new(self, kept.map_err(|e| self.work.no_space(e))?);
+        let _room = room.map_err(|e| self.disk.note(e))?;
+        let kept = self.room_for_end(txn.tables.values(), Claim::Ordinary);
+        let kept = KeptForEnd::new(self, kept.map_err(|e| self.disk.note(e))?);
         if !large {
-            self.work.pace(self, bytes, &owner)?;
+            self.pace(bytes, &owner)?;
         }
         let entry = Arc::new(Entry {
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
-            tables: txn.tables.iter().map(|t| t.id()).collect(),
+            tables: txn.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(None),
         });
         let mut state = entry.state.lock();
         // From here on recovery may find the record (P3 of `spill.rs`).
         txn.spilled.filled().for_each(|private| private.keep());
-        let at = self.append_prepare(&payload, &txn.tables, |from| {
+        let at = self.append_prepare(&payload, txn.tables.values(), |from| {
             entry.needs_log_from.store(from, Ordering::Release);
             self.prepared.add(xid, entry.clone())
         });
@@ -305,7 +309,7 @@ impl Core {
         record::put_prepare(&mut payload, replaced, xid, &locks);
         record::put_runs(&mut payload, &attached);
         payload.append(&mut encode_entries(&txn.writes)?);
-        self.put_counters(&mut payload, &txn.writes, &txn.tables);
+        self.put_counters(&mut payload, &txn.writes, txn.tables.values());
         Ok(payload)
     }
 
@@ -330,6 +334,7 @@ impl Core {
         let Some(entry) = self.prepared.get(xid) else { return Ok(None) };
         let mut state = entry.state.lock();
         let Some(found) = &mut *state else { return Ok(None) };
+        let had_runs = !found.txn.spilled.is_empty();
         let end = match found.at {
             NOTHING => None,
             _ => Some(self.append_commit(found)?),
@@ -337,7 +342,7 @@ impl Core {
         let Some(State { mut txn, room, .. }) = state.take() else { return Ok(None) };
         self.forget_prepared(xid, room);
         txn.release_locks();
-        Ok(Some(Ended { end, txn }))
+        Ok(Some(Ended { end, txn, had_runs }))
     }
 
     /// Steps 3 to 5 of a commit, of what is prepared.
@@ -345,7 +350,7 @@ impl Core {
         let State { txn, at: prepared_at, .. } = state;
         let mut payload = Vec::new();
         put_varint(&mut payload, *prepared_at);
-        let counters = self.put_counters(&mut payload, &txn.writes, &txn.tables);
+        let counters = self.put_counters(&mut payload, &txn.writes, txn.tables.values());
         let now = self.shared.vfs.wall_clock().as_secs();
         let wal = &self.shared.wal;
         let _whole = Whole(&self.shared);
@@ -356,16 +361,16 @@ impl Core {
         let at = {
             let _ordered = self.commit.lock();
             let from = wal.end();
-            txn.tables.iter().for_each(|table| table.store().touched(from));
+            txn.tables.values().iter().for_each(|table| table.store().touched(from));
             let at = wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)?;
-            for (table, counters) in txn.tables.iter().zip(&counters) {
+            for (table, counters) in txn.tables.values().iter().zip(&counters) {
                 table.counters().updated.store(now, Ordering::Relaxed);
                 table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
             }
             self.clock.begin_commit_at(at.end);
             at
         };
-        let live = |id| txn.tables.iter().find(|t| t.id() == id && !t.is_dropped());
+        let live = |id| txn.tables.get(id).filter(|t| !t.is_dropped());
         for private in txn.spilled.filled_mut() {
             let id = private.id();
             match live(id.table) {
@@ -399,8 +404,13 @@ impl Core {
             self.counters
                 .entries_committed
                 .fetch_add(txn.writes.entries() as u64, Ordering::Relaxed);
-            let live: Vec<_> = txn.tables.iter().filter(|t| !t.is_dropped()).cloned().collect();
-            self.work.wrote(self, txn.writes.bytes() as u64 / 2, &live);
+            let tables = txn.tables.values().iter();
+            let live: Vec<_> = tables.filter(|t| !t.is_dropped()).cloned().collect();
+            if ended.had_runs {
+                live.iter().for_each(|table| self.ledger.note_all(table));
+            }
+            self.wrote(txn.writes.bytes() as u64 / 2, &live);
+            self.queue.wake();
         }
         if let (Some(end), true) = (ended.end, wait) {
             self.acknowledge(end)?;
@@ -421,7 +431,7 @@ impl Core {
                 Some(self.shared.wal.append_unwaited(KIND_ROLLBACK_PREPARED, &payload))
             }
         };
-        let tables = txn.tables.clone();
+        let tables = txn.tables.values().to_vec();
         for private in txn.spilled.filled_mut() {
             let id = private.id().table;
             let is_live = tables.iter().any(|t| t.id() == id && !t.is_dropped());
@@ -455,7 +465,7 @@ impl Core {
         }
         if let Some(State { txn, room: room @ None, at }) = &mut *entry.state.lock() {
             if *at != NOTHING {
-                *room = Some(self.room_for_end(&txn.tables, Claim::Freeing)?);
+                *room = Some(self.room_for_end(txn.tables.values(), Claim::Freeing)?);
             }
         }
         if !commit {
@@ -495,7 +505,7 @@ impl Core {
             let Ok(_room) = self.shared.wal.reserve(payload.len() as u64, Claim::Ordinary) else {
                 return Ok(());
             };
-            let again = self.append_prepare(&payload, &txn.tables, |_| Ok(()))?;
+            let again = self.append_prepare(&payload, txn.tables.values(), |_| Ok(()))?;
             *at = again.start;
             entry.needs_log_from.store(again.start, Ordering::Release);
         }

@@ -29,13 +29,14 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Error, ErrorKind, Lsn, Result, TreeId, SEQ_MAX};
 use frond_buffer::{SegmentScan, SortedBuffer};
 use frond_run::MergeInput;
-use frond_tree::{PrivateRuns, PrivateView, Segment, Tree};
+use frond_tree::{PrivateRuns, PrivateView, Segment};
 use frond_txn::{OwnerHandle, WriteSet};
 use frond_wal::{Appended, Claim};
 
 use crate::canary;
 use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
+use crate::commit::private_runs::Spilled;
 use crate::commit::transaction::Transaction;
 use crate::options::TRANSACTION_MEMORY_MAX;
 use crate::record::{self, AttachedRuns, KIND_TRANSACTION_OF_RUNS};
@@ -47,60 +48,6 @@ const SHARE: usize = 8;
 const CROWDED_PERCENT: usize = 60;
 /// Runs are cut at this size at least.
 const RUN_BYTES_MIN: u64 = 64 << 10;
-
-/// The private runs of a transaction, by tree.
-#[derive(Default)]
-pub(crate) struct Spilled {
-    trees: Vec<PrivateRuns>,
-}
-
-impl Spilled {
-    fn of(&self, tree: TreeId) -> Option<&PrivateRuns> {
-        self.trees.iter().find(|p| p.id() == tree)
-    }
-
-    fn of_mut(&mut self, tree: &Tree, run_bytes: u64) -> &mut PrivateRuns {
-        let at = match self.trees.iter().position(|p| p.id() == tree.id()) {
-            Some(at) => at,
-            None => {
-                self.trees.push(PrivateRuns::new(tree, run_bytes));
-                self.trees.len() - 1
-            }
-        };
-        &mut self.trees[at]
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.trees.iter().all(PrivateRuns::is_empty)
-    }
-
-    /// Versions held.
-    pub fn entries(&self) -> u64 {
-        self.trees.iter().map(PrivateRuns::entries).sum()
-    }
-
-    pub fn filled(&self) -> impl Iterator<Item = &PrivateRuns> {
-        self.trees.iter().filter(|p| !p.is_empty())
-    }
-
-    pub fn filled_mut(&mut self) -> impl Iterator<Item = &mut PrivateRuns> {
-        self.trees.iter_mut().filter(|p| !p.is_empty())
-    }
-
-    /// Those that recovery found, of one tree.
-    pub fn recovered(&mut self, private: PrivateRuns) {
-        self.trees.push(private);
-    }
-
-    pub fn rollback_to(&mut self, to: u64) {
-        self.trees.iter_mut().for_each(|p| p.rollback_to(to));
-    }
-
-    /// P3, after the record may have reached the log.
-    fn abandon(&mut self) {
-        self.trees.iter_mut().for_each(PrivateRuns::abandon);
-    }
-}
 
 impl Core {
     /// Memory that one transaction's changes may take now.
@@ -142,7 +89,7 @@ impl Core {
         let large = writes.bytes() > LARGE;
         if large {
             // Not behind the door, where the others would wait for it.
-            self.work.pace(self, writes.bytes() as u64 / 2, owner)?;
+            self.pace(writes.bytes() as u64 / 2, owner)?;
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let mut payload = Vec::new();
@@ -150,17 +97,18 @@ impl Core {
         payload.extend_from_slice(&encode_entries(writes)?);
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
-        let _room = room.map_err(|e| self.work.no_space(e))?;
+        let _room = room.map_err(|e| self.disk.note(e))?;
         if !large {
-            self.work.pace(self, bytes, owner)?;
+            self.pace(bytes, owner)?;
         }
         let entries = writes.entries() as u64 + spilled.entries();
         let end = self.append_and_attach(payload, writes, spilled, tables)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
-        self.work.wrote(self, bytes, tables);
-        self.work.wake();
+        tables.iter().for_each(|table| self.ledger.note_all(table));
+        self.wrote(bytes, tables);
+        self.queue.wake();
         Ok(Some(end))
     }
 
@@ -193,7 +141,7 @@ impl Core {
 }
 
 fn attach(spilled: &mut Spilled, tables: &[Arc<Table>], at: Appended) {
-    for private in spilled.trees.iter_mut().filter(|p| !p.is_empty()) {
+    for private in spilled.filled_mut() {
         let id = private.id();
         let table = tables.iter().find(|t| t.id() == id.table);
         let table = table.expect("every tree written to belongs to a noted table");
@@ -244,7 +192,7 @@ impl Transaction {
 
     /// Writes changes out until a quarter of `share` is left in memory. On `Err` no change is lost.
     pub(crate) fn spill(&mut self, share: usize) -> Result<()> {
-        self.core.work.pace(&self.core, self.writes.bytes() as u64, &self.handle())?;
+        self.core.pace(self.writes.bytes() as u64, &self.handle())?;
         let mut trees: Vec<(usize, TreeId)> = self
             .writes
             .trees()
@@ -285,7 +233,7 @@ impl Transaction {
         all: bool,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let table = self.tables.iter().find(|t| t.id() == id.table);
+        let table = self.tables.get(id.table);
         let table = table.expect("every tree written to belongs to a noted table").clone();
         let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
@@ -327,12 +275,10 @@ impl Transaction {
 
     /// The files that private runs took space in: it goes back to the file system in the background.
     pub(crate) fn give_back_later(&self) {
-        let mut lent = self.core.work.lent.lock();
         for private in self.spilled.filled() {
-            let table = self.tables.iter().find(|t| t.id() == private.id().table);
-            let known = |t: &&Arc<Table>| lent.iter().any(|l| Arc::ptr_eq(l, t));
-            if let Some(table) = table.filter(|t| !known(t)) {
-                lent.push(table.clone());
+            let table = self.tables.get(private.id().table);
+            if let Some(table) = table {
+                self.core.upkeep.give_back_later(table);
             }
         }
     }

@@ -48,7 +48,7 @@ impl Core {
         self.drop_table(&def.name)?;
         let kept = if there { format!(" Its file is now {aside}.") } else { String::new() };
         let told = format!("table '{}' was dropped, as it is damaged: {why}.{kept}", def.name);
-        self.log_message(0, &told);
+        self.messages.say(0, &told);
         Ok(())
     }
 }

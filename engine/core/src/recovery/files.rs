@@ -24,7 +24,7 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
         if made.is_some() || !known {
             let why =
                 if made.is_some() { "it was never finished" } else { "its table was dropped" };
-            core.log_message(2, &format!("removing {name}: {why}"));
+            core.messages.say(2, &format!("removing {name}: {why}"));
             vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
         }
     }
@@ -42,7 +42,7 @@ pub(crate) fn tell_of_missing_files(core: &Core) -> Result<()> {
         if !there.contains(&name) {
             let log_from = core.shared.wal.kept_from();
             if let Err(e) = core.images.check(id, &name, Found::NoFile, log_from) {
-                core.log_message(0, e.message());
+                core.messages.say(0, e.message());
             }
         }
     }

@@ -16,8 +16,7 @@ use frond_tree::{Extent, Tree, TreeLoader};
 use crate::catalog::TableDef;
 use crate::checkpoint::images::Found;
 use crate::commit::core::Core;
-use crate::record::CounterRecord;
-use crate::table::counters::NEXT_MAX;
+use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
 use crate::table::store::{file_name, TableStore};
 use crate::table::{tree_id, tree_options, Table};
@@ -54,7 +53,7 @@ impl Loading {
         }
         let (file, checkpoint) = TableFile::open(&*shared.vfs, &name, &shared.file_options(id))?;
         if let Some(found) = file.fallback() {
-            core.log_message(1, &format!("{name}: using the older checkpoint: {}", found.reason));
+            core.messages.say(1, &format!("{name}: using the older checkpoint: {}", found.reason));
         }
         let end = shared.wal.end();
         if file.checkpoint_lsn() > end {

@@ -215,7 +215,7 @@ impl Core {
             if !kept {
                 // Dropped further on in the log: nothing of it may be flushed.
                 table.mark_dropped();
-                self.work.forget(*id);
+                self.ledger.forget(*id);
             }
             kept
         });
@@ -241,7 +241,7 @@ impl Core {
                 self.tables.write().remove(&table.id());
                 // Nothing of it may be flushed.
                 table.mark_dropped();
-                self.work.forget(table.id());
+                self.ledger.forget(table.id());
             }
         }
         Ok(())

@@ -170,14 +170,17 @@ impl Core {
             for c in reader.counters()? {
                 let tree = TreeId { table: c.table, index: 0 };
                 if let Some(table) = self.table_of(tree, at)? {
-                    txn.tables.push(table);
+                    if txn.tables.position(c.table).is_some() {
+                        return Err(bad("a table's counters come twice"));
+                    }
+                    txn.tables.push(c.table, table);
                     txn.writes.add_rows(c.table, c.rows_delta);
                 }
             }
             reader.finish()?;
             txn.charge_recovered();
-            let room = self.room_for_end(&txn.tables, Claim::Freeing).ok();
-            self.log_message(2, &format!("transaction {:?} is prepared", front.xid));
+            let room = self.room_for_end(txn.tables.values(), Claim::Freeing).ok();
+            self.messages.say(2, &format!("transaction {:?} is prepared", front.xid));
             let kept = self.keep_prepared(&front.xid, txn, at, room, false);
             kept.map_err(|_| bad("another prepared transaction has its name"))?;
         }

@@ -80,8 +80,7 @@ impl Core {
                     value,
                 }),
             );
-            self.work.add(table);
-            table.set_listed(true);
+            self.ledger.note_written(table, tree);
             if id.table == SYSTEM_TABLE {
                 for &(key, kind, value) in &entries {
                     let value = (kind == EntryKind::Put).then_some(value);
@@ -115,8 +114,7 @@ impl Core {
                 format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
             ));
         }
-        self.work.add(table);
-        table.set_listed(true);
+        self.ledger.note(table, tree);
         Ok(())
     }
 

@@ -19,10 +19,8 @@ use frond_base::{Error, IndexNo, Result, SEQ_MAX};
 use frond_row::{ColumnType, Schema};
 use frond_tree::{Bounds, Tree};
 
+use crate::record::NEXT_MAX;
 use crate::table::Table;
-
-/// More than any table hands out.
-pub const NEXT_MAX: u64 = 1 << 62;
 
 /// Brings the counters of a table that was loaded up to its keys (N1).
 pub fn raise(table: &Table) -> Result<()> {

@@ -35,8 +35,10 @@ pub struct Table {
     dropped: AtomicBool,
     /// Snapshots older than this may not read the table.
     oldest_snapshot: AtomicU64,
-    /// In the list of tables that background work looks at.
-    listed: AtomicBool,
+    /// Bytes of each tree's active buffer that the ledger of background work has noted.
+    noted: Vec<AtomicU64>,
+    /// Its trees' work was noted there once.
+    swept: AtomicBool,
 }
 
 /// Sizes of a table, in bytes, and its committed rows.
@@ -75,6 +77,7 @@ impl Table {
         counters: &CounterRecord,
     ) -> Table {
         assert_eq!(def.indexes.len(), trees.len());
+        let noted = trees.iter().map(|_| AtomicU64::new(0)).collect();
         Table {
             id: def.id,
             def: ArcSwap::from_pointee(def),
@@ -89,7 +92,8 @@ impl Table {
             },
             dropped: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
-            listed: AtomicBool::new(false),
+            noted,
+            swept: AtomicBool::new(false),
         }
     }
 
@@ -128,12 +132,17 @@ impl Table {
         self.counters.rows.load(Ordering::Relaxed).max(0) as u64
     }
 
-    pub(crate) fn is_listed(&self) -> bool {
-        self.listed.load(Ordering::Acquire)
+    pub(crate) fn noted(&self, index: IndexNo) -> u64 {
+        self.noted[usize::from(index)].load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_listed(&self, listed: bool) {
-        self.listed.store(listed, Ordering::Release);
+    /// Whether this is the first call.
+    pub(crate) fn mark_swept(&self) -> bool {
+        !self.swept.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_noted(&self, index: IndexNo, bytes: u64) {
+        self.noted[usize::from(index)].store(bytes, Ordering::Release);
     }
 
     /// The oldest snapshot that may read the table: see `Engine::refuse_older_snapshots`.

@@ -11,13 +11,13 @@
 //!        opaque                what SortKeys::opaque gives
 //!        text, bytes           escaped or padded (order.rs): the bytes, or each level of weights
 //! ```
-//! All bytes of a descending part are inverted. Tested by `tests/row` (order, prefixes, tuples).
+//! All bytes of a descending part are inverted. Tested by `tests/it` (order, prefixes, tuples).
 
 use frond_base::{Error, ErrorKind, Result};
 
-use crate::codec::RowInput;
 use crate::field::{read_le, trim_spaces, Field, Form};
-use crate::order::{read_escaped, read_padded, BadKey, SortKeys};
+use crate::order::{invert, read_escaped, read_padded, BadKey, SortKeys};
+use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType, Part, Sort};
 
 mod text;
@@ -397,13 +397,6 @@ fn int(bytes: usize, signed: bool) -> PartKind {
 
 fn raw_prefix(bytes: usize, part: &Part) -> PartKind {
     PartKind::Raw { bytes: part.prefix.map_or(bytes, |p| bytes.min(p.bytes.into())) }
-}
-
-#[inline]
-fn invert(bytes: &mut [u8], mask: u8) {
-    if mask != 0 {
-        bytes.iter_mut().for_each(|b| *b ^= mask);
-    }
 }
 
 /// Writes the low `n` bytes of `number`, little-endian: `image` has as many.

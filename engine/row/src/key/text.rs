@@ -1,11 +1,11 @@
 //! Text and byte strings in keys: the bytes, or the weights of their collation, cut to a prefix.
 //!
 //! What a prefix keeps is counted in characters, before the weights are taken: so equal prefixes have equal
-//! keys. The forms themselves are in `order.rs`. Tested by `tests/row`.
+//! keys. The forms themselves are in `order.rs`. Tested by `tests/it`.
 
-use super::invert;
 use crate::order::{
-    put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey, SortKeys,
+    invert, put_escaped, put_padded, put_padded_weights, skip_escaped, skip_padded, BadKey,
+    SortKeys,
 };
 use crate::schema::{Column, ColumnType, Part, Sort, WeightLevel};
 

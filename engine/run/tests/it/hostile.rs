@@ -133,6 +133,72 @@ fn forged_fences_with_good_checksums_never_panic() {
 }
 
 #[test]
+fn fences_that_share_everything_take_memory_in_proportion_to_the_tail() {
+    let format = frond_run::RunFormat {
+        page_bytes: 4096,
+        compression: frond_run::Compression::None,
+        key_shape: frond_run::KeyShape::variable(),
+        filter: false,
+    };
+    let key = vec![b'k'; 3500];
+    let mut meta = build_run(&format, id(1), &[OwnedEntry::put(key.clone(), 0, [])]).meta;
+    // Four bytes a fence; each stands for 3500.
+    let pages = 100_000u32;
+    let (mut fences, mut tail) = (Vec::new(), Vec::new());
+    for page in 0..pages {
+        let shared = if page == 0 { 0 } else { key.len() };
+        frond_base::put_varint(&mut fences, shared as u64);
+        frond_base::put_bytes(&mut fences, &key[shared..]);
+        fences.push(2);
+    }
+    frond_base::put_varint(&mut tail, u64::from(pages));
+    frond_base::put_bytes(&mut tail, &fences);
+    (meta.pages, meta.entries) = (pages, u64::from(pages));
+    meta.index.offset = u64::from(pages);
+    meta.index.len = tail.len() as u32;
+    meta.index.checksum = checksum64_seeded(&tail, seed(17, 1, (1 << 32) - 1));
+    let index = RunIndex::parse(&tail, &meta, "test").unwrap();
+    let memory = index.memory_bytes();
+    assert!(memory < 12 * tail.len(), "{memory} bytes for a tail of {}", tail.len());
+    assert_eq!(&*index.first_key(pages - 1), &key[..]);
+}
+
+#[test]
+fn fences_of_long_keys_are_the_first_keys_of_their_pages() {
+    let mut rng = TestRng::new(25);
+    for prefix in [0, 100, 1000, 3400] {
+        let mut format = random_format(&mut rng);
+        (format.page_bytes, format.key_shape) = (4096, frond_run::KeyShape::variable());
+        let mut keys: Vec<Vec<u8>> = (0..1500)
+            .map(|_| {
+                let shared = prefix - rng.below(1 + prefix / 10);
+                let rest = format!("{}", rng.below(100_000));
+                [vec![b'p'; shared as usize], rest.into_bytes()].concat()
+            })
+            .collect();
+        keys.sort();
+        keys.dedup();
+        let entries: Vec<_> = keys.iter().map(|k| OwnedEntry::put(k.clone(), 0, [7])).collect();
+        let built = build_run(&format, id(1), &entries);
+        let tail = built.meta.index;
+        let tail = &built.bytes[tail.offset as usize..][..tail.len as usize];
+        let index = RunIndex::parse(tail, &built.meta, "test").unwrap();
+        assert!(index.memory_bytes() < 12 * tail.len() + 1000);
+        let (mut first, mut pages) = (0, 0);
+        for number in 0..index.pages() {
+            let (offset, len) = index.page_range(number);
+            let bytes = built.bytes[offset as usize..][..len as usize].to_vec();
+            let page = Page::parse(bytes, &built.meta, number, "test").unwrap();
+            assert_eq!(*index.first_key(number), keys[first]);
+            assert_eq!(index.page_for_seek(&keys[first]), number);
+            (first, pages) = (first + page.len(), pages + 1);
+        }
+        assert!(first == keys.len() && pages > 1);
+        assert_eq!(read_all(built).unwrap().len(), keys.len());
+    }
+}
+
+#[test]
 fn a_page_in_the_wrong_place_does_not_verify() {
     let mut rng = TestRng::new(24);
     let format = frond_run::RunFormat {

@@ -3,7 +3,7 @@
 //! The used bytes form maximal stretches (extents that touch are one stretch). Stretches are nodes of
 //! an AVL tree ordered by offset; each node knows the hole in front of it and the largest hole in its
 //! subtree. First fit at the lowest offset is one descent: go left while the left subtree has a hole
-//! that is large enough. A sorted array scanned from the front (what [`crate::LinearFirstFit`] does)
+//! that is large enough. A sorted array scanned from the front (what `bench/micro/src/linear.rs` does)
 //! needs as many steps as there are holes that are too small, which is what made large fragmented
 //! files slow in the field. A tree of single extents would also do, but stretches make allocation
 //! from the front of a hole a change of two numbers, without a new node or a rotation.

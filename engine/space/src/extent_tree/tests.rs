@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::testing::Rng;
-use crate::LinearFirstFit;
 
 impl ExtentTree {
     /// Checks ET1-ET5; returns the stretches.
@@ -130,26 +129,6 @@ fn agrees_with_a_bitmap_under_random_operations() {
             tree.free(e);
         }
         assert_eq!(tree.verify(), vec![(0, 2)]);
-    }
-}
-
-#[test]
-fn places_extents_where_the_linear_search_does() {
-    let mut rng = Rng(77);
-    let (mut tree, mut linear) = (ExtentTree::new(8), LinearFirstFit::new(8));
-    let mut live = Vec::new();
-    for _ in 0..20_000 {
-        if live.len() < 500 || rng.below(2) == 0 {
-            let len = 1 + rng.below(300);
-            let e = tree.alloc(len);
-            assert_eq!(e, linear.alloc(len));
-            live.push(e);
-        } else {
-            let e = live.swap_remove(rng.below(live.len() as u64) as usize);
-            tree.free(e);
-            linear.free(e);
-        }
-        assert_eq!(tree.tail(), linear.tail());
     }
 }
 

@@ -21,19 +21,17 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Result, Seq};
+use frond_base::{EntryKind, NodeId, Result, Seq};
 
 use crate::bounds::{successor, Bounds};
 use crate::node::Node;
 use crate::private::PrivateView;
-use crate::slice::Slice;
+use crate::slice::{Key, Range, Slice};
 use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
 use crate::view::{Content, View};
 
 mod window;
-
-use window::Window;
 
 /// Where a seek goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +65,15 @@ pub struct TreeCursor {
     spare_keys: Vec<Vec<u8>>,
     dead: u64,
     buffer_dead: u64,
+}
+
+/// The leaf that the cursor is in.
+struct Window {
+    node: Arc<Node>,
+    range: Range,
+    /// Node and edge heats to look at when leaving: of the nodes on the path.
+    path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
+    dead: u64,
 }
 
 impl Tree {

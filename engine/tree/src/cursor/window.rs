@@ -9,26 +9,17 @@
 use std::sync::atomic::Ordering as Atomic;
 use std::sync::Arc;
 
-use frond_base::{NodeId, Result};
+use frond_base::Result;
 use frond_run::Access;
 
-use super::TreeCursor;
-use crate::need;
+use super::{TreeCursor, Window};
 use crate::node::{Body, Node};
-use crate::slice::{Key, Range, Slice};
+use crate::slice::{Range, Slice};
 use crate::source::{Charge, RunSource, SourceBody};
+use crate::triggers;
 
 /// Entries that opening a source is worth, when read work is charged.
 const OPEN_COST: u64 = 32;
-
-/// The leaf that the cursor is in.
-pub(super) struct Window {
-    node: Arc<Node>,
-    range: Range,
-    /// Node and edge heats to look at when leaving: of the nodes on the path.
-    path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
-    pub(super) dead: u64,
-}
 
 impl TreeCursor {
     /// Opens the leaf at `from` (backward: the one with the largest keys below it).
@@ -181,7 +172,7 @@ impl TreeCursor {
         }
         window.node.heat.dead.fetch_add(window.dead, Atomic::Relaxed);
         for (id, lo, node) in &window.path {
-            if need::heated(node) {
+            if triggers::heated(node) {
                 self.tree.note_hot(*id, lo);
             }
         }

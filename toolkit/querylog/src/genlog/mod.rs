@@ -14,10 +14,10 @@ mod connection;
 
 use std::collections::HashMap;
 
-use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
 use crate::slowlog::split::server_start;
-use crate::text::{stamp, Stamp};
 use connection::{connected, used_database, Connection};
+use frond_event::text::{stamp, Stamp};
+use frond_event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
 
 const MAX_CONNECTIONS: usize = 100_000;
 
@@ -90,7 +90,7 @@ fn head(line: &[u8]) -> Option<Head<'_>> {
     };
     rest = rest.trim_ascii_start();
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (id, _) = crate::text::decimal(&rest[..digits], 1)?;
+    let (id, _) = frond_event::text::decimal(&rest[..digits], 1)?;
     rest = rest[digits..].strip_prefix(b" ")?.trim_ascii_start();
     let (command, kind) = *COMMANDS.iter().find(|(name, _)| rest.starts_with(name))?;
     rest = &rest[command.len()..];
@@ -266,7 +266,7 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ForEach;
+    use frond_event::ForEach;
 
     /// (kind, sql, user, db, start in seconds)
     type Entry = (Kind, String, String, String, Option<i64>);

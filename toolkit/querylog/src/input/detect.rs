@@ -71,7 +71,7 @@ pub fn detect(head: &[u8]) -> Result<Option<Format>, String> {
     if let Some(format) = capture(head) {
         return Ok(Some(format));
     }
-    if let Some(what) = crate::net::lacking(head) {
+    if let Some(what) = frond_capture::lacking(head) {
         return Err(what.into());
     }
     if let Some(what) = foreign(head) {
@@ -93,10 +93,10 @@ pub fn detect(head: &[u8]) -> Result<Option<Format>, String> {
 }
 
 fn capture(head: &[u8]) -> Option<Format> {
-    Some(match crate::net::recognise(head)? {
-        crate::net::Format::Pcap => Format::Pcap,
-        crate::net::Format::Pcapng => Format::PcapNg,
-        crate::net::Format::Text => Format::TcpdumpText,
+    Some(match frond_capture::recognise(head)? {
+        frond_capture::Format::Pcap => Format::Pcap,
+        frond_capture::Format::Pcapng => Format::PcapNg,
+        frond_capture::Format::Text => Format::TcpdumpText,
     })
 }
 
@@ -165,7 +165,7 @@ fn innodb_page(head: &[u8]) -> bool {
 
 /// A line of a server's error log.
 fn error_entry(line: &[u8]) -> bool {
-    crate::text::stamp(line).is_some()
+    frond_event::text::stamp(line).is_some()
         && [&b"[Note]"[..], b"[Warning]", b"[ERROR]", b"[System]"]
             .iter()
             .any(|tag| memmem::find(line, tag).is_some())
@@ -224,7 +224,7 @@ fn head_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// `2009-04-12 09:50:16.804849 IP 127.0.0.1.42167 > 127.0.0.1.12345: tcp 37`
 fn tcpdump_line(line: &[u8]) -> bool {
-    let time = match crate::text::stamp(line) {
+    let time = match frond_event::text::stamp(line) {
         Some((_, used)) if line.first() == Some(&b'2') => used,
         _ => return false,
     };

@@ -10,8 +10,8 @@ use super::preamble::preamble;
 use super::split::Mark;
 use super::warnings::Listless;
 use super::{head, Found, Inherited, Parser};
-use crate::event::Event;
-use crate::text::Stamp;
+use frond_event::text::Stamp;
+use frond_event::Event;
 
 /// What an event may inherit from what stands before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

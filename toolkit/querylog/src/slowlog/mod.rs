@@ -14,7 +14,7 @@
 //! `QC_Hit:`; `Options::stamped` overrules that. `SET timestamp` is UTC and `# Time` (before MySQL 5.7) is the server's
 //! local time: the first event with both gives the zone (`Carry::zone`).
 //!
-//! Tested here, in `tests/report/truth.rs` on a log with known answers, and against pt-query-digest in `tests/ptqd/main.rs`.
+//! Tested here, in `toolkit/digest/tests/it/report/truth.rs` on a log with known answers, and against pt-query-digest in `toolkit/digest/tests/it/ptqd`.
 
 mod carry;
 mod head;
@@ -26,14 +26,14 @@ mod warnings;
 
 use memchr::memmem;
 
-use crate::event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
-use crate::text::{stamp, Stamp};
+use frond_event::text::{stamp, Stamp};
+use frond_event::{Event, Kind, Metric, Micros, Place, Sink, Skip, SkipReason, Unmeasured};
 use preamble::{is_preamble, preamble};
 use split::{Between, End, Mark};
 use warnings::Listless;
 
 pub use carry::Carry;
-pub(crate) use head::user_at_host;
+pub use head::user_at_host;
 
 /// What a server's stamps mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What servers write between an event's head and its statement: `use database;` and `SET timestamp=...;`.
 
 use super::Found;
-use crate::event::Micros;
-use crate::text::decimal;
+use frond_event::text::decimal;
+use frond_event::Micros;
 
 /// See the module's text.
 #[derive(Debug, Default)]

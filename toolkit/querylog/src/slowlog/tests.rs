@@ -1,7 +1,7 @@
 //! Logs as each server writes them, with the events they must give.
 
 use super::*;
-use crate::event::{Flag, ForEach};
+use frond_event::{Flag, ForEach};
 
 /// What the tests look at of an event, owned.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -349,7 +349,7 @@ fn mysql_8_s_counters_of_log_slow_extra_are_read() {
     let log = "# Time: 2024-03-10T12:00:01.500000Z\n# User@Host: web[web] @ app1 [10.0.0.1]  Id:    18\n# Query_time: 1.500000  Lock_time: 0.000002 Rows_sent: 3  Rows_examined: 4000 Thread_id: 18 Errno: 0 Killed: 0 Bytes_received: 57 Bytes_sent: 161 Read_first: 1 Read_last: 2 Read_key: 3 Read_next: 4 Read_prev: 5 Read_rnd: 6 Read_rnd_next: 4001 Sort_merge_passes: 7 Sort_range_count: 8 Sort_rows: 9 Sort_scan_count: 10 Created_tmp_disk_tables: 11 Created_tmp_tables: 12 Start: 2024-03-10T12:00:00.000000Z End: 2024-03-10T12:00:01.500000Z\nuse shop;\nSET timestamp=1710072000;\nselect a from t order by b;\n";
     let mut found = Vec::new();
     let mut times = (None, None, None, None);
-    let mut sink = crate::event::ForEach::new(|e: &Event<'_>| {
+    let mut sink = frond_event::ForEach::new(|e: &Event<'_>| {
         found = e.metrics.iter().map(|(i, v)| (Metric::from_index(i).name(), v)).collect();
         times = (e.start, e.end, e.thread_id, e.error);
         assert!(e.extra.iter().all(|(name, _)| *name == b"Bytes_received"), "{:?}", e.extra);

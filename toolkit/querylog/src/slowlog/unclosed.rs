@@ -163,7 +163,7 @@ mod tests {
     /// As MariaDB 10.11 wrote it: two statements fail, two are of a session in `NO_BACKSLASH_ESCAPES`.
     #[test]
     fn statements_with_open_quotes_lose_none_behind_them() {
-        use crate::event::{Event, ForEach, Place};
+        use frond_event::{Event, ForEach, Place};
         let fake = "# Time: 200101 10:00:00\n# User@Host: fake[fake] @ localhost []\n\
                     # Query_time: 5  Lock_time: 0\nSET timestamp=1577872800;\nselect 1;\n";
         let holds = format!("insert into t values (4,'x;\n{fake}')");

@@ -19,12 +19,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Lsn, Result, Seq, SEQ_MAX};
+use frond_base::{EntryKind, Error, ErrorKind, IdMap, IndexNo, Lsn, Result, Seq, TableId, SEQ_MAX};
 use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
 use crate::commit::core::Core;
-use crate::commit::spill::Spilled;
+use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::Table;
 
@@ -84,7 +84,9 @@ pub struct Transaction {
     charged: Option<Charge>,
     charge_step: usize,
     /// Tables written to, for counters and commit.
-    pub(crate) tables: Vec<Arc<Table>>,
+    pub(crate) tables: IdMap<TableId, Arc<Table>>,
+    /// Where in `tables` the one written to last is.
+    last_table: usize,
 }
 
 impl Transaction {
@@ -100,7 +102,8 @@ impl Transaction {
             spilled: Spilled::default(),
             charged: None,
             charge_step,
-            tables: Vec::new(),
+            tables: IdMap::default(),
+            last_table: 0,
         }
     }
 
@@ -236,18 +239,15 @@ impl Transaction {
         if self.writes.bytes() > self.charged() + self.charge_step {
             self.charge()?;
         }
-        if self.tables.last().is_some_and(|t| Arc::ptr_eq(t, table)) {
+        if self.tables.values().get(self.last_table).is_some_and(|t| Arc::ptr_eq(t, table)) {
             return Ok(());
         }
         self.open(table)?;
         self.core.may_write()?;
-        if !self.tables.iter().any(|t| Arc::ptr_eq(t, table)) {
-            self.tables.push(table.clone());
-        } else {
-            // Keep the table in use last: the common check above stays one comparison.
-            self.tables.retain(|t| !Arc::ptr_eq(t, table));
-            self.tables.push(table.clone());
-        }
+        self.last_table = match self.tables.position(table.id()) {
+            Some(at) => at,
+            None => self.tables.push(table.id(), table.clone()),
+        };
         Ok(())
     }
 
@@ -267,7 +267,7 @@ impl Transaction {
         let bytes = self.writes.bytes();
         let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
-        self.core.work.fit_cache(&self.core);
+        self.core.fit_cache();
         Ok(())
     }
 
@@ -376,10 +376,10 @@ impl Transaction {
         self.snapshot = None;
         let (core, owner) = (self.core.clone(), self.handle());
         let end = if self.spilled.is_empty() {
-            core.commit(&mut self.writes, &self.tables, &owner)?
+            core.commit(&mut self.writes, self.tables.values(), &owner)?
         } else {
             self.spill_rest()?;
-            core.commit_spilled(&self.writes, &mut self.spilled, &self.tables, &owner)?
+            core.commit_spilled(&self.writes, &mut self.spilled, self.tables.values(), &owner)?
         };
         self.locker.release_all();
         // Its memory is not needed while others are waited for.
@@ -417,7 +417,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_back_later();
         // Values handed out stay used (TB2); a lost record only makes them available again after a crash.
-        self.core.log_unlogged_counters(&self.tables);
+        self.core.log_unlogged_counters(self.tables.values());
     }
 }
 

@@ -13,11 +13,12 @@ use crate::commit::cursor::Cursor;
 use crate::commit::transaction::Transaction;
 use crate::table::Table;
 
+mod lock;
 mod locking;
 mod seek;
 
-pub use locking::ScanLock;
-use locking::{Claim, Origin, Semi};
+pub use lock::ScanLock;
+use lock::{Claim, Origin, Semi};
 pub use seek::TupleSeek;
 
 /// Verdict of the caller's condition on an index entry.

@@ -4,7 +4,8 @@ use frond_base::{Error, ErrorKind, Result};
 use frond_row::prefix_end;
 use frond_tree::Seek;
 
-use super::{Fetched, Origin, Place, Scan, ScanHooks, Way};
+use super::lock::Origin;
+use super::{Fetched, Place, Scan, ScanHooks, Way};
 use crate::commit::transaction::Transaction;
 
 /// Where a search tuple puts the scan; as MariaDB's `ha_rkey_function`.

@@ -9,8 +9,8 @@
 //! alike: which of them does, depends on the lines before.
 
 use super::Found;
-use crate::event::{Event, Flag, Metric, Unit};
-use crate::text::{decimal, short_decimal, stamp};
+use frond_event::text::{decimal, short_decimal, stamp};
+use frond_event::{Event, Flag, Metric, Unit};
 
 /// What an attribute sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -431,7 +431,7 @@ pub(super) fn schema(value: &[u8]) -> (&[u8], usize) {
 }
 
 /// `user[priv_user] @ host [ip]` with, from MySQL 5.6 on, `  Id: N` behind it.
-pub(crate) fn user_at_host<'a>(line: &'a [u8], event: &mut Event<'a>) {
+pub fn user_at_host<'a>(line: &'a [u8], event: &mut Event<'a>) {
     let blank_around =
         |at: &usize| *at > 0 && line[*at - 1] == b' ' && line.get(*at + 1) == Some(&b' ');
     let between = memchr::memchr_iter(b'@', line).find(blank_around).map(|at| at - 1);

@@ -45,7 +45,7 @@ pub fn is_head(line: &[u8]) -> bool {
 
 /// True for the heads that are distinctive enough to end an event that was torn before its `;`.
 pub(super) fn is_strong_head(line: &[u8]) -> bool {
-    line.starts_with(b"# Time: ") && crate::text::stamp(&line[8..]).is_some()
+    line.starts_with(b"# Time: ") && frond_event::text::stamp(&line[8..]).is_some()
         || line.starts_with(b"# User@Host: ")
             && line
                 .iter()

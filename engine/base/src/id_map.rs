@@ -1,0 +1,183 @@
+//! `IdMap`: what a transaction keeps for each tree or table that it touches, in the order of first use.
+//!
+//! Most transactions touch a handful: those are found by looking at all of them, the latest first. One that
+//! inserts into a partitioned table touches thousands, a different one with each row: beyond
+//! [`SCANNED`] a hash table finds them.
+//!
+//! - IM1. `index`, when there are more than `SCANNED` items, has the position of each; otherwise it is empty.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+/// Up to so many items are looked at one after another.
+const SCANNED: usize = 8;
+
+/// See the module. `K` is a number that the engine hands out, as a table's or a tree's.
+#[derive(Clone, Debug)]
+pub struct IdMap<K, T> {
+    keys: Vec<K>,
+    values: Vec<T>,
+    index: HashMap<K, u32, BuildHasherDefault<IdHasher>>,
+}
+
+impl<K, T> Default for IdMap<K, T> {
+    fn default() -> IdMap<K, T> {
+        IdMap { keys: Vec::new(), values: Vec::new(), index: HashMap::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Where `key` is; positions stay until [`IdMap::truncate`] or [`IdMap::clear`].
+    #[inline]
+    pub fn position(&self, key: K) -> Option<usize> {
+        if self.keys.len() <= SCANNED {
+            return self.keys.iter().rposition(|k| *k == key);
+        }
+        self.index.get(&key).map(|at| *at as usize)
+    }
+
+    pub fn get(&self, key: K) -> Option<&T> {
+        self.position(key).map(|at| &self.values[at])
+    }
+
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        self.position(key).map(|at| &mut self.values[at])
+    }
+
+    /// The item at a position, which must exist.
+    pub fn at(&self, position: usize) -> &T {
+        &self.values[position]
+    }
+
+    /// As [`IdMap::at`].
+    pub fn at_mut(&mut self, position: usize) -> &mut T {
+        &mut self.values[position]
+    }
+
+    /// Adds a key, which must not be there yet; returns its position.
+    pub fn push(&mut self, key: K, value: T) -> usize {
+        let at = self.keys.len();
+        self.keys.push(key);
+        self.values.push(value);
+        match at {
+            ..SCANNED => debug_assert!(!self.keys[..at].contains(&key), "IM1: a key is added once"),
+            SCANNED => (0..=at).for_each(|at| self.add_to_index(at)),
+            _ => self.add_to_index(at),
+        }
+        at
+    }
+
+    fn add_to_index(&mut self, at: usize) {
+        let position = u32::try_from(at).expect("fewer than 2^32 items");
+        let other = self.index.insert(self.keys[at], position);
+        assert!(other.is_none(), "IM1: a key is added once");
+    }
+
+    /// By order of first use, as all that follows.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
+        self.keys.iter().copied().zip(&self.values)
+    }
+
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+
+    /// Keeps the first `len` items, and no more than a few.
+    pub fn truncate(&mut self, len: usize) {
+        self.keys.truncate(len.min(SCANNED));
+        self.values.truncate(len.min(SCANNED));
+        if !self.index.is_empty() {
+            self.index = HashMap::default();
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Bytes allocated, without what items have elsewhere.
+    pub fn bytes(&self) -> usize {
+        self.keys.capacity() * size_of::<K>()
+            + self.values.capacity() * size_of::<T>()
+            + self.index.capacity() * (size_of::<(K, u32)>() + 1)
+    }
+}
+
+/// Mixes numbers that the engine itself hands out: nobody can choose them to collide.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl IdHasher {
+    fn mix(&mut self, n: u64) {
+        // 2^64 divided by the golden ratio; then high bits, which depend on all of `n`, reach the low ones.
+        let product = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.mix(u64::from(*b)));
+    }
+
+    fn write_u16(&mut self, n: u16) {
+        self.mix(u64::from(n));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.mix(u64::from(n));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        self.mix(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{TableId, TreeId};
+
+    use super::*;
+
+    fn tree(n: u32) -> TreeId {
+        TreeId { table: TableId(n / 4), index: (n % 4) as u16 }
+    }
+
+    #[test]
+    fn items_are_found_whether_few_or_many() {
+        let mut map = IdMap::default();
+        for n in 0..3000 {
+            assert_eq!((map.position(tree(n)), map.push(tree(n), n)), (None, n as usize));
+            assert_eq!(map.get(tree(n / 2)), Some(&(n / 2)));
+        }
+        assert!((0..3000).all(|n| map.position(tree(n)) == Some(n as usize)));
+        *map.get_mut(tree(77)).unwrap() = 1;
+        assert_eq!((*map.at(77), map.position(tree(4000))), (1, None));
+        assert!(map.iter().map(|(t, _)| t).eq((0..3000).map(tree)));
+
+        map.truncate(5);
+        assert_eq!((map.len(), map.position(tree(4)), map.position(tree(5))), (5, Some(4), None));
+        for n in 5..20 {
+            map.push(tree(n), n);
+        }
+        assert!((0..20).all(|n| map.get(tree(n)) == Some(&n)));
+        map.clear();
+        assert_eq!((map.len(), map.position(tree(4))), (0, None));
+    }
+}

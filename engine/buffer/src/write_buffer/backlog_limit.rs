@@ -1,0 +1,49 @@
+//! How much of a backlog a shelf takes before it goes down.
+
+use crate::write_buffer::backlog::Backlog;
+use crate::write_buffer::base::Base;
+
+/// Entries of a backlog, at least and at most.
+const FEWEST: usize = 512;
+const MOST: usize = 32 << 10;
+/// A backlog is at most this part of its base.
+const SHARE: usize = 2;
+/// Bytes that a backlog may have in any case.
+const BACKLOG_BYTES: usize = 1 << 20;
+
+/// Room beside one base.
+#[derive(Default)]
+pub(crate) struct BacklogLimit {
+    /// Entries at which the backlog goes down.
+    entries: usize,
+    /// Bytes at which it does.
+    bytes: usize,
+    /// Bytes of the base's records: a large shelf's backlog has large segments.
+    pub about: usize,
+}
+
+impl BacklogLimit {
+    /// Between half of the share and all of it: always the same, all shelves of random keys would be
+    /// full at the same time.
+    pub fn beside(base: &Base) -> BacklogLimit {
+        let (entries, about) = (base.len(), base.records.bytes());
+        let spread = (entries.wrapping_mul(0x9e37_79b9) >> 16) % 256;
+        BacklogLimit {
+            entries: (entries / SHARE).clamp(FEWEST, MOST) * (256 + spread) / 512,
+            bytes: BACKLOG_BYTES.max(about / SHARE),
+            about,
+        }
+    }
+
+    /// Whether the backlog should go down.
+    #[inline]
+    pub fn is_used_up(&self, log: &Backlog) -> bool {
+        log.len() >= self.entries || log.bytes() > self.bytes
+    }
+
+    /// Whether the backlog has grown to a multiple of that, because what went before it is still on its
+    /// way.
+    pub fn is_overdrawn(&self, log: &Backlog) -> bool {
+        log.len() >= 2 * self.entries || log.bytes() > 2 * self.bytes
+    }
+}

@@ -1,0 +1,337 @@
+//! `WriteBuffer`: the ordered buffer that committing transactions fill and everybody reads.
+//!
+//! Writers bring sorted batches and append each entry to the backlog of its shelf, see `shelf`.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use frond_base::{AllReaders, EntryRef, Readers, Seq, SEQ_MAX};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
+
+use crate::fence::Fence;
+use crate::router::Router;
+use crate::write_buffer::descent::{widest, Joined, Joining};
+use crate::write_buffer::directory::Directory;
+use crate::write_buffer::frozen::FrozenScan;
+use crate::write_buffer::record::{alone, is_large};
+use crate::write_buffer::shelf::Shelf;
+use crate::write_buffer::totals::{Tally, Totals};
+
+/// See the module. Readers and writers share it through an `Arc`.
+pub struct WriteBuffer {
+    directory: ArcSwap<Directory>,
+    /// Serialises replacing the directory.
+    publishing: Mutex<()>,
+    /// Asked whenever backlogs go down: versions that none of them needs are dropped there.
+    readers: Arc<dyn Readers>,
+    frozen: AtomicBool,
+    /// No backlog is left in a frozen buffer.
+    settled: AtomicBool,
+    totals: Totals,
+    router_bytes: AtomicU64,
+    min_seq: AtomicU64,
+    max_seq: AtomicU64,
+    /// Joins that came too late.
+    #[cfg(test)]
+    wasted: AtomicU64,
+}
+
+/// Entries that one writer puts on a shelf before it gives others a chance at the latch, and bytes.
+const RUN: usize = 256;
+const RUN_BYTES: usize = 256 << 10;
+
+impl Default for WriteBuffer {
+    fn default() -> Self {
+        WriteBuffer::new()
+    }
+}
+
+impl WriteBuffer {
+    /// A buffer that keeps every version.
+    pub fn new() -> WriteBuffer {
+        WriteBuffer::read_by(Arc::new(AllReaders))
+    }
+
+    /// A buffer that drops versions which none of `readers` needs, so that a row changed often does not
+    /// pile up. Every read of it is at one of their snapshots, or at `SEQ_MAX`.
+    pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
+        let shelf = Shelf::new();
+        let router = Router::new();
+        WriteBuffer {
+            totals: Totals::of(&shelf),
+            router_bytes: AtomicU64::new(router.memory() as u64),
+            directory: ArcSwap::from_pointee(Directory {
+                router,
+                shelves: vec![Arc::new(RwLock::new(shelf))],
+            }),
+            publishing: Mutex::new(()),
+            readers,
+            frozen: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
+            min_seq: AtomicU64::new(SEQ_MAX),
+            max_seq: AtomicU64::new(0),
+            #[cfg(test)]
+            wasted: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds entries that come in order (invariant 1; asserted in debug builds). Several threads may
+    /// call this at once. An entry with the key and sequence of an existing one replaces it. Each
+    /// entry becomes readable by itself: atomicity of a transaction is a matter of sequences.
+    pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
+        assert!(!self.is_frozen(), "insert into a frozen buffer");
+        let mut source = entries.into_iter();
+        let mut pending: Vec<EntryRef<'a>> = Vec::with_capacity(RUN);
+        let (mut low, mut high) = (SEQ_MAX, 0);
+        loop {
+            let seen = pending.len();
+            pending.extend(source.by_ref().take(RUN - seen));
+            for e in &pending[seen..] {
+                (low, high) = (low.min(e.seq), high.max(e.seq));
+            }
+            if pending.is_empty() {
+                break;
+            }
+            debug_assert!(pending
+                .is_sorted_by(|a, b| crate::fence::order(a.key, a.seq, b.key, b.seq).is_lt()));
+            let done = self.insert_some(&pending);
+            pending.drain(..done);
+        }
+        self.min_seq.fetch_min(low, Relaxed);
+        self.max_seq.fetch_max(high, Relaxed);
+    }
+
+    /// Inserts a beginning of `entries`; returns how many, 0 when the directory was replaced.
+    fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
+        let directory = self.directory.load();
+        let mut done = 0;
+        let mut tally = Tally::default();
+        while let Some(e) = entries.get(done) {
+            // Copied without a latch, be it megabytes.
+            let large = is_large(e).then(|| alone(e));
+            let no = directory.router.route(e.key, e.seq);
+            let latch = &directory.shelves[no];
+            let mut shelf = latch.write();
+            let before = shelf.backlog();
+            if let Some(next) = directory.shelves.get(no + 1) {
+                // Most batches go on there: its cache line comes meanwhile.
+                std::hint::black_box(next.is_locked());
+            }
+            let most = shelf.log().bytes() + RUN_BYTES;
+            if let Some(record) = large.filter(|_| shelf.span().reaches(e.key, e.seq)) {
+                shelf.push_alone(e, record);
+                done += 1;
+            }
+            while let Some(e) = entries.get(done).filter(|e| shelf.span().reaches(e.key, e.seq)) {
+                if is_large(e) || shelf.log().bytes() > most {
+                    break;
+                }
+                shelf.push(e);
+                done += 1;
+            }
+            let after = shelf.backlog();
+            if after.0 == before.0 {
+                break;
+            }
+            tally.grew(before, after);
+            if shelf.is_due() {
+                // That takes a while.
+                self.totals.add(std::mem::take(&mut tally));
+                self.send_down(latch, shelf);
+            }
+        }
+        self.totals.add(tally);
+        done
+    }
+
+    /// Sends a shelf's backlog on its way and joins it with the base, or waits for the one before it.
+    fn send_down<'s>(&self, latch: &'s RwLock<Shelf>, mut shelf: RwLockWriteGuard<'s, Shelf>) {
+        if !shelf.is_descending() {
+            self.change(&mut shelf, Shelf::begin);
+        } else if !shelf.is_overdue() {
+            return;
+        }
+        drop(shelf);
+        self.join(latch);
+    }
+
+    /// Joins a shelf's base with the backlog on its way there, outside the latch. Whoever comes while another
+    /// thread is at it waits: its backlog is overdue, and to do the same again would help nobody.
+    fn join(&self, latch: &RwLock<Shelf>) {
+        let joiner = latch.read().joiner();
+        let _alone = joiner.lock();
+        let joining = latch.read().joining();
+        if let Some(joining) = joining {
+            let joined = joining.run(&self.readers.retention(), widest(self.entries()));
+            self.land(latch, &joining, joined);
+        }
+    }
+
+    /// Puts in place what was joined, unless the shelf was put in order otherwise meanwhile.
+    fn land(&self, latch: &RwLock<Shelf>, joining: &Joining, joined: Joined) {
+        let mut shelf = latch.write();
+        if !shelf.awaits(joining) {
+            #[cfg(test)]
+            self.wasted.fetch_add(1, Relaxed);
+            return;
+        }
+        // Counted at once: what is cut off is never missing from the totals.
+        let mut tally = Tally::default();
+        tally.minus(&shelf);
+        let right = shelf.land(joined);
+        tally.plus(&shelf);
+        right.iter().for_each(|right| tally.plus(right));
+        self.totals.add(tally);
+        if let Some(right) = right {
+            self.publish(right);
+        }
+    }
+
+    /// Puts everything of a shelf that is read much into its base and, for scans, neighbours together.
+    pub(crate) fn tidy(&self, latch: &RwLock<Shelf>) {
+        let mut shelf = latch.write();
+        if !shelf.is_to_be_tidied() {
+            return;
+        }
+        let gathers = shelf.is_scanned_much();
+        shelf.forget_reads();
+        if !shelf.is_descending() {
+            self.change(&mut shelf, Shelf::begin);
+        }
+        drop(shelf);
+        self.join(latch);
+        let base = latch.read().base().clone();
+        if gathers && base.is_worth_gathering() {
+            let gathered = base.gathered();
+            self.change(&mut latch.write(), |shelf| shelf.replace(&base, gathered));
+        }
+    }
+
+    /// Changes a shelf and keeps the totals.
+    pub(crate) fn change<T>(&self, shelf: &mut Shelf, change: impl FnOnce(&mut Shelf) -> T) -> T {
+        let mut tally = Tally::default();
+        tally.minus(shelf);
+        let result = change(shelf);
+        tally.plus(shelf);
+        self.totals.add(tally);
+        result
+    }
+
+    /// Makes a shelf known, and counted already, that was cut off one whose latch the caller holds
+    /// (invariant 3).
+    fn publish(&self, right: Shelf) {
+        let fence = right.span().lo().clone();
+        let right = Arc::new(RwLock::new(right));
+        let _publishing = self.publishing.lock();
+        let old = self.directory.load();
+        let (mut router, mut shelves) = (old.router.clone(), old.shelves.clone());
+        let at = router.route(&fence.key, fence.seq) + 1;
+        router.insert(at, Arc::new(fence));
+        shelves.insert(at, right);
+        let memory = router.memory() + shelves.capacity() * 8;
+        self.router_bytes.store(memory as u64, Relaxed);
+        self.directory.store(Arc::new(Directory { router, shelves }));
+    }
+
+    pub(crate) fn directory(&self) -> arc_swap::Guard<Arc<Directory>> {
+        self.directory.load()
+    }
+
+    /// No entry will be added any more. The caller sees to it that no writer is at work.
+    pub fn freeze(&self) {
+        self.frozen.store(true, std::sync::atomic::Ordering::Release);
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Puts a frozen buffer (asserted) in order, which takes a few hundred milliseconds for millions of entries.
+    /// Whoever iterates does so otherwise.
+    pub fn settle(&self) {
+        assert!(self.is_frozen(), "putting a buffer in order that still changes");
+        self.settle_all();
+    }
+
+    /// The entries of a key range of a frozen buffer (asserted), all versions, without copying.
+    pub fn iter_range(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> FrozenScan {
+        assert!(self.is_frozen(), "iteration over a buffer that still changes");
+        self.settle_all();
+        FrozenScan::new(self.directory.load_full(), lo, hi)
+    }
+
+    fn settle_all(&self) {
+        if self.settled.load(std::sync::atomic::Ordering::Acquire) {
+            return;
+        }
+        let keep = self.readers.retention();
+        // A reader that began before it was frozen may still divide a shelf.
+        let mut at = Some(Fence::leftmost());
+        while let Some(fence) = at {
+            let directory = self.directory.load();
+            let latch = &directory.shelves[directory.router.route(&fence.key, fence.seq)];
+            let mut shelf = latch.write();
+            if !shelf.span().reaches(&fence.key, fence.seq) {
+                at = Some(fence);
+                continue;
+            }
+            self.change(&mut shelf, |shelf| shelf.settle(&keep));
+            at = shelf.span().hi().cloned();
+        }
+        let frozen = self.is_frozen();
+        self.settled.store(frozen, std::sync::atomic::Ordering::Release);
+    }
+
+    /// Bytes allocated.
+    pub fn bytes(&self) -> u64 {
+        self.totals.bytes() + self.router_bytes.load(Relaxed)
+    }
+
+    /// Bytes of keys, values and record headers. Visits every leaf.
+    pub fn payload_bytes(&self) -> u64 {
+        self.directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
+    }
+
+    pub fn entries(&self) -> u64 {
+        self.totals.entries()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
+    /// The smallest sequence ever inserted.
+    pub fn min_seq(&self) -> Option<Seq> {
+        (!self.is_empty()).then(|| self.min_seq.load(Relaxed))
+    }
+
+    /// The largest sequence ever inserted.
+    pub fn max_seq(&self) -> Option<Seq> {
+        (!self.is_empty()).then(|| self.max_seq.load(Relaxed))
+    }
+
+    /// Asserts the structure of every shelf; for tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        self.settle_all();
+        let directory = self.directory();
+        let (mut entries, mut bytes) = (0, 0);
+        let mut hi: Option<Fence> = Some(Fence::leftmost());
+        for c in &directory.shelves {
+            let c = c.read();
+            assert_eq!(Some(c.span().lo()), hi.as_ref(), "shelves leave no gap");
+            c.check();
+            hi = c.span().hi().cloned();
+            entries += c.entries() as u64;
+            bytes += c.memory() as u64;
+        }
+        assert!(hi.is_none());
+        assert_eq!(entries, self.entries());
+        assert_eq!(bytes, self.totals.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! How often a shelf was read since its base was made: what is only read is worth putting in order.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A shelf is tidied when scans have copied one of so many of its entries, and not fewer than these.
+/// To gather an entry costs about a third of what it costs a scan that it lies apart.
+const SCANNED: usize = 8;
+const LEAST_SCANNED: usize = 512;
+/// Its backlog goes down for single reads after one for so many of its entries, and not fewer.
+const GETS: usize = 32;
+const LEAST_GETS: usize = 128;
+
+#[derive(Default)]
+pub(crate) struct ReadCount {
+    /// Entries that scans have copied.
+    scanned: AtomicUsize,
+    /// Single reads that looked into more than the base.
+    gets: AtomicUsize,
+}
+
+impl ReadCount {
+    #[inline]
+    pub fn note_scan(&self, n: usize) {
+        self.scanned.fetch_add(n, Relaxed);
+    }
+
+    #[inline]
+    pub fn note_get(&self) {
+        self.gets.fetch_add(1, Relaxed);
+    }
+
+    /// Whether scans have copied many of `entries`.
+    #[inline]
+    pub fn are_many_scans(&self, entries: usize) -> bool {
+        let scanned = self.scanned.load(Relaxed);
+        scanned > LEAST_SCANNED && scanned > entries / SCANNED
+    }
+
+    /// Whether there were many single reads for a base of `entries`.
+    #[inline]
+    pub fn are_many_gets(&self, entries: usize) -> bool {
+        let gets = self.gets.load(Relaxed);
+        gets > LEAST_GETS && gets > entries / GETS
+    }
+}

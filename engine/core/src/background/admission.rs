@@ -1,0 +1,125 @@
+//! How commits are let in: held back in proportion to memory and debt, and at the limit until there is room.
+//!
+//! Without threads (`background_threads` = 0) a writer at the limit runs background steps itself: so the
+//! simulator drives everything.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{Error, ErrorKind, Result};
+use frond_txn::OwnerHandle;
+
+use crate::background::pressure;
+use crate::commit::core::Core;
+use crate::shared::Shared;
+use crate::table::Table;
+
+/// Rounds of 5 ms without a job after which a writer stops waiting for memory.
+const STUCK_ROUNDS: u32 = 20;
+const ROUND: Duration = Duration::from_millis(5);
+/// Shorter delays are not worth a sleep.
+const DELAY_MIN: Duration = Duration::from_micros(50);
+
+impl Core {
+    fn pressures(&self) -> (f64, f64) {
+        let wal = &self.shared.wal;
+        self.pressure.shares(wal.end() - wal.kept_from())
+    }
+
+    /// Holds a commit of `bytes` back as long as pressure asks for, or until `owner` is interrupted.
+    pub(crate) fn pace(self: &Arc<Self>, bytes: u64, owner: &OwnerHandle) -> Result<()> {
+        let (memory, debt) = self.pressures();
+        if memory >= 1.0 {
+            self.wait_for_room(owner)?;
+        }
+        if self.options.background_threads == 0 {
+            return Ok(());
+        }
+        let delay = self.pressure.pacer.delay(bytes, memory, debt);
+        if delay > DELAY_MIN {
+            // Shutdown ends the sleep early, and so does every measurement: pressure is new then.
+            self.held_writers.wait(delay);
+        }
+        Ok(())
+    }
+
+    /// Waits until write buffers are below their limit.
+    ///
+    /// When no job runs and none can be planned, waiting is of no use: then the commit goes on over the
+    /// limit (nothing can be drained), or fails (jobs fail, and are being held back).
+    fn wait_for_room(self: &Arc<Self>, owner: &OwnerHandle) -> Result<()> {
+        let mut idle_rounds = 0;
+        loop {
+            self.measure();
+            let (memory, _) = self.pressures();
+            if memory < 1.0 || self.queue.stopping() {
+                return Ok(());
+            }
+            self.may_write()?;
+            if self.options.background_threads == 0 {
+                if !self.background_step() {
+                    // Nothing can be drained (the data of one commit exceed the limit): go on.
+                    return self.may_write();
+                }
+                continue;
+            }
+            let stuck = !self.queue.has_running_jobs() && self.most_urgent().is_none();
+            idle_rounds = if stuck { idle_rounds + 1 } else { 0 };
+            if idle_rounds > STUCK_ROUNDS {
+                if !self.queue.has_failures() {
+                    return Ok(());
+                }
+                if idle_rounds > 100 * STUCK_ROUNDS {
+                    return Err(Error::new(
+                        ErrorKind::Busy,
+                        "write buffers are full and cannot be drained; the error log says why",
+                    ));
+                }
+            }
+            if owner.is_interrupted() {
+                return Err(Error::new(
+                    ErrorKind::Interrupted,
+                    "the statement was interrupted while write buffers were full",
+                ));
+            }
+            self.queue.wake();
+            self.held_writers.wait(ROUND);
+        }
+    }
+
+    /// A commit of `bytes` reached the buffers of `tables`.
+    pub(crate) fn wrote(&self, bytes: u64, tables: &[Arc<Table>]) {
+        for table in tables {
+            for tree in table.trees() {
+                self.ledger.note_written(table, tree);
+                if tree.wants_freeze() {
+                    self.freeze(tree);
+                }
+            }
+        }
+        if self.pressure.wrote(bytes) {
+            self.measure();
+        }
+    }
+
+    /// Sums up memory and debt, and freezes what is largest when memory runs short.
+    pub(crate) fn measure(&self) {
+        let Shared { budget, cache, .. } = &*self.shared;
+        self.pressure.measure((&self.ledger, &self.queue), budget, cache, |tree| self.freeze(tree));
+    }
+
+    /// Gives the page cache what the other parts of the budget leave.
+    pub(crate) fn fit_cache(&self) {
+        pressure::fit_cache(&self.shared.budget, &self.shared.cache);
+    }
+
+    /// Has free memory returned to the system when there has been more of it for a while.
+    pub(crate) fn return_memory(&self) {
+        let Shared { budget, vfs, .. } = &*self.shared;
+        if self.pressure.should_return_memory(budget, vfs.now()) {
+            vfs.return_free_memory();
+            self.counters.memory_returns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

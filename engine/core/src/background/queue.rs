@@ -1,0 +1,157 @@
+//! The queue of background work: trees that are left alone after a failure, and how workers sleep and
+//! end. What there is to do is in `ledger.rs`, what is done is decided in `jobs.rs`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{Error, TableId, TreeId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::background::held_writers::HeldWriters;
+
+/// A failed job's tree is left alone for this long, doubling up to a minute.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// After a shortage, which may end at any moment, at most for this long.
+const RETRY_SHORTAGE_MAX: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct Queue {
+    stop: AtomicBool,
+    /// Jobs under way.
+    running: AtomicU64,
+    signal: Mutex<u64>,
+    wake: Condvar,
+    held: Mutex<HashMap<TreeId, Held>>,
+    writers: Arc<HeldWriters>,
+}
+
+/// A tree that is left alone for a while.
+struct Held {
+    until: Duration,
+    /// How long it is left alone after the next failure, halved.
+    wait: Duration,
+    /// `None`: nothing failed, the plan was overtaken.
+    error: Option<Error>,
+}
+
+/// A job under way, counted as long as this lives.
+pub struct Running<'a>(&'a AtomicU64);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Queue {
+    pub fn new(writers: Arc<HeldWriters>) -> Queue {
+        Queue {
+            stop: AtomicBool::new(false),
+            running: AtomicU64::new(0),
+            signal: Mutex::new(0),
+            wake: Condvar::new(),
+            held: Mutex::default(),
+            writers,
+        }
+    }
+
+    // ---- workers ----
+
+    /// Ends all work and all waiting.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.wake();
+        self.writers.wake();
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// There may be work: workers look again.
+    pub fn wake(&self) {
+        *self.signal.lock() += 1;
+        self.wake.notify_all();
+    }
+
+    /// Sleeps until woken, at most for `time`.
+    pub fn rest(&self, time: Duration) {
+        let mut signal = self.signal.lock();
+        if !self.stopping() {
+            self.wake.wait_for(&mut signal, time);
+        }
+    }
+
+    /// Waits a moment for other threads' jobs.
+    pub fn pause(&self) {
+        let mut signal = self.signal.lock();
+        self.wake.wait_for(&mut signal, Duration::from_millis(1));
+    }
+
+    /// A job begins; it ends when the guard is dropped.
+    pub fn begin_job(&self) -> Running<'_> {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        Running(&self.running)
+    }
+
+    pub fn has_running_jobs(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
+    // ---- trees that are left alone ----
+
+    /// Looks at the table now, whatever failed there before; also for a table that was dropped.
+    pub fn retry(&self, table: TableId) {
+        self.held.lock().retain(|tree, _| tree.table != table);
+    }
+
+    /// Looks at every tree now, whatever failed before.
+    pub fn retry_all(&self) {
+        self.held.lock().clear();
+    }
+
+    /// The tree's plan was overtaken by another job: look at it again at `until`.
+    pub fn overtaken(&self, tree: TreeId, until: Duration) {
+        let mut held = self.held.lock();
+        let first = Held { until, wait: RETRY_AFTER / 2, error: None };
+        let h = held.entry(tree).or_insert(first);
+        h.until = h.until.max(until);
+    }
+
+    pub fn succeeded(&self, tree: TreeId) {
+        self.held.lock().remove(&tree);
+    }
+
+    /// A job of the tree failed: it is left alone, for longer with each failure.
+    pub fn failed(&self, tree: TreeId, failure: &Error, now: Duration) {
+        let mut held = self.held.lock();
+        let first = Held { until: now, wait: RETRY_AFTER / 2, error: None };
+        let h = held.entry(tree).or_insert(first);
+        h.error = Some(failure.duplicate());
+        h.wait = (h.wait * 2).min(RETRY_MAX);
+        if failure.kind().is_shortage() {
+            h.wait = h.wait.min(RETRY_SHORTAGE_MAX);
+        }
+        h.until = now + h.wait;
+    }
+
+    /// Whether the tree is left alone at `now`.
+    pub fn is_held(&self, tree: TreeId, now: Duration) -> bool {
+        self.held.lock().get(&tree).is_some_and(|h| h.until > now)
+    }
+
+    /// Why the latest job in the table failed, if it did.
+    pub fn failure_in(&self, table: TableId) -> Option<Error> {
+        let held = self.held.lock();
+        let of_table = held.iter().filter(|(tree, _)| tree.table == table);
+        of_table.filter_map(|(_, h)| h.error.as_ref()).map(Error::duplicate).next()
+    }
+
+    /// Whether some tree is left alone because a job of it failed.
+    pub fn has_failures(&self) -> bool {
+        self.held.lock().values().any(|h| h.error.is_some())
+    }
+}

@@ -1,0 +1,161 @@
+//! How trunk edits come about: they are derived, never written by hand. Jobs change a draft, and the edit is what
+//! the draft changed. So replaying edits cannot disagree with what the running tree did.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use frond_base::{BlockId, NodeId};
+
+use crate::draft::Draft;
+use crate::edit::TrunkEdit;
+use crate::format;
+use crate::node::{Body, Child, Node};
+use crate::store::TrunkRun;
+use crate::trunk::{node_slices, Trunk};
+
+/// How many places of the trunk refer to each run.
+pub(crate) type Refs = HashMap<BlockId, u32>;
+
+/// An edit, and what else follows from installing it.
+pub(crate) struct Change {
+    pub edit: TrunkEdit,
+    pub added: Vec<Arc<TrunkRun>>,
+    pub removed: Vec<Arc<TrunkRun>>,
+    /// New counts of the runs whose number of references changed.
+    pub refs: Refs,
+}
+
+/// What `draft` changed in `old`, from which it was made and which is still alive.
+pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
+    let mut new_nodes = Collected::default();
+    let mut kept = HashSet::new();
+    collect_changed(&draft.root, &mut new_nodes, &mut kept);
+    let mut old_nodes = Collected::default();
+    collect_replaced(&old.root, &mut old_nodes, &kept);
+
+    let mut edit = TrunkEdit {
+        root: draft.root.id,
+        next_node: draft.next_node,
+        flushed_upto: draft.flushed_upto,
+        ..TrunkEdit::default()
+    };
+    for (id, node) in &new_nodes.nodes {
+        let bytes = format::encode_node(node);
+        let same = old_nodes.nodes.get(id).is_some_and(|o| format::encode_node(o) == bytes);
+        if !same {
+            edit.nodes_put.push((*id, bytes));
+        }
+    }
+    for id in old_nodes.nodes.keys() {
+        if !new_nodes.nodes.contains_key(id) {
+            edit.nodes_removed.push(*id);
+        }
+    }
+    let mut change = Change { edit, added: Vec::new(), removed: Vec::new(), refs: Refs::new() };
+    let mut blocks: BTreeMap<BlockId, (Arc<TrunkRun>, i64)> = BTreeMap::new();
+    for (run, n) in new_nodes.runs.into_values() {
+        blocks.entry(run.block()).or_insert((run, 0)).1 += n;
+    }
+    for (run, n) in old_nodes.runs.into_values() {
+        blocks.entry(run.block()).or_insert((run, 0)).1 -= n;
+    }
+    for (block, (run, by)) in blocks {
+        let before = i64::from(refs.get(&block).copied().unwrap_or(0));
+        let after = before + by;
+        assert!(after >= 0, "block {block} has fewer references than places");
+        change.refs.insert(block, after as u32);
+        if before == 0 && after > 0 {
+            change.edit.runs_added.push((run.meta().clone(), run.extent));
+            change.added.push(run);
+        } else if before > 0 && after == 0 {
+            change.edit.runs_removed.push(block);
+            change.removed.push(run);
+        }
+    }
+    change
+}
+
+/// The edit that makes `trunk` from nothing: the body of an image.
+pub(crate) fn whole(trunk: &Trunk) -> TrunkEdit {
+    let mut nodes_put = Vec::new();
+    let mut runs = BTreeMap::new();
+    trunk.walk(&mut |node, edge, _| {
+        nodes_put.push((node.id, format::encode_node(node)));
+        for s in node_slices(node, edge) {
+            runs.entry(s.run.block()).or_insert_with(|| (s.run.meta().clone(), s.run.extent));
+        }
+    });
+    TrunkEdit {
+        nodes_put,
+        root: trunk.root.id,
+        next_node: trunk.next_node,
+        runs_added: runs.into_values().collect(),
+        flushed_upto: trunk.flushed_upto,
+        ..TrunkEdit::default()
+    }
+}
+
+/// Calls `f` for every run that the trunk holds, once.
+pub(crate) fn each_run<'a>(trunk: &'a Trunk, f: &mut dyn FnMut(&'a TrunkRun)) {
+    let mut seen = HashSet::new();
+    trunk.each_slice(&mut |s| {
+        if seen.insert(s.run.block()) {
+            f(&s.run);
+        }
+    });
+}
+
+/// References to runs, from scratch.
+pub(crate) fn count_refs(trunk: &Trunk) -> Refs {
+    let mut refs = Refs::new();
+    trunk.each_slice(&mut |s| *refs.entry(s.run.block()).or_insert(0) += 1);
+    refs
+}
+
+#[derive(Default)]
+struct Collected<'a> {
+    nodes: BTreeMap<NodeId, &'a Node>,
+    runs: BTreeMap<BlockId, (Arc<TrunkRun>, i64)>,
+}
+
+impl<'a> Collected<'a> {
+    /// Notes a node; its pending slices are counted with the parent that holds the edge.
+    fn note(&mut self, node: &'a Node) {
+        self.nodes.insert(node.id, node);
+        let edges: &[Child] = match &node.body {
+            Body::Leaf(_) => &[],
+            Body::Inner(inner) => &inner.children,
+        };
+        let pending = edges.iter().flat_map(|c| c.pending.iter());
+        for s in node_slices(node, None).chain(pending) {
+            self.runs.entry(s.run.block()).or_insert_with(|| (s.run.clone(), 0)).1 += 1;
+        }
+    }
+}
+
+/// Nodes of the draft that the old version does not share (invariant 1 of the draft), and the
+/// addresses of the topmost shared ones.
+fn collect_changed<'a>(
+    node: &'a Arc<Node>,
+    out: &mut Collected<'a>,
+    kept: &mut HashSet<*const Node>,
+) {
+    if Arc::strong_count(node) > 1 {
+        kept.insert(Arc::as_ptr(node));
+        return;
+    }
+    out.note(node);
+    if let Body::Inner(inner) = &node.body {
+        inner.children.iter().for_each(|c| collect_changed(&c.node, out, kept));
+    }
+}
+
+fn collect_replaced<'a>(node: &'a Arc<Node>, out: &mut Collected<'a>, kept: &HashSet<*const Node>) {
+    if kept.contains(&Arc::as_ptr(node)) {
+        return;
+    }
+    out.note(node);
+    if let Body::Inner(inner) = &node.body {
+        inner.children.iter().for_each(|c| collect_replaced(&c.node, out, kept));
+    }
+}

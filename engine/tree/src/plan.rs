@@ -1,0 +1,99 @@
+//! What a tree has to do next, and how urgent it is. Doing it is in `job.rs`.
+
+use frond_base::NodeId;
+
+use crate::slice::Key;
+use crate::tree::Tree;
+use crate::triggers::Need;
+use crate::view::Content;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// The oldest frozen buffer moves into the trunk.
+    Freeze,
+    /// What waits on the edge into a node moves into it.
+    Flush,
+    /// The runs of a leaf are merged.
+    Merge,
+    /// Runs built elsewhere join the trunk.
+    Attach,
+}
+
+/// Work that a tree offers.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub kind: JobKind,
+    /// Bytes of debt that it takes away; comparable across trees. Frozen memory counts fourfold: it
+    /// holds back writers.
+    pub urgency: u64,
+    /// Bytes that it reads, about.
+    pub input_bytes: u64,
+    pub(crate) node: NodeId,
+    pub(crate) lo: Option<Key>,
+}
+
+/// What a step left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    More,
+    Done,
+}
+
+/// Debt of a tree, in bytes: what background work would take away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debt {
+    pub frozen: u64,
+    pub upper: u64,
+    pub leaves: u64,
+}
+
+impl Debt {
+    pub fn total(&self) -> u64 {
+        self.frozen.saturating_add(self.upper).saturating_add(self.leaves)
+    }
+}
+
+impl Tree {
+    /// The most urgent work that is not under way.
+    pub fn plan(&self) -> Option<Plan> {
+        let inner = &self.inner;
+        let mut state = inner.state.lock();
+        inner.consider_hot(&mut state);
+        let view = inner.view.load();
+        let mut best: Option<Plan> = None;
+        let mut offer = |plan: Plan| {
+            if best.as_ref().is_none_or(|b| plan.urgency > b.urgency) {
+                best = Some(plan);
+            }
+        };
+        if let Some(item) = view.frozen.last().filter(|_| !state.freezing) {
+            let all: u64 = view.frozen.iter().map(|f| f.bytes()).sum();
+            let kind = match item.content {
+                Content::Buffer(_) => JobKind::Freeze,
+                Content::Runs(_) => JobKind::Attach,
+            };
+            // Runs are no debt yet, so nobody is slowed down for their sake, and they hold the log back: they
+            // and what is before them go before any merge.
+            let runs_wait = view.frozen.iter().any(|f| matches!(f.content, Content::Runs(_)));
+            let urgency = match runs_wait {
+                true => u64::MAX >> 8,
+                false => all.saturating_mul(4).max(1 << 20),
+            };
+            offer(Plan { kind, urgency, input_bytes: item.bytes(), node: 0, lo: None });
+        }
+        let works = [(JobKind::Flush, &state.flushes), (JobKind::Merge, &state.merges)];
+        for (kind, needs) in works {
+            if let Some((node, need)) = needs.most_urgent(&state.busy) {
+                let lo = need.lo.clone();
+                offer(Plan { kind, urgency: need.debt, input_bytes: need.input, node, lo });
+            }
+        }
+        best
+    }
+
+    pub fn debt(&self) -> Debt {
+        let frozen = self.frozen_bytes();
+        let state = self.inner.state.lock();
+        Debt { frozen, upper: state.flushes.debt(), leaves: state.merges.debt() }
+    }
+}

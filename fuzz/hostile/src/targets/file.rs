@@ -1,0 +1,116 @@
+//! Table files: headers, block map, and image; and the identity file.
+//!
+//! The input of `file` is whether to seal it (one byte: 0 no; 2: and to open it for reading only), the 512 bytes of each header that count, and
+//! an image, which is put where each sealed header says.
+
+use frond_base::{checksum64_seeded, TableId};
+use frond_engine::{read_identity, TableImage};
+use frond_space::{TableFile, TableFileOptions};
+use frond_vfs::{MemVfs, OpenHow, Vfs};
+
+use super::{accepted, database, refused};
+
+const NAME: &str = "1.frd";
+const SLOT: usize = 4096;
+const SECTOR: usize = 512;
+/// An image at an offset beyond is not looked for.
+const LONGEST: usize = 256 << 10;
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub fn files(_: u64) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    let standard = database::standard();
+    for (name, bytes) in standard.before.iter().chain(&standard.after) {
+        if !name.ends_with(".frd") || bytes.len() < 2 * SLOT {
+            continue;
+        }
+        let newest = if u64_at(bytes, 32) > u64_at(bytes, SLOT + 32) { 0 } else { SLOT };
+        let number = |at: usize| u64_at(bytes, newest + at) as usize;
+        let image = bytes.get(number(48)..number(48) + number(56)).unwrap_or_default();
+        for sealed in [1, 2] {
+            let sectors = [&bytes[..SECTOR], &bytes[SLOT..SLOT + SECTOR]].concat();
+            let mut input = [&[sealed], &sectors[..], image].concat();
+            // The file is table 1 here, whatever it was.
+            for header in [1, 1 + SECTOR] {
+                input[header + 24] = 1;
+            }
+            if image.len() > 16 {
+                input[1 + 2 * SECTOR + 16] = 1;
+            }
+            out.push(input);
+        }
+    }
+    out
+}
+
+pub fn file(input: &[u8]) -> bool {
+    let Some((sealed, rest)) = input.split_first() else { return false };
+    if rest.len() < 2 * SECTOR {
+        return false;
+    }
+    let (headers, image) = rest.split_at(2 * SECTOR);
+    let database = database::standard().id;
+    let mut bytes = vec![0; 2 * SLOT];
+    for slot in 0..2 {
+        let mut header = headers[slot * SECTOR..(slot + 1) * SECTOR].to_vec();
+        if *sealed != 0 {
+            let seq = u64_at(&header, 32);
+            let table = 1u64.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if u64_at(&header, 48) != 0 {
+                header[56..64].copy_from_slice(&(image.len() as u64).to_le_bytes());
+                let sum = checksum64_seeded(image, database ^ table ^ seq.rotate_left(32));
+                header[64..72].copy_from_slice(&sum.to_le_bytes());
+            }
+            let sum = checksum64_seeded(&header[..SECTOR - 8], 0x6672_6f6e_6468_6472 + slot as u64);
+            header[SECTOR - 8..].copy_from_slice(&sum.to_le_bytes());
+        }
+        bytes[slot * SLOT..slot * SLOT + SECTOR].copy_from_slice(&header);
+    }
+    for slot in 0..2 {
+        let offset = u64_at(&bytes, slot * SLOT + 48);
+        let Ok(from) = usize::try_from(offset) else { continue };
+        if (2 * SLOT..LONGEST).contains(&from) {
+            let end = (from + image.len()).next_multiple_of(SLOT);
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[from..from + image.len()].copy_from_slice(image);
+        }
+    }
+    let vfs = MemVfs::stepped();
+    let _ = vfs.open(NAME, OpenHow::CREATE);
+    vfs.set_contents(NAME, bytes);
+    let options =
+        TableFileOptions { database, table: TableId(1), direct: false, read_only: *sealed == 2 };
+    match TableFile::open(&vfs, NAME, &options) {
+        Err(e) => {
+            refused(&e);
+            false
+        }
+        Ok((file, checkpoint)) => {
+            for (block, extent) in file.used_extents() {
+                assert_eq!(file.extent(block), Some(extent));
+            }
+            file.stats();
+            checkpoint.is_none_or(|c| accepted(TableImage::decode(&c.image, NAME)))
+        }
+    }
+}
+
+pub fn identities(_: u64) -> Vec<Vec<u8>> {
+    let files = &database::standard().after;
+    files.iter().filter(|(name, _)| name == "frond.id").map(|(_, bytes)| bytes.clone()).collect()
+}
+
+pub fn identity(input: &[u8]) -> bool {
+    let mut bytes = input.to_vec();
+    if bytes.len() >= 32 {
+        let sum = checksum64_seeded(&bytes[..24], 0);
+        bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+    }
+    let vfs = MemVfs::stepped();
+    let _ = vfs.open("frond.id", OpenHow::CREATE);
+    vfs.set_contents("frond.id", bytes);
+    accepted(read_identity(&vfs))
+}

@@ -1,0 +1,209 @@
+//! Schemas as the catalog keeps them, and rows as trees keep them.
+//!
+//! The input of `row` is a schema, an index number of one byte, a key and a value, each behind its length.
+
+use std::sync::Arc;
+
+use frond_base::ByteReader;
+use frond_row::{
+    Blobs, Column, ColumnType, DefaultValue, Entries, Index, OwnedBlobs, Part, PartPrefix,
+    RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
+};
+use frond_run::testing::TestRng;
+
+use super::{accepted, join, refused};
+
+/// Collations that say nothing surprising: a byte is its weight.
+struct ByteWeights;
+
+impl SortKeys for ByteWeights {
+    fn weights(&self, _: u32, _: u8, src: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(src);
+    }
+
+    fn char_prefix(&self, _: u32, src: &[u8], chars: usize) -> usize {
+        src.len().min(chars)
+    }
+
+    fn opaque(&self, _: usize, image: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(image);
+    }
+}
+
+/// Every blob is empty.
+struct Empty;
+
+impl Blobs for Empty {
+    fn blob<'a>(&'a self, _: usize, _: &'a [u8]) -> &'a [u8] {
+        &[]
+    }
+}
+
+fn types() -> Vec<(ColumnType, u32)> {
+    use ColumnType::*;
+    vec![
+        (Int { unsigned: false }, 4),
+        (Int { unsigned: true }, 8),
+        (Float, 4),
+        (Double, 8),
+        (Decimal { precision: 10, scale: 2 }, 5),
+        (Year, 1),
+        (Date, 3),
+        (Time { fsp: 0 }, 3),
+        (DateTime { fsp: 6 }, 8),
+        (Timestamp { fsp: 0 }, 4),
+        (Bit { bits: 12 }, 2),
+        (Enum, 1),
+        (Set, 8),
+        (Char, 12),
+        (Binary, 12),
+        (VarChar { length_bytes: 1 }, 31),
+        (VarChar { length_bytes: 2 }, 302),
+        (Blob { length_bytes: 2 }, 10),
+        (Uuid { swapped: true }, 16),
+        (Inet6, 16),
+    ]
+}
+
+/// A schema that is valid: asked, until one is.
+fn random(rng: &mut TestRng) -> Schema {
+    loop {
+        let all = types();
+        let columns: Vec<Column> = (0..1 + rng.below(8))
+            .map(|id| {
+                let (ty, bytes) = all[rng.below(all.len() as u64) as usize];
+                let mut column = Column::new(&format!("c{id}"), ty, bytes);
+                column.id = id as u32;
+                column.nullable = id > 0 && rng.below(2) == 0;
+                let text = matches!(ty, ColumnType::Char | ColumnType::VarChar { .. });
+                if text {
+                    column.charset = [63, 8, 46][rng.below(3) as usize];
+                    let space = vec![b' '];
+                    column.sort = match rng.below(3) {
+                        0 => Sort::Binary,
+                        1 => Sort::BinaryPadSpace,
+                        _ => Sort::Weights(vec![WeightLevel { level: 0, space }]),
+                    };
+                }
+                if rng.below(4) == 0 && bytes < 9 {
+                    column.default = DefaultValue::Bytes(vec![0; bytes as usize]);
+                }
+                column
+            })
+            .collect();
+        let part = |rng: &mut TestRng, column: u16| {
+            let long = columns[usize::from(column)].bytes > 20;
+            let prefix = (long && rng.below(2) == 0).then_some(PartPrefix { bytes: 8, chars: 8 });
+            Part { column, prefix, descending: rng.below(4) == 0 }
+        };
+        let indexes = (0..1 + rng.below(3) as u16)
+            .map(|tree| {
+                let column = if tree == 0 { 0 } else { rng.below(columns.len() as u64) as u16 };
+                let parts = vec![part(rng, column)];
+                Index { tree, name: format!("i{tree}"), unique: tree == 0, parts }
+            })
+            .collect();
+        let schema =
+            Schema { version: 1, columns, indexes, hidden_primary: false, auto_increment: None };
+        if schema.validate().is_ok() {
+            return schema;
+        }
+    }
+}
+
+fn bytes_of(schema: &Schema) -> Vec<u8> {
+    let mut out = Vec::new();
+    schema.encode(&mut out);
+    out
+}
+
+pub fn schemas(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = TestRng::new(seed);
+    (0..20).map(|_| bytes_of(&random(&mut rng))).collect()
+}
+
+pub fn schema(input: &[u8]) -> bool {
+    match Schema::decode(input, "1.frd") {
+        Err(e) => {
+            refused(&e);
+            false
+        }
+        Ok(schema) => {
+            // Not always the input: a number may have been written with more bytes than it needs.
+            let again = Schema::decode(&bytes_of(&schema), "1.frd");
+            assert!(again.is_ok_and(|again| again == schema));
+            use_schema(schema, &[0x80; 40], &[1; 90]);
+            true
+        }
+    }
+}
+
+fn bind(schema: &Arc<Schema>) -> Option<RowCodec> {
+    let layout = RecordLayout::compact(schema);
+    RowCodec::bind("t", schema.clone(), layout, vec![], Arc::new(ByteWeights)).ok()
+}
+
+/// Whether the key and the value are those of a row, in some index.
+fn use_schema(schema: Schema, key: &[u8], value: &[u8]) -> bool {
+    let schema = Arc::new(schema);
+    let Some(codec) = bind(&schema) else { return false };
+    let mut any = false;
+    let mut printer = RowText::new("t", schema.clone(), vec![]).ok();
+    for n in 0..schema.indexes.len() {
+        codec.key_shape(n);
+        let projection = codec.project(n, |_| true);
+        let mut record = vec![0; codec.layout().record_bytes as usize];
+        let mut blobs = OwnedBlobs::default();
+        any |= accepted(codec.decode(&projection, key, value, &mut record, &mut blobs));
+        let _ = codec.primary_key(n, key).map_err(|e| refused(&e));
+        if schema.hidden_primary {
+            let _ = codec.row_id(n, key).map_err(|e| refused(&e));
+        }
+        let _ = codec.prefix_len(n, key, 1).map_err(|e| refused(&e));
+        if let Some(printer) = &mut printer {
+            for style in [TextStyle::Tabs, TextStyle::Json] {
+                printer.header(n, style);
+                let mut text = String::new();
+                let _ =
+                    printer.row_to_text(n, key, value, style, &mut text).map_err(|e| refused(&e));
+            }
+            printer.key_to_text(n, key);
+        }
+    }
+    any
+}
+
+pub fn rows(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = TestRng::new(seed);
+    let mut out = Vec::new();
+    for _ in 0..20 {
+        let schema = Arc::new(random(&mut rng));
+        let Some(codec) = bind(&schema) else { continue };
+        let mut record = vec![0; codec.layout().record_bytes as usize];
+        // Numbers may be anything; lengths in a record stay 0, as that of a blob must.
+        for (column, place) in schema.columns.iter().zip(&codec.layout().columns) {
+            let number = !matches!(column.ty, ColumnType::VarChar { .. } | ColumnType::Blob { .. });
+            let at = place.offset as usize;
+            if number && rng.below(2) == 0 {
+                let random = rng.bytes(column.bytes as usize);
+                record[at..at + random.len()].copy_from_slice(&random);
+            }
+        }
+        let mut entries = Entries::default();
+        let row = RowInput { record: &record, blobs: &Empty, row_id: 1 };
+        if codec.encode_row(&row, &mut entries).is_err() {
+            continue;
+        }
+        for n in 0..entries.len() {
+            out.push(join(&[&bytes_of(&schema), &[n as u8], entries.key(n), entries.value(n)]));
+        }
+    }
+    out
+}
+
+pub fn row(input: &[u8]) -> bool {
+    let mut r = ByteReader::new(input);
+    let parts = [r.bytes(), r.bytes(), r.bytes(), r.bytes()];
+    let [Ok(schema), Ok(_), Ok(key), Ok(value)] = parts else { return false };
+    Schema::decode(schema, "1.frd").is_ok_and(|schema| use_schema(schema, key, value))
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+#
+# The inner loop: lint, the tests of the packages that changed, one SQL test. `make check` runs this.
+#
+#   scripts/check.sh [PACKAGE...]     these packages instead of those that changed
+#
+# What changed: commits that the upstream branch lacks (BASE=REVISION: since there; without an upstream: the last
+# commit), and the working tree. Of each such package its unit tests and its tests/it run, not those of packages
+# above it: `make test` does that. With nothing changed the unit tests of all run.
+#
+# At most 5 minutes on two cores when everything unchanged is built. The last line is "N passed, N failed": a
+# step is one.
+
+set -uo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$ROOT" || exit 1
+
+passed=0
+failed=0
+
+check() { # check LABEL COMMAND...
+    local label=$1 from=$SECONDS
+    shift
+    say "$label"
+    if "$@"; then
+        passed=$((passed + 1))
+        say "$label: $((SECONDS - from)) s"
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
+# The names of packages that own a changed file.
+changed_packages() {
+    local base file folder
+    base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo 'HEAD~1')}
+    { git diff --name-only "$base" -- && git ls-files --others --exclude-standard; } | sort -u |
+        while read -r file; do
+            folder=$(dirname "$file")
+            while [[ $folder != . && ! -f $folder/Cargo.toml ]]; do folder=$(dirname "$folder"); done
+            # fuzz/ is a workspace of its own, which lint compiles.
+            [[ $folder == . || $folder == fuzz ]] ||
+                sed -nE 's/^name = "(.*)"$/\1/p' "$folder/Cargo.toml" | head -n 1
+        done | sort -u
+}
+
+if [[ $# -gt 0 ]]; then packages=("$@"); else mapfile -t packages < <(changed_packages); fi
+
+check "lint" scripts/stages/10-lint.sh
+export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}
+if [[ ${#packages[@]} -gt 0 ]]; then
+    check "tests of ${packages[*]}" cargo test --quiet "${packages[@]/#/--package=}"
+else
+    check "unit tests of all packages" cargo test --quiet --workspace --lib --bins
+fi
+check "the plugin" make --no-print-directory plugin
+check "one SQL test" scripts/mtr.sh "frond.${SMOKE:-rows}"
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[[ $failed -eq 0 ]]

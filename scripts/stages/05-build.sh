@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+#
+# Builds what the other stages run, by their own commands, so that what these cost is the tests.
+#
+# CPU budget: 900 s
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+passed=0
+failed=0
+
+check() { # check LABEL COMMAND...
+    local label=$1
+    shift
+    say "$label"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
+check "the plugin" make --no-print-directory plugin
+check "the tool" cargo build --quiet --release -p frond-cli
+check "the simulator" cargo build --quiet --release -p frond-sim --features canary
+check "the Rust tests" cargo test --quiet --workspace --no-run
+check "clippy's view of everything" cargo clippy --quiet --workspace --all-targets
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[[ $failed -eq 0 ]]

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+#
+# The Rust example, and the C example against libfrond.a and libfrond.so, under valgrind too where that is installed.
+#
+# CPU budget: 30 s
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+OUT=$TARGET/examples-c
+passed=0
+failed=0
+skipped=0
+
+check() { # check LABEL COMMAND...
+    local label=$1
+    shift
+    say "$label"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
+# A pointer that C code gave to the library is what memcheck can judge; memory that the library keeps
+# until the process ends (thread locals, the allocator's own) is reachable and not an error.
+memcheck() {
+    timeout 300 valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \
+        --errors-for-leak-kinds=definite "$@"
+}
+
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
+check "compile the Rust example" cargo build --quiet --release -p frond-engine --example ledger
+check "run it" timeout 60 "$CARGO_TARGET_DIR/release/examples/ledger"
+check "build the library" cargo build --quiet --release -p frond-capi
+# Silent about itself under make, whose variables would be taken for ours.
+check "compile the C example" env -u MAKEFLAGS make --no-print-directory -C bindings/c/example OUT="$OUT"
+check "run it, linked statically" timeout 60 "$OUT/bank"
+check "run it with the shared library" timeout 60 "$OUT/bank-shared"
+if command -v valgrind >/dev/null 2>&1; then
+    check "run it under valgrind" memcheck "$OUT/bank"
+else
+    skipped=$((skipped + 1))
+    say "valgrind is not installed: that run is skipped"
+fi
+
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+[[ $failed -eq 0 ]]

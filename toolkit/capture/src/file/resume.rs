@@ -1,0 +1,78 @@
+//! Where a damaged pcap file goes on.
+//!
+//! Records have no mark to look for. But a record's header says how long it is, and behind it is the next: bytes at which
+//! [`CHAIN`] records in a row have possible lengths, times near those before the damage, and packets whose headers can be
+//! read, are records. (At random, one place in about 2^100 is so; a single header that looks possible is found in any
+//! large file.) What cannot be told from records of the same capture is a capture that itself was sent over the
+//! network; its times are hardly near.
+
+use super::pcap::Pcap;
+use super::Step;
+use crate::packet::{self, Other};
+
+/// So many records in a row are believed; fewer only if the last one ends with the file.
+const CHAIN: usize = 4;
+const CHAIN_AT_END: usize = 2;
+
+/// Longer records than capturing programs write are not looked at: libpcap's own limit.
+const LONGEST: usize = 256 << 10;
+
+/// Nanoseconds between the times of a chain and what was before: an hour back, as clocks jump, and a day on.
+const BACK: i64 = 3_600_000_000_000;
+const ON: i64 = 24 * BACK;
+
+/// What became of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// So many bytes before the next record.
+    At(usize),
+    /// The first so many bytes hold no record; behind them more bytes are needed.
+    NotBefore(usize),
+}
+
+/// Looks for the next record in `bytes`; `last` is the time of the last packet before the damage.
+pub(super) fn find(parser: &Pcap, last: Option<i64>, bytes: &[u8], ended: bool) -> Found {
+    let mut at = 0;
+    while at < bytes.len() {
+        match chain(parser, last, &bytes[at..], ended) {
+            Some(true) => return Found::At(at),
+            Some(false) => at += 1,
+            None => return Found::NotBefore(at),
+        }
+    }
+    Found::NotBefore(at)
+}
+
+/// Whether records begin here; `None`: more bytes are needed.
+fn chain(parser: &Pcap, mut last: Option<i64>, mut bytes: &[u8], ended: bool) -> Option<bool> {
+    for number in 0..CHAIN {
+        if bytes.is_empty() && ended {
+            return Some(number >= CHAIN_AT_END);
+        }
+        let header = match parser.header(bytes) {
+            Some(header) => header,
+            None => return ended.then_some(false),
+        };
+        let near = last.is_none_or(|last| {
+            (last.saturating_sub(BACK)..=last.saturating_add(ON)).contains(&header.time)
+        });
+        let possible = near
+            && header.is_possible()
+            && header.captured > 0
+            && header.captured <= header.wire
+            && header.wire as usize <= 2 * LONGEST
+            && header.whole <= LONGEST;
+        if !possible {
+            return Some(false);
+        }
+        let Step::Packet(packet, whole) = parser.record(&header, bytes, 0) else {
+            return ended.then_some(false);
+        };
+        if matches!(packet::segment(&packet), Err(Other::Unreadable)) {
+            return Some(false);
+        }
+        last = Some(packet.time);
+        bytes = &bytes[whole..];
+    }
+    Some(true)
+}

@@ -1,0 +1,295 @@
+//! What missing bytes do to a connection (invariants 1 and 2 of `session`).
+
+use super::{Phase, Session};
+use crate::mysql::answer::LONGEST;
+use crate::mysql::request::{End, Request};
+use crate::mysql::words::Command;
+use crate::stream::{Piece, Side};
+use crate::Output;
+use frond_event::Unmeasured;
+
+/// Bytes of a client that are missing and belong to no request that is known.
+pub(super) struct Unseen {
+    bytes: u64,
+    /// Nothing of the server's is missing with them.
+    alone: bool,
+    /// More of the client's came, which could not be read.
+    pub(super) goes_on: bool,
+}
+
+/// So many requests at most are missing in one place where it is not known how fast they come.
+const UNPACED: u64 = 3;
+
+/// How fast requests follow each other.
+#[derive(Default)]
+pub(super) struct Pace {
+    last: i64,
+    /// None was lost since the last.
+    goes_on: bool,
+    sum: i64,
+    count: i64,
+}
+
+impl Pace {
+    /// Another request, of this time; returns that of the one before.
+    #[inline]
+    pub(super) fn step(&mut self, time: i64) -> i64 {
+        if self.goes_on {
+            self.sum = self.sum.saturating_add(time.saturating_sub(self.last).max(0));
+            self.count += 1;
+        }
+        self.goes_on = true;
+        std::mem::replace(&mut self.last, time)
+    }
+
+    /// So many requests at most may have come since the last, by and large.
+    fn most(&self, now: i64) -> u64 {
+        let Some(mean) = self.sum.checked_div(self.count) else { return UNPACED };
+        let time = now.saturating_sub(self.last).max(0);
+        1 + 2 * (time / mean.max(1)).unsigned_abs()
+    }
+}
+
+impl Session {
+    /// `length` bytes are missing at `at`; 0: nobody knows how many.
+    pub(super) fn gap(&mut self, side: Side, at: u64, length: u64, output: &mut Output<'_>) {
+        output.counts.gap(length);
+        if !self.had_gap {
+            self.had_gap = true;
+            output.counts.connections_with_gaps += 1;
+        }
+        match (self.phase, side) {
+            (Phase::Silent, _) => {}
+            (_, Side::Client) => {
+                if !self.bridge(at, length, output) {
+                    self.note_unseen(at, length);
+                    self.lose_requests(output);
+                }
+            }
+            (_, Side::Server) => {
+                match &mut self.unseen {
+                    Some(unseen) if !unseen.goes_on => unseen.alone = false,
+                    _ => self.count_unseen(output),
+                }
+                self.gap_in_answers(at, length, output);
+            }
+        }
+    }
+
+    /// A packet was captured, but not to its end.
+    #[cold]
+    pub(super) fn packet_cut(
+        &mut self,
+        side: Side,
+        piece: Piece,
+        length: u64,
+        output: &mut Output<'_>,
+    ) {
+        output.counts.cut += 1;
+        if side == Side::Client {
+            self.spoke = true;
+        }
+        match (self.phase, side) {
+            (Phase::Silent, _) => {}
+            (_, Side::Client) => {
+                if !self.bridge(piece.at, length, output) {
+                    // How many more requests the packet holds is not known.
+                    self.lose_requests(output);
+                }
+            }
+            (_, Side::Server) => {
+                self.count_unseen(output);
+                self.gap_in_answers(piece.at, length, output);
+                self.server_seen = self.server_end;
+            }
+        }
+    }
+
+    /// What is missing is all of one packet of a request, whose header was seen: so is where it
+    /// ends, and nothing else is touched.
+    fn bridge(&mut self, at: u64, length: u64, output: &mut Output<'_>) -> bool {
+        let ready = self.phase == Phase::Commands
+            && self.requests.synced
+            && self.requests.unpacker.is_none()
+            && length > 0;
+        let Some(open) = self.requests.open_packet().filter(|_| ready) else { return false };
+        if open.sequence != 0 && self.command.is_none() {
+            // A client's file.
+            return false;
+        }
+        match self.requests.skip(length) {
+            None => false,
+            Some(None) => true,
+            Some(Some(header)) => {
+                let end = Piece { at: at + length, ..header.begun };
+                let gathered = std::mem::take(&mut self.requests.gathered);
+                self.client_packet(header, &gathered, end, output);
+                self.requests.keep(gathered);
+                true
+            }
+        }
+    }
+
+    /// So much of the client's is missing that cannot be bridged.
+    fn note_unseen(&mut self, at: u64, length: u64) {
+        // Of what is missing, this much belongs to a request whose begin was seen.
+        self.owed = self.owed.max(at + self.requests.left());
+        let goes_on = self.command.is_some()
+            || self.requests.open_packet().is_some_and(|h| h.length == LONGEST)
+            || self.pending.front().is_some_and(|r| r.local_file);
+        let bytes = (at + length).saturating_sub(self.owed.max(at));
+        if bytes == 0 || goes_on && !self.pipelines {
+            return;
+        }
+        let alone = self.server_seen == self.server_end;
+        let unseen = self.unseen.get_or_insert(Unseen { bytes: 0, alone: true, goes_on: false });
+        unseen.bytes += bytes;
+        unseen.alone &= alone;
+    }
+
+    /// Something follows what is missing.
+    #[inline]
+    pub(super) fn count_unseen(&mut self, output: &mut Output<'_>) {
+        if let Some(unseen) = &self.unseen {
+            self.estimate_requests(unseen.bytes, unseen.alone, output);
+            self.unseen = None;
+        }
+    }
+
+    /// How many requests the missing bytes were, now that something else follows: of a client that
+    /// waits for its answers one, if none of the server's bytes is missing beside it. Otherwise it
+    /// is for the mean length to say, but no more than the client sends in that time: long ones may
+    /// be missing, and then the mean length of all gives too many.
+    #[cold]
+    fn estimate_requests(&self, bytes: u64, alone: bool, output: &mut Output<'_>) {
+        let counts = &mut *output.counts;
+        if alone && !self.pipelines {
+            counts.requests_missing += 1;
+            return;
+        }
+        let mean = counts.request_bytes / counts.requests.max(1);
+        let by_length = (bytes + mean / 2).checked_div(mean).unwrap_or(1).max(1);
+        counts.requests_missing += by_length.min(self.pace.most(output.now));
+    }
+
+    /// The rest of a request that was begun is not known: it is given out as far as it was seen.
+    pub(super) fn abandon(&mut self, why: Unmeasured, output: &mut Output<'_>) {
+        if self.pending.front().is_some_and(|r| r.local_file) {
+            return;
+        }
+        let open = self.requests.open_packet();
+        let (header, payload, size) = match (self.command.take(), open) {
+            (Some(command), _) => command,
+            (None, Some(header)) if header.sequence == 0 && self.phase == Phase::Commands => {
+                let gathered = std::mem::take(&mut self.requests.gathered);
+                (header, gathered, u64::from(header.length) + 4)
+            }
+            (None, _) => {
+                if !self.requests.at_boundary() {
+                    output.partial();
+                }
+                return;
+            }
+        };
+        let command = payload.first().and_then(|byte| Command::from_byte(*byte));
+        let mut request = match command {
+            Some(Command::LongData) => return,
+            Some(command) => Request::new(command, header.begun, header.begun, size),
+            None => return output.partial(),
+        };
+        self.describe(&mut request, &payload, true, output.options);
+        self.give_out(request, End::Lost(why), output);
+    }
+
+    /// Bytes of the server are missing or cannot be read.
+    fn gap_in_answers(&mut self, at: u64, length: u64, output: &mut Output<'_>) {
+        if matches!(self.phase, Phase::Greeting | Phase::Login) {
+            self.phase = Phase::Commands;
+            self.requests.synced = false;
+        }
+        // With nothing seen between, a gap on either side is one of both.
+        if self.lost_after == Some(self.server_end) && !self.waits() {
+            self.lost_after = Some(at + length);
+        }
+        self.server_end = at + length;
+        let end = if length == 0 { u64::MAX } else { at + length };
+        let untouched = |r: &Request| r.first.is_none() && r.begun.acknowledged >= end;
+        self.doubt_answers();
+        while self.pending.front().is_some_and(|r| !untouched(r)) {
+            self.lose_front(output);
+        }
+        self.answers.synced = false;
+        self.answers.restart();
+        self.eof_may_follow = None;
+        self.leave_login();
+    }
+
+    /// The client's bytes from here on cannot be read until a command is found again.
+    #[cold]
+    pub(super) fn lose_requests(&mut self, output: &mut Output<'_>) {
+        self.abandon(Unmeasured::PacketsLost, output);
+        self.command = None;
+        if let Some(front) = self.pending.front_mut() {
+            if front.local_file || self.phase == Phase::Authentication {
+                front.expect = None;
+            }
+        }
+        if matches!(self.phase, Phase::Greeting | Phase::Login) {
+            self.phase = Phase::Commands;
+            self.answers.synced = false;
+        }
+        self.certain = false;
+        self.proven = 0;
+        if self.pipelines || self.pending.len() > 1 {
+            self.doubtful = true;
+        }
+        self.before = None;
+        self.pace.goes_on = false;
+        self.lost_after = Some(if self.waits() { self.server_seen } else { self.server_end });
+        self.lost_at = self.server_seen;
+        self.statements.doubt();
+        self.requests.synced = false;
+        self.requests.restart();
+    }
+
+    /// The server's bytes cannot be read until the next request tells where its answer begins.
+    #[cold]
+    pub(super) fn lose_answers(&mut self, output: &mut Output<'_>) {
+        self.doubt_answers();
+        self.give_up(Unmeasured::PacketsLost, output);
+        self.answers.synced = false;
+        self.answers.restart();
+        self.eof_may_follow = None;
+        self.leave_login();
+    }
+
+    pub(super) fn leave_login(&mut self) {
+        if self.phase == Phase::Authentication && self.pending.is_empty() {
+            // Whether it succeeded is not known; a refused client sends nothing more. Nor is
+            // known where compression begins.
+            self.logged_in();
+            self.requests.synced = false;
+        }
+    }
+
+    /// Gives out all pending requests as far as they were seen.
+    pub(super) fn give_up(&mut self, why: Unmeasured, output: &mut Output<'_>) {
+        while let Some(front) = self.pending.front() {
+            let end = match front.first {
+                _ if !front.command.is_answered() => End::Unanswered,
+                Some(_) => End::Interrupted,
+                None => End::Lost(why),
+            };
+            self.finish(end, output);
+        }
+    }
+
+    pub(super) fn lose_front(&mut self, output: &mut Output<'_>) {
+        let end = match self.pending.front() {
+            Some(front) if !front.command.is_answered() => End::Unanswered,
+            Some(front) if front.first.is_some() => End::Interrupted,
+            _ => End::Lost(Unmeasured::PacketsLost),
+        };
+        self.finish(end, output);
+    }
+}

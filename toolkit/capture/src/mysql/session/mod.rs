@@ -1,0 +1,324 @@
+//! One connection of a client with a server, from reassembled bytes to events.
+//!
+//! The connection may have begun before the capture, bytes may be missing on either side, and the
+//! client may send requests before the answers to earlier ones (pipelining).
+//!
+//! Invariants
+//!  1. A request is measured only if its first byte, every byte of it, and the first byte of its
+//!     answer were captured, nothing between the answer before and this answer is missing, the
+//!     answer's segment acknowledges the whole request, and the packets' sequence numbers go on
+//!     from the request's. Otherwise it is given out without a time, or, where what is there of its
+//!     text does not tell its class, counted.
+//!  2. After a loss, the server's packets are found again only at the position that the next
+//!     request acknowledges: a client sends its next request when it has the answer before, so
+//!     there its own answer begins. The client's packets are found again at a segment that has the
+//!     form of a command (`recognise`), its header perhaps in the segment before. What is missing
+//!     within one packet of a request leaves both sides in their places: that packet's header says
+//!     where it ends.
+//!  3. A pipelined request's time begins not before the answer before it has ended, so that it
+//!     does not contain another's time. Behind a loss a request has a time only if its answer can be
+//!     told from those to requests that were lost or are still due (`steps` says how).
+//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
+//!     back, of [`MOST_PENDING_BYTES`] in all.
+//!
+//! Tested here only in small; `tests/it` simulates clients and servers and removes packets.
+
+mod client;
+mod cut;
+mod login;
+mod losses;
+mod server;
+mod steps;
+
+use super::answer::Dialect;
+use super::framing::{Framing, Header};
+use super::prepared::Statements;
+use super::request::{End, Request};
+use super::words::Command;
+use crate::stream::{Piece, Receiver, Side};
+use crate::Output;
+use client::HeaderAlone;
+use frond_event::{Event, Place, Unmeasured};
+use losses::{Pace, Unseen};
+use std::collections::VecDeque;
+
+const MOST_PENDING: usize = 256;
+const MOST_PENDING_BYTES: usize = 8 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// From the connection's begin to the server's first packet.
+    Greeting,
+    /// The client has to log in.
+    Login,
+    /// Login packets go to and fro; the login is the pending request.
+    Authentication,
+    Commands,
+    /// Nothing more can be read: encrypted, a replication stream, not this protocol.
+    Silent,
+}
+
+/// What a connection contributes to estimates over sampled connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub queries: u64,
+    /// Nanoseconds.
+    pub time: u64,
+}
+
+pub(crate) struct Session {
+    /// The client's address as text.
+    ip: String,
+    phase: Phase,
+    /// What the server's greeting offers, and what the login then agreed on.
+    offered: Option<u32>,
+    capabilities: Option<u32>,
+    dialect: Dialect,
+    thread_id: Option<u64>,
+    user: Vec<u8>,
+    db: Vec<u8>,
+    attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    statements: Statements,
+    /// The inner packets' sequence numbers then do not go on by one (each flush sets them to those
+    /// of the compressed packets), so they are not looked at.
+    compressed: bool,
+    /// The client's side and the server's.
+    requests: Framing,
+    answers: Framing,
+    pending: VecDeque<Request>,
+    /// Answered, and held back until it is known whether the client waits for answers (invariant 3).
+    held: VecDeque<(Request, End)>,
+    /// Of both.
+    pending_bytes: usize,
+    /// The client's last segment, if its place is not known and it may be a packet's header.
+    header_alone: Option<HeaderAlone>,
+    /// The command being gathered: its first header, what follows in further packets.
+    command: Option<(Header, Vec<u8>, u64)>,
+    /// Time of the connection's first packet.
+    opened: Option<i64>,
+    /// When the last answer's last byte came, and its position.
+    answered: Option<(i64, u64)>,
+    /// An EOF with this sequence number may follow the last answer.
+    eof_may_follow: Option<u8>,
+    /// Invariant 3: requests are sent before the answers to those before.
+    pipelines: bool,
+    /// Invariant 3: requests and answers may be out of step.
+    doubtful: bool,
+    /// They are in step, even if the client does not wait.
+    certain: bool,
+    /// The request before, and what it acknowledged, if none was lost since.
+    before: Option<(Command, u64)>,
+    /// Requests for which the client had waited for an answer to the one before, since it last did
+    /// not wait, and since requests were lost, too.
+    steps: u8,
+    proven: u8,
+    /// The longest that an answer took, to its last byte: nanoseconds.
+    slowest: i64,
+    /// Position behind the last of the server's bytes, and behind the last that were captured.
+    server_end: u64,
+    server_seen: u64,
+    /// Set when the client's bytes were lost: if the client waits for answers, then its next request
+    /// acknowledges more than this.
+    lost_after: Option<u64>,
+    /// Where the server was then, as far as it was seen.
+    lost_at: u64,
+    /// What is missing of the client's since it was last told how many requests that is.
+    unseen: Option<Unseen>,
+    pace: Pace,
+    /// Position behind the last request whose begin was seen and whose rest was not.
+    owed: u64,
+    tls_records: u8,
+    /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
+    spoke: bool,
+    understood: bool,
+    had_gap: bool,
+    totals: Totals,
+    /// Tells connections of one capture apart.
+    number: u64,
+}
+
+/// A session with what it writes to, as the receiver of its streams.
+pub(crate) struct Attached<'s, 'o> {
+    pub session: &'s mut Session,
+    pub output: &'s mut Output<'o>,
+}
+
+impl Receiver for Attached<'_, '_> {
+    #[inline]
+    fn data(&mut self, side: Side, bytes: &[u8], piece: Piece) {
+        match side {
+            Side::Client => self.session.client_data(bytes, piece, self.output),
+            Side::Server => self.session.server_data(bytes, piece, self.output),
+        }
+    }
+
+    fn gap(&mut self, side: Side, at: u64, length: u64) {
+        self.session.gap(side, at, length, self.output);
+    }
+
+    fn cut(&mut self, side: Side, piece: Piece, length: u64) {
+        self.session.packet_cut(side, piece, length, self.output);
+    }
+
+    fn another(&mut self) {
+        self.session.another(self.output);
+    }
+}
+
+impl Session {
+    /// `opened`: the time of the connection's first packet, if that was captured.
+    pub(crate) fn new(ip: String, opened: Option<i64>, output: &mut Output<'_>) -> Self {
+        output.counts.numbered += 1;
+        let mut session = Session {
+            ip,
+            phase: if opened.is_some() { Phase::Greeting } else { Phase::Commands },
+            offered: None,
+            capabilities: None,
+            dialect: Dialect::default(),
+            thread_id: None,
+            user: Vec::new(),
+            db: Vec::new(),
+            attributes: Vec::new(),
+            statements: Statements::default(),
+            compressed: false,
+            requests: Framing::default(),
+            answers: Framing::default(),
+            pending: VecDeque::new(),
+            held: VecDeque::new(),
+            pending_bytes: 0,
+            header_alone: None,
+            command: None,
+            opened,
+            answered: None,
+            eof_may_follow: None,
+            pipelines: false,
+            doubtful: false,
+            certain: opened.is_some(),
+            before: None,
+            steps: 0,
+            proven: 0,
+            slowest: 0,
+            server_end: 0,
+            server_seen: 0,
+            lost_after: None,
+            lost_at: 0,
+            unseen: None,
+            pace: Pace::default(),
+            owed: 0,
+            tls_records: 0,
+            spoke: false,
+            understood: false,
+            had_gap: false,
+            totals: Totals::default(),
+            number: output.counts.numbered,
+        };
+        session.requests.synced = opened.is_some();
+        session.answers.synced = opened.is_some();
+        session
+    }
+
+    /// A connection whose first packet that was seen is the server's greeting.
+    pub(crate) fn expect_greeting(&mut self) {
+        self.phase = Phase::Greeting;
+        self.requests.synced = true;
+        self.answers.synced = true;
+    }
+
+    /// Whether a capability is in use; without the login, what the server does not offer is not.
+    fn agreed(&self, capability: u32) -> Option<bool> {
+        match (self.capabilities, self.offered) {
+            (Some(both), _) => Some(both & capability != 0),
+            (None, Some(server)) if server & capability == 0 => Some(false),
+            (None, _) => None,
+        }
+    }
+
+    pub(crate) fn had_gap(&self) -> bool {
+        self.had_gap
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.statements.bytes()
+            + self.pending_bytes
+            + self.requests.gathered.capacity()
+            + self.answers.gathered.capacity()
+            + self.command.as_ref().map_or(0, |(_, gathered, _)| gathered.capacity())
+    }
+
+    /// Makes room: forgets what only makes reports nicer.
+    pub(crate) fn forget(&mut self, output: &mut Output<'_>) {
+        output.counts.forgotten += self.statements.forget();
+    }
+
+    /// No more bytes come.
+    pub(crate) fn close(&mut self, why: Unmeasured, output: &mut Output<'_>) {
+        if self.phase == Phase::Commands && self.requests.synced {
+            self.abandon(why, output);
+        }
+        self.count_unseen(output);
+        self.give_up(why, output);
+        self.release(output);
+        self.phase = Phase::Silent;
+        output.counts.not_understood += u64::from(self.spoke && !self.understood);
+        self.spoke = false;
+        output.counts.totals.add(std::mem::take(&mut self.totals));
+    }
+
+    /// What follows is another connection's, whose begin was lost: nothing known of this one holds.
+    #[cold]
+    fn another(&mut self, output: &mut Output<'_>) {
+        self.close(Unmeasured::PacketsLost, output);
+        output.counts.gap(0);
+        output.counts.connections += 1;
+        output.counts.connections_with_gaps += 1;
+        *self = Session::new(std::mem::take(&mut self.ip), None, output);
+        self.had_gap = true;
+    }
+
+    /// Takes the first pending request off and gives it out.
+    fn finish(&mut self, end: End, output: &mut Output<'_>) {
+        let Some(request) = self.pending.pop_front() else { return };
+        self.pending_bytes = self.pending_bytes.saturating_sub(request.bytes());
+        self.give_out(request, end, output);
+        while self.pending.front().is_some_and(|r| !r.command.is_answered()) {
+            let Some(next) = self.pending.pop_front() else { return };
+            self.give_out(next, End::Unanswered, output);
+        }
+    }
+
+    fn emit(&mut self, request: &Request, end: End, output: &mut Output<'_>) {
+        if request.partial {
+            return output.partial();
+        }
+        let mut event = Event::default();
+        request.describe(end, output.options.to_last_byte, &mut event);
+        event.place = Place { file: output.file, offset: request.begun.offset };
+        let rows;
+        if let Some(count) = request.bulk_rows {
+            rows = count.to_string();
+            event.extra.push((b"Bulk_rows", rows.as_bytes()));
+        }
+        if let Some(time) = event.query_time() {
+            self.totals.queries += 1;
+            self.totals.time += time;
+        }
+        self.identify(&mut event);
+        output.event(&mut event);
+    }
+
+    fn identify<'a>(&'a self, event: &mut Event<'a>) {
+        event.db = &self.db;
+        event.user = &self.user;
+        event.host = self.ip.as_bytes();
+        event.ip = self.ip.as_bytes();
+        event.thread_id = self.thread_id;
+        event.connection = self.number;
+        event.extra.extend(self.attributes.iter().map(|(n, v)| (&n[..], &v[..])));
+    }
+}
+
+/// A name to be kept as long as the connection: servers allow fewer bytes than this.
+fn kept(bytes: &[u8]) -> Vec<u8> {
+    bytes[..bytes.len().min(512)].to_vec()
+}

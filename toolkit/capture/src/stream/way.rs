@@ -1,0 +1,99 @@
+//! One direction of a connection: what of it was given out, what waits, what is missing.
+
+use super::Piece;
+use std::collections::VecDeque;
+
+/// Where positions begin: far enough from 0 that old retransmissions have positions, too.
+pub(crate) const ORIGIN: u64 = 1 << 40;
+
+/// A hole in acknowledged bytes is a loss after so many more segments of the connection.
+pub(super) const PATIENCE_PACKETS: u64 = 16;
+
+/// ... or after so many nanoseconds.
+pub(super) const PATIENCE: i64 = 20_000_000;
+
+/// Nanoseconds after which even bytes nobody acknowledged are not expected any more.
+pub(super) const RETRANSMISSION: i64 = 5_000_000_000;
+
+/// What holding back one segment costs besides its bytes.
+pub(super) const OVERHEAD: usize = 96;
+
+/// Sequence numbers further ahead of what is expected belong to something else.
+const FARTHEST: i32 = 1 << 28;
+
+/// So do those further behind: nothing that old is retransmitted.
+const OLDEST: i32 = 1 << 24;
+
+/// A closed connection's late packets have sequence numbers this near to its own.
+const NEAR: i64 = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub piece: Piece,
+    pub wire_length: u32,
+    pub arrived: u64,
+    /// `None`: it counts as missing.
+    pub payload: Option<Box<[u8]>>,
+}
+
+/// When something was noticed: count of segments and time of capture.
+pub(super) type Noticed = (u64, i64);
+
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    pub known: bool,
+    /// The sequence number of position `next`.
+    pub sequence: u32,
+    /// The position of the next byte to give out.
+    pub next: u64,
+    /// Segments behind a hole, or that acknowledge what was not yet given out; by position.
+    pub held: VecDeque<Held>,
+    /// Set while the first of `held` cannot be given out.
+    pub waiting: Option<Noticed>,
+    /// Up to here the receiver of this direction has acknowledged.
+    pub acknowledged: u64,
+    /// Set while `acknowledged` is past `next`.
+    pub missing: Option<Noticed>,
+    /// Position behind the last byte, once its sender has said that it was the last.
+    pub end: Option<u64>,
+    pub strays: u8,
+}
+
+impl Way {
+    pub(super) fn begin(&mut self, sequence: u32) {
+        self.known = true;
+        self.sequence = sequence;
+        self.next = ORIGIN;
+    }
+
+    pub(super) fn distance(&self, sequence: u32) -> i32 {
+        sequence.wrapping_sub(self.sequence) as i32
+    }
+
+    pub(super) fn position(&self, sequence: u32) -> u64 {
+        self.next.saturating_add_signed(i64::from(self.distance(sequence)))
+    }
+
+    pub(super) fn is_strange(&self, sequence: u32) -> bool {
+        !(-OLDEST..=FARTHEST).contains(&self.distance(sequence))
+    }
+
+    /// True between the first byte and the last, and [`NEAR`] them.
+    pub(super) fn holds(&self, sequence: u32) -> bool {
+        let distance = i64::from(self.distance(sequence));
+        let length = i64::try_from(self.next.saturating_sub(ORIGIN)).unwrap_or(i64::MAX);
+        (-length.saturating_add(NEAR)..NEAR).contains(&distance)
+    }
+
+    pub(super) fn advance(&mut self, to: u64) {
+        self.sequence = self.sequence.wrapping_add((to - self.next) as u32);
+        self.next = to;
+        if self.acknowledged <= self.next {
+            self.missing = None;
+        }
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end)
+    }
+}

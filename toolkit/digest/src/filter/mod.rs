@@ -1,0 +1,273 @@
+//! Which events are wanted: a small typed expression language, and the times of `--since/--until`.
+//!
+//! ```text
+//! db == "shop" && query_time > 500ms && !(user in ("batch", "backup"))
+//! tables == "shop.orders" && sql =~ "(?i)force index" || rows_examined > 1e6
+//! ```
+//!
+//! Operators, weakest first: `||` `or`; `&&` `and`; `!` `not`; comparisons `== != < <= > >= =~ !~ in`
+//! (`=` is taken as `==`). Fields are the attributes of an `Event` by their names in a slow log,
+//! and a few more; `fields` lists them. Literals are strings, numbers, durations (`500ms`, `2h`),
+//! sizes (`10MB`, `4KiB`), `true` and `false`; times are strings as `--since` takes them.
+//!
+//! Invariants
+//!  1. Everything is checked when the text is parsed: names, types, literals, patterns. Each error
+//!     points at its column. Evaluation cannot fail.
+//!  2. A comparison with a number or time the event does not have is false, `!=` included; use
+//!     `known(field)` to ask. An unknown text is the empty text.
+//!  3. Evaluation neither allocates (its buffers are in `Scratch`) nor recurses: an expression is
+//!     compiled to tests, each of which names the test to go on with if it holds and if it does not.
+//!  4. Patterns run in linear time and their compiled size is bounded.
+//!
+//! Tested in `tests/it/filter/`.
+
+mod compile;
+mod error;
+mod fields;
+mod lexer;
+mod literals;
+mod parser;
+mod time;
+
+pub use error::FilterError;
+pub use fields::names as field_names;
+pub use time::{parse_time, TimeError};
+
+use fields::{Number, Text, YesNo};
+use frond_event::{Event, Micros};
+use frond_sqltext::{ClassId, Dialect, StatementKind, TableRef};
+use jiff::tz::TimeZone;
+use regex::bytes::Regex;
+
+/// What literals mean depends on.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// For times such as `2h` (ago) and `today`.
+    pub now: Micros,
+    /// For times without a zone.
+    pub zone: TimeZone,
+    /// In which the field `class` is computed.
+    pub dialect: Dialect,
+}
+
+/// An expression, checked and compiled.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    tests: Vec<Step>,
+    start: u16,
+    dialect: Dialect,
+    class: bool,
+}
+
+/// Buffers for evaluation; one per thread, reused for every event.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    fingerprint: Vec<u8>,
+    tables: Vec<TableRef<'static>>,
+}
+
+/// A test and where to go on.
+#[derive(Clone, Debug)]
+struct Step {
+    test: Test,
+    on_true: u16,
+    on_false: u16,
+}
+
+/// Ends of the evaluation, in the place of a test's number.
+const WANTED: u16 = u16::MAX;
+const UNWANTED: u16 = u16::MAX - 1;
+
+#[derive(Clone, Debug)]
+enum Test {
+    Always,
+    /// The number is known and in the range, or outside of it.
+    Range {
+        number: Number,
+        from: i128,
+        to: i128,
+        inside: bool,
+    },
+    /// Both numbers are known and in this relation.
+    Numbers {
+        left: Number,
+        op: Relation,
+        right: Number,
+    },
+    KnownNumber(Number),
+    KnownYesNo(YesNo),
+    YesNo {
+        what: YesNo,
+        yes: bool,
+    },
+    Texts {
+        text: Text,
+        any: Vec<Box<[u8]>>,
+    },
+    SameText {
+        left: Text,
+        right: Text,
+    },
+    Matches {
+        text: Text,
+        pattern: Regex,
+    },
+    KnownText(Text),
+    Kinds(Vec<StatementKind>),
+    Commands(Vec<frond_event::Kind>),
+    Classes(Vec<frond_sqltext::ClassIdText>),
+    Tables(Vec<TableName>),
+    TableMatches(Regex),
+    AnyTable,
+}
+
+/// A table in a literal; without a database, any will do.
+#[derive(Clone, Debug)]
+struct TableName {
+    db: Option<Box<[u8]>>,
+    table: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+impl Filter {
+    /// Checks and compiles `text`.
+    pub fn parse(text: &str, context: &Context) -> Result<Filter, FilterError> {
+        let expression = parser::parse(text, context)?;
+        compile::compile(expression, context.dialect)
+            .map_err(|what| FilterError::new(text, 0..text.len(), what))
+    }
+
+    /// Whether the expression asks for the class, so that a caller that knows the fingerprint
+    /// anyway had better hand it over.
+    pub fn needs_class(&self) -> bool {
+        self.class
+    }
+
+    /// Whether the event is wanted. `fingerprint` is that of the event's statement in the dialect
+    /// of the context, if the caller has it.
+    pub fn matches(
+        &self,
+        event: &Event<'_>,
+        fingerprint: Option<&[u8]>,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let mut at = self.start;
+        while let Some(step) = self.tests.get(usize::from(at)) {
+            let holds = self.holds(&step.test, event, fingerprint, scratch);
+            at = if holds { step.on_true } else { step.on_false };
+        }
+        at == WANTED
+    }
+
+    fn holds(
+        &self,
+        test: &Test,
+        event: &Event<'_>,
+        fingerprint: Option<&[u8]>,
+        scratch: &mut Scratch,
+    ) -> bool {
+        match test {
+            Test::Always => true,
+            Test::Range { number, from, to, inside } => number
+                .of(event)
+                .is_some_and(|value| (*from..=*to).contains(&i128::from(value)) == *inside),
+            Test::Numbers { left, op, right } => match (left.of(event), right.of(event)) {
+                (Some(left), Some(right)) => op.holds(left, right),
+                _ => false,
+            },
+            Test::KnownNumber(number) => number.of(event).is_some(),
+            Test::KnownYesNo(what) => what.of(event).is_some(),
+            Test::YesNo { what, yes } => what.of(event) == Some(*yes),
+            Test::Texts { text, any } => {
+                let value = text.of(event);
+                any.iter().any(|wanted| **wanted == *value)
+            }
+            Test::SameText { left, right } => left.of(event) == right.of(event),
+            Test::Matches { text, pattern } => pattern.is_match(text.of(event)),
+            Test::KnownText(text) => !text.of(event).is_empty(),
+            Test::Kinds(kinds) => kinds.contains(&StatementKind::of(event.sql)),
+            Test::Commands(commands) => commands.contains(&event.kind),
+            Test::Classes(classes) => {
+                let fingerprint = match fingerprint {
+                    Some(fingerprint) => fingerprint,
+                    None => {
+                        let out = &mut scratch.fingerprint;
+                        frond_sqltext::fingerprint(event.sql, self.dialect, out);
+                        out
+                    }
+                };
+                let id = ClassId::of(fingerprint);
+                classes.iter().any(|class| match class {
+                    frond_sqltext::ClassIdText::Full(full) => *full == id,
+                    frond_sqltext::ClassIdText::Short(short) => *short == id.short(),
+                })
+            }
+            Test::Tables(names) => any_table(event, scratch, |db, table| {
+                names.iter().any(|name| {
+                    *name.table == *table && name.db.as_ref().is_none_or(|wanted| **wanted == *db)
+                })
+            }),
+            Test::TableMatches(pattern) => {
+                any_table(event, scratch, |_, table| pattern.is_match(table))
+            }
+            Test::AnyTable => any_table(event, scratch, |_, _| true),
+        }
+    }
+}
+
+/// Whether a table of the event's statement is wanted, given its database (the event's own where
+/// the statement does not say one) and name.
+fn any_table(
+    event: &Event<'_>,
+    scratch: &mut Scratch,
+    wanted: impl Fn(&[u8], &[u8]) -> bool,
+) -> bool {
+    let mut tables = emptied(std::mem::take(&mut scratch.tables));
+    frond_sqltext::tables(event.sql, frond_sqltext::SqlMode::default(), &mut tables);
+    let found = tables.iter().any(|t| {
+        let db = if t.db.is_empty() { event.db } else { t.db };
+        wanted(db, t.table)
+    });
+    scratch.tables = emptied(tables);
+    found
+}
+
+/// The same memory for names of another statement. The standard library collects a vector's own
+/// iterator in place, so nothing is allocated.
+fn emptied<'b>(mut tables: Vec<TableRef<'_>>) -> Vec<TableRef<'b>> {
+    tables.clear();
+    tables.into_iter().map(|_| TableRef { db: b"", table: b"" }).collect()
+}
+
+impl Relation {
+    fn holds<T: Ord>(self, left: T, right: T) -> bool {
+        match self {
+            Relation::Equal => left == right,
+            Relation::NotEqual => left != right,
+            Relation::Less => left < right,
+            Relation::AtMost => left <= right,
+            Relation::Greater => left > right,
+            Relation::AtLeast => left >= right,
+        }
+    }
+
+    /// The relation of the right side to the left one.
+    fn flipped(self) -> Relation {
+        match self {
+            Relation::Less => Relation::Greater,
+            Relation::AtMost => Relation::AtLeast,
+            Relation::Greater => Relation::Less,
+            Relation::AtLeast => Relation::AtMost,
+            same => same,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What changed between two reports: classes that are new or gone, slower or faster, called more or less.
+//!
+//! Which measures are tested, and how, is in `diff/measures`; how the dependence of statements on each other is counted, in
+//! `diff/blocks`. Of a class on one side only, `presence` is the chance that a class with so many calls has none there at
+//! the same rate; calls count as independent in it.
+//!
+//! All p-values of a comparison are adjusted together (Benjamini and Hochberg); a change is called one if the adjusted
+//! value is below `LEVEL` and it is at least `LEAST_CHANGE`.
+//!
+//! Invariants:
+//! 1. Fewer than `LEAST_CALLS` calls on a side: no test of durations or rows. Without any test a class is `unsure`.
+//! 2. A class that a shortened report may have hidden is never called new or gone.
+//! 3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor the reverse.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Class, Report, SCHEMA};
+use super::significance::adjust;
+use frond_event::numbers::{percentage, plural};
+
+mod blocks;
+mod measures;
+mod text;
+
+pub use measures::LEAST_CALLS;
+pub use text::write_text;
+
+/// Findings that may be false.
+pub const LEVEL: f64 = 0.01;
+/// Smaller changes are not worth a word, however certain.
+pub const LEAST_CHANGE: f64 = 0.10;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Diff {
+    pub schema: u32,
+    pub generator: String,
+    pub before: Side,
+    pub after: Side,
+    /// Largest difference of load first; of those that are certain.
+    pub changes: Vec<Change>,
+    pub notes: Vec<String>,
+}
+
+/// One of the two reports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    pub inputs: Vec<String>,
+    pub first: Option<i64>,
+    pub last: Option<i64>,
+    pub events: u64,
+    pub classes: u64,
+    /// Seconds in statements.
+    pub time: Option<f64>,
+    /// Statements running at the same time, on average.
+    pub load: Option<f64>,
+}
+
+/// A class on both sides.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub id: String,
+    pub key: String,
+    pub item: String,
+    /// `new`, `gone`, `slower`, `faster`, `mixed` (one measure says slower, another faster, or the load says the reverse
+    /// at the same calls), `more`, `less` (calls or load, at the same speed), `same` (nothing shown), `unsure` (too few
+    /// data).
+    pub verdict: String,
+    pub before: Option<Values>,
+    pub after: Option<Values>,
+    pub tests: Vec<Test>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Values {
+    pub events: u64,
+    /// Calls per second of the report's period.
+    pub per_second: Option<f64>,
+    /// Seconds in statements per second of the report's period.
+    pub load: Option<f64>,
+    /// Seconds.
+    pub time: Option<f64>,
+    pub mean: Option<f64>,
+    /// Geometric mean: what outliers hardly move.
+    #[serde(default)]
+    pub typical: Option<f64>,
+    pub p95: Option<f64>,
+    /// Per call.
+    pub rows_examined: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Test {
+    /// `mean`, `typical`, `p95`, `rows_examined`, `load`, `calls`, `presence`.
+    pub what: String,
+    /// After divided by before, of what was tested; `None` if before was zero.
+    pub ratio: Option<f64>,
+    pub p: f64,
+    /// `p` adjusted for the number of tests.
+    pub adjusted: f64,
+    /// Certain enough and large enough.
+    pub significant: bool,
+}
+
+/// Compares. An error if the reports' classes are of different kinds.
+pub fn compare(before: &Report, after: &Report) -> Result<Diff, String> {
+    for report in [before, after] {
+        if let Some(why) = report.unreadable() {
+            return Err(why);
+        }
+    }
+    let (a, b) = (&before.selection, &after.selection);
+    if (&a.group_by, &a.dialect) != (&b.group_by, &b.dialect) {
+        return Err(format!(
+            "the reports have different classes ({}, dialect {}, and {}, dialect {}): make both with the same options",
+            a.group_by, a.dialect, b.group_by, b.dialect
+        ));
+    }
+    if a.filter != b.filter {
+        let filter = |f: &Option<String>| match f {
+            Some(filter) => format!("--filter '{filter}'"),
+            None => "no filter".into(),
+        };
+        return Err(format!(
+            "the reports have different filters ({} before, {} after): what one leaves out would be called new or gone. \
+             Make both with the same --filter",
+            filter(&a.filter),
+            filter(&b.filter)
+        ));
+    }
+    let name =
+        |class: &Class| if class.id.is_empty() { class.key.clone() } else { class.id.clone() };
+    let mut pairs: Vec<(Option<&Class>, Option<&Class>)> = Vec::new();
+    let mut place: HashMap<String, usize> = HashMap::new();
+    for class in &before.classes {
+        place.insert(name(class), pairs.len());
+        pairs.push((Some(class), None));
+    }
+    for class in &after.classes {
+        match place.get(&name(class)) {
+            Some(at) => pairs[*at].1 = Some(class),
+            None => pairs.push((None, Some(class))),
+        }
+    }
+    let mut changes: Vec<Change> =
+        pairs.iter().map(|(old, new)| change(before, after, *old, *new)).collect();
+    judge(&mut changes);
+    let weight = |c: &Change| {
+        let load = |v: &Option<Values>| v.and_then(|v| v.load.or(v.time)).unwrap_or(0.0);
+        (load(&c.after) - load(&c.before)).abs()
+    };
+    changes.sort_by(|x, y| {
+        weight(y)
+            .total_cmp(&weight(x))
+            .then_with(|| x.item.cmp(&y.item))
+            .then_with(|| x.key.cmp(&y.key))
+    });
+    Ok(Diff {
+        schema: SCHEMA,
+        generator: after.generator.clone(),
+        before: side(before),
+        after: side(after),
+        changes,
+        notes: notes(before, after),
+    })
+}
+
+fn side(report: &Report) -> Side {
+    let all = &report.overall;
+    Side {
+        inputs: report.inputs.iter().map(|i| i.name.clone()).collect(),
+        first: all.first,
+        last: all.last,
+        events: all.events,
+        classes: all.classes,
+        time: all.metric("Query_time").map(|m| m.sum),
+        load: all.concurrency,
+    }
+}
+
+fn notes(before: &Report, after: &Report) -> Vec<String> {
+    let mut notes = vec![format!(
+        "A change is shown as one if it is at least {} and chance explains it in fewer than {} of such findings (Benjamini-Hochberg). Chance is measured by how much blocks of time of the same report differ; of what lasts longer than a sixth of a report (another hour, another day of the week) it knows nothing: compare like with like.",
+        percentage(LEAST_CHANGE), percentage(LEVEL)
+    )];
+    for (name, report) in [("before", before), ("after", after)] {
+        if let Some(rest) = &report.rest {
+            let folded = report.overall.folded;
+            // All that were folded are one class of the rest.
+            let hidden = rest.classes.saturating_sub(u64::from(folded > 0));
+            let mut help = Vec::new();
+            if folded > 0 {
+                help.push("a larger --max-classes");
+            }
+            if hidden > 0 {
+                help.push("--limit 100%");
+            }
+            notes.push(format!(
+                "The report {name} leaves out {}; what is missing there is not called new or gone. Make it with {} to compare everything.",
+                plural(hidden.saturating_add(folded), "class"),
+                help.join(" and ")
+            ));
+        }
+        if report.overall.seconds.is_none_or(|s| s < 1.0) {
+            notes.push(format!("The report {name} covers no time that rates could be made of."));
+        }
+        if report.schema < 2 {
+            notes.push(format!(
+                "The report {name} has format {}: there, arms of a CASE make classes of their own, which may be called gone or new here. Make it again from the log to compare them.",
+                report.schema
+            ));
+        }
+    }
+    notes
+}
+
+fn values(report: &Report, class: &Class) -> Values {
+    let span = report.overall.seconds.filter(|s| *s >= 1.0);
+    let time = class.time();
+    // Of a sampled log it is all that the events stand for, as the sums are.
+    let statements = class.statements.max(class.events) as f64;
+    Values {
+        events: class.events,
+        per_second: span.map(|s| statements / s),
+        load: span.zip(time).map(|(s, t)| t.sum / s),
+        time: time.map(|t| t.sum),
+        mean: time.map(|t| t.mean),
+        typical: measures::typical(class),
+        p95: time.map(|t| t.p95),
+        rows_examined: class.metric("Rows_examined").map(|m| m.mean),
+    }
+}
+
+fn change(before: &Report, after: &Report, old: Option<&Class>, new: Option<&Class>) -> Change {
+    let shown = new.or(old);
+    let text = |of: fn(&Class) -> &String| shown.map_or_else(String::new, |c| of(c).clone());
+    let tests = match (old, new) {
+        (Some(old), Some(new)) => measures::tests([before, after], [old, new]),
+        (Some(old), None) => presence(before, after, old).into_iter().collect(),
+        (None, Some(new)) => presence(after, before, new).into_iter().collect(),
+        (None, None) => Vec::new(),
+    };
+    Change {
+        id: text(|c| &c.id),
+        key: text(|c| &c.key),
+        item: text(|c| &c.item),
+        verdict: String::new(),
+        before: old.map(|c| values(before, c)),
+        after: new.map(|c| values(after, c)),
+        tests,
+    }
+}
+
+/// For a class that only `with` has. `None` if `without` may have hidden it, or says nothing about itself.
+fn presence(with: &Report, without: &Report, class: &Class) -> Option<Test> {
+    if without.rest.is_some() {
+        return None;
+    }
+    // Of a sampled log only a part was seen of what happened.
+    let amount = |r: &Report| {
+        let all = &r.overall;
+        let rate = all.statements.max(all.events).max(1) as f64 / all.events.max(1) as f64;
+        all.seconds.filter(|s| *s >= 1.0).map(|s| s / rate)
+    };
+    // Without times, what counts is how much of the other log there is.
+    let (here, there) = match (amount(with), amount(without)) {
+        (Some(here), Some(there)) => (here, there),
+        _ => (with.overall.events as f64, without.overall.events as f64),
+    };
+    if here + there <= 0.0 {
+        return None;
+    }
+    let p = (here / (here + there)).powf(class.events as f64);
+    Some(Test { what: "presence".into(), p, ..Test::default() })
+}
+
+/// Adjusts the p-values of all tests together and says what became of each class.
+fn judge(changes: &mut [Change]) {
+    let p: Vec<f64> = changes.iter().flat_map(|c| &c.tests).map(|t| t.p).collect();
+    let mut adjusted = adjust(&p).into_iter();
+    for change in changes {
+        for test in &mut change.tests {
+            test.adjusted = adjusted.next().unwrap_or(1.0);
+            let large = test
+                .ratio
+                .is_none_or(|r| !(1.0 / (1.0 + LEAST_CHANGE)..1.0 + LEAST_CHANGE).contains(&r));
+            test.significant = test.adjusted < LEVEL && large;
+        }
+        change.verdict = verdict(change).into();
+    }
+}
+
+fn verdict(change: &Change) -> &'static str {
+    let found = |names: &[&str], up: bool| {
+        change.tests.iter().any(|t| {
+            t.significant
+                && names.contains(&t.what.as_str())
+                && (t.ratio.is_none_or(|r| r > 1.0)) == up
+        })
+    };
+    let certain = change.tests.iter().any(|t| t.significant);
+    match (&change.before, &change.after) {
+        (None, _) if certain => return "new",
+        (_, None) if certain => return "gone",
+        (None, _) | (_, None) => return "unsure",
+        _ => {}
+    }
+    const SPEED: [&str; 4] = ["mean", "typical", "p95", "rows_examined"];
+    const AMOUNT: [&str; 2] = ["load", "calls"];
+    // A load that goes with the calls says nothing of the speed.
+    let load = |up| found(&["load"], up) && !found(&["calls"], up);
+    match (found(&SPEED, true), found(&SPEED, false), found(&AMOUNT, true), found(&AMOUNT, false)) {
+        (true, true, _, _) => "mixed",
+        (true, false, _, _) if load(false) => "mixed",
+        (false, true, _, _) if load(true) => "mixed",
+        (true, false, _, _) => "slower",
+        (false, true, _, _) => "faster",
+        (false, false, true, false) => "more",
+        (false, false, false, true) => "less",
+        (false, false, true, true) => "mixed",
+        _ if change.tests.is_empty() => "unsure",
+        _ => "same",
+    }
+}

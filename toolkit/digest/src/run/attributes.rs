@@ -1,0 +1,57 @@
+//! Whether the attribute that makes the classes exists, and which others do: a name may be mistyped.
+
+use std::collections::BTreeSet;
+
+use super::settings::no_such_attribute;
+use frond_event::Event;
+
+/// Names that are remembered.
+const MOST: usize = 40;
+
+/// The longest of them.
+const LONGEST: usize = 64;
+
+/// What events had.
+#[derive(Debug, Default)]
+pub struct Attributes {
+    /// Those to group by that some event had; few.
+    found: Vec<Box<str>>,
+    others: BTreeSet<Box<[u8]>>,
+}
+
+impl Attributes {
+    /// The attribute `name` was in an event, or it was not.
+    pub fn see(&mut self, name: &str, found: bool, event: &Event<'_>) {
+        if found {
+            self.find(name);
+            return;
+        }
+        for (name, _) in &event.extra {
+            if self.others.len() < MOST && name.len() <= LONGEST && !self.others.contains(*name) {
+                self.others.insert((*name).into());
+            }
+        }
+    }
+
+    fn find(&mut self, name: &str) {
+        if !self.found.iter().any(|found| **found == *name) {
+            self.found.push(name.into());
+        }
+    }
+
+    pub fn merge(&mut self, other: Attributes) {
+        other.found.iter().for_each(|name| self.find(name));
+        for name in other.others {
+            if self.others.len() < MOST {
+                self.others.insert(name);
+            }
+        }
+    }
+
+    /// What is wrong with grouping by `name`, if no event had it.
+    pub fn complaint(&self, name: &str) -> Option<String> {
+        let names = self.others.iter().filter_map(|name| std::str::from_utf8(name).ok());
+        let found = self.found.iter().any(|found| **found == *name);
+        (!found).then(|| no_such_attribute(name, names))
+    }
+}

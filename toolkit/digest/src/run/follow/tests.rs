@@ -1,0 +1,124 @@
+//! Logs that grow, move and shrink while they are followed.
+
+use super::*;
+use std::io::Write;
+
+fn event(i: u32) -> String {
+    format!("# User@Host: u{i}[a] @ h []\n# Query_time: 0.{i:03}  Lock_time: 0\nselect {i};\n")
+}
+
+#[test]
+fn a_rotated_log_is_read_to_its_end_and_then_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.log");
+    std::fs::write(&path, event(1)).unwrap();
+    let options =
+        Follow { path: path.clone(), interval: Duration::from_millis(3500), from_begin: true };
+    let writer = std::thread::spawn({
+        let path = path.clone();
+        let moved = dir.path().join("slow.log.1");
+        move || {
+            let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+            // An event in two pieces, and one behind it after the rotation, as servers do until FLUSH LOGS.
+            let whole = event(2);
+            file.write_all(&whole.as_bytes()[..30]).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            file.write_all(&whole.as_bytes()[30..]).unwrap();
+            std::fs::rename(&path, moved).unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            file.write_all(event(3).as_bytes()).unwrap();
+            std::fs::write(&path, event(4)).unwrap();
+        }
+    });
+    let mut events = 0;
+    let mut skips = 0;
+    follow(&options, &Arc::new(Settings::default()), &mut |outcome| {
+        events += outcome.events;
+        skips += outcome.skips.count();
+        false
+    })
+    .unwrap();
+    writer.join().unwrap();
+    assert_eq!((events, skips), (4, 0));
+}
+
+#[test]
+fn a_missing_log_is_said() {
+    let options = Follow {
+        path: PathBuf::from("/nonexistent/slow.log"),
+        interval: Duration::from_secs(1),
+        from_begin: false,
+    };
+    let error = follow(&options, &Arc::new(Settings::default()), &mut |_| false).unwrap_err();
+    assert!(error.contains("no such file"), "{error}");
+}
+
+/// The events that following the log gives in 8 s of what `write` does to it, and what could not be read.
+fn followed(write: impl FnOnce(&Path) + Send + 'static) -> (Vec<String>, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("slow.log");
+    std::fs::write(&path, event(1)).unwrap();
+    let options = Follow { path: path.clone(), interval: Duration::from_secs(8), from_begin: true };
+    let writer = std::thread::spawn(move || write(&path));
+    let (mut seen, mut skips) = (Vec::new(), 0);
+    let group_by = crate::run::GroupBy::User;
+    let settings = Settings { group_by, ..Settings::default() };
+    follow(&options, &Arc::new(settings), &mut |outcome| {
+        seen.extend(outcome.table.classes.iter().map(|c| {
+            let sample = &c.sample;
+            let file = &outcome.files[sample.place.file as usize];
+            assert!(sample.place.offset < file.bytes, "{} of {}", sample.place.offset, file.bytes);
+            String::from_utf8(sample.sql.to_vec()).unwrap()
+        }));
+        skips += outcome.skips.count();
+        false
+    })
+    .unwrap();
+    writer.join().unwrap();
+    seen.sort();
+    (seen, skips)
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn pause(millis: u64) {
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+#[test]
+fn what_the_server_writes_to_the_old_log_after_the_rotation_is_read() {
+    let (seen, skips) = followed(|path| {
+        let old = path.with_extension("1");
+        std::fs::rename(path, &old).unwrap();
+        append(path, "");
+        // The server has not heard of it yet, for longer than a log is quiet.
+        pause(QUIET.as_millis() as u64 + 700);
+        append(&old, &event(2));
+        append(path, &event(3));
+        pause(300);
+        append(&old, &event(4));
+        // Rotated again at once.
+        std::fs::rename(path, path.with_extension("2")).unwrap();
+        append(path, &event(5));
+    });
+    assert_eq!(seen, ["select 1", "select 2", "select 3", "select 4", "select 5"]);
+    assert_eq!(skips, 0);
+}
+
+#[test]
+fn a_log_that_was_copied_and_emptied_is_read_from_its_begin() {
+    let (seen, skips) = followed(|path| {
+        append(path, &event(2));
+        pause(700);
+        std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
+        pause(300);
+        append(path, &event(3));
+        pause(300);
+        append(path, &event(4));
+    });
+    assert_eq!(seen, ["select 1", "select 2", "select 3", "select 4"]);
+    assert_eq!(skips, 0);
+}

@@ -1,0 +1,28 @@
+//! From inputs to reports: what is chosen, what is counted, what is written, beside the tools whose answers it gives.
+//!
+//! | module | what |
+//! |---|---|
+//! | `filter` | the expression language: what it selects, what it refuses, what it never does |
+//! | `captures` | what a report says of captured traffic |
+//! | `pipeline` | damaged inputs through everything |
+//! | `ptqd` | the same logs through pt-query-digest |
+//! | `report` | what the renderers write, and the HTML page in a browser |
+// Helpers of tests may fail loudly, read files and look at the clock.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod captures;
+#[path = "../../../sqltext/tests/it/client.rs"]
+mod client;
+#[path = "../../../sqltext/tests/it/clock.rs"]
+mod clock;
+mod filter;
+#[path = "../../../querylog/tests/it/pieces.rs"]
+#[allow(dead_code)] // It is shared.
+mod pieces;
+mod pipeline;
+#[path = "../../../sqltext/tests/it/programs.rs"]
+mod programs;
+mod ptqd;
+mod report;
+#[path = "../../../capture/tests/it/traffic/mod.rs"]
+mod traffic;

@@ -1,0 +1,16 @@
+//! Classes of statements: what the dialects make of them, beside the tools whose answers they give.
+// Helpers of tests may fail loudly, read files and look at the clock.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod checks;
+#[allow(dead_code)] // It is shared.
+mod client;
+mod clock;
+mod dialects;
+mod examples;
+mod experiments;
+mod hostile;
+mod peers;
+#[allow(dead_code)] // It is shared.
+mod programs;
+mod statements;
