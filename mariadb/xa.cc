@@ -109,12 +109,16 @@ void Frond_session::commit_ordered() {
     frond_crash_point("after_commit_ordered");
 }
 
-// When the coordinator has written the decision down, it need not be durable here as well. That of XA COMMIT it
-// does not remember.
+// When the binary log has the decision, it need not be durable here as well. That of XA COMMIT the server does not
+// remember, and what it remembers without a binary log, in tc.log, this version rolls back when it recovers. So there
+// the logs of all engines are synced: InnoDB, too, relies on being told again.
 int Frond_session::commit_prepared() {
     frond_prepared *prepared = prepared_;
+    const bool in_tc_log = is_ordered_ && !opt_bin_log;
     const bool waits = !is_ordered_ || waits_for_commit_;
     prepared_ = nullptr;
+    if (in_tc_log)
+        ha_flush_logs();
     if (frond_prepared_commit(prepared, waits))
         stop_server("committing a prepared transaction");
     drop_temporary_tables();

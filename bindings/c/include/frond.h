@@ -217,7 +217,8 @@ int frond_prepared_rollback(frond_prepared *prepared);
 void frond_prepared_detach(frond_prepared *prepared);
 /* Calls `emit` for each prepared transaction without a handle that a restart would find, in a fixed order. */
 int frond_prepared_list(frond_db *db, void (*emit)(void *ctx, const frond_xid *xid), void *ctx);
-/* End such a transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. */
+/* End a prepared transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. A handle that
+ * somebody has of it can only be freed then; other calls give FROND_NOT_FOUND. */
 int frond_commit_by_xid(frond_db *db, const frond_xid *xid);
 int frond_rollback_by_xid(frond_db *db, const frond_xid *xid);
 

@@ -187,8 +187,8 @@ impl Engine {
         self.core.prepared.detached()
     }
 
-    /// Commits such a transaction; as durable as the durability mode says when it returns. False when
-    /// there is none of that name.
+    /// Commits a prepared transaction; as durable as the durability mode says when it returns. False when
+    /// there is none of that name. When there is a handle of it, that has nothing to end any more.
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] after a start on a full disk, [`ErrorKind::Unsupported`] in a database that was

@@ -22,7 +22,11 @@ impl Core {
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
         let wal = &self.shared.wal;
-        if self.durability() != Durability::Sync && self.upkeep.sync.is_due(SYNC, now) {
+        // With `Sync` as well: nobody waits for the commits of prepared transactions.
+        let is_behind = wal.durable() < wal.records_end();
+        if (self.durability() != Durability::Sync || is_behind)
+            && self.upkeep.sync.is_due(SYNC, now)
+        {
             if let Err(e) = wal.sync_to(wal.end()) {
                 self.shared.poison(e);
             }

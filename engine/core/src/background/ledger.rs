@@ -267,11 +267,7 @@ mod tests {
     /// Random commits to random tables, freezes, jobs, drops: the ledger has what a walk finds.
     #[test]
     fn sums_and_work_are_those_of_a_walk_over_all_trees() {
-        let options = Options {
-            cache_bytes: 8 << 20,
-            background_threads: 0,
-            ..Options::default()
-        };
+        let options = Options { cache_bytes: 8 << 20, background_threads: 0, ..Options::default() };
         let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
         let mut tables: Vec<Arc<Table>> = (0..40).map(|n| create(&engine, n)).collect();
         let (mut made, mut noise) = (40, 5u64);

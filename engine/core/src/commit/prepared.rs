@@ -45,7 +45,7 @@ pub(crate) struct PreparedSet {
     entries: Mutex<BTreeMap<Xid, Arc<Entry>>>,
 }
 
-struct Entry {
+pub(crate) struct Entry {
     /// The log is needed from here on (PR1).
     needs_log_from: AtomicU64,
     /// A handle of it is alive.
@@ -132,12 +132,12 @@ impl Transaction {
         self.end_reads();
         let core = self.core.clone();
         if self.changes() == 0 {
-            core.keep_prepared(&xid, self, NOTHING, None, true)?;
-            return Ok(PreparedTransaction { core, xid, ended: None, is_over: false });
+            let entry = core.keep_prepared(&xid, self, NOTHING, None, true)?;
+            return Ok(PreparedTransaction { core, xid, entry, ended: None });
         }
         core.may_write()?;
-        let at = core.log_prepare(&xid, self)?;
-        let prepared = PreparedTransaction { core: core.clone(), xid, ended: None, is_over: false };
+        let (at, entry) = core.log_prepare(&xid, self)?;
+        let prepared = PreparedTransaction { core: core.clone(), xid, entry, ended: None };
         core.acknowledge(at.end)?;
         Ok(prepared)
     }
@@ -148,9 +148,10 @@ impl Transaction {
 pub struct PreparedTransaction {
     core: Arc<Core>,
     xid: Xid,
+    /// Another transaction may have the name when this one was ended by it.
+    entry: Arc<Entry>,
     /// Committed and visible.
     ended: Option<Ended>,
-    is_over: bool,
 }
 
 /// What is left to do after a commit.
@@ -173,7 +174,7 @@ impl PreparedTransaction {
     /// Only when the log is poisoned. The transaction stays prepared.
     pub fn commit_ordered(&mut self) -> Result<()> {
         if self.ended.is_none() {
-            let ended = self.core.end_by_commit(&self.xid)?;
+            let ended = self.core.end_by_commit(&self.xid, &self.entry)?;
             self.ended = Some(ended.ok_or_else(|| not_prepared(&self.xid))?);
         }
         Ok(())
@@ -183,7 +184,6 @@ impl PreparedTransaction {
     pub fn commit(mut self, wait: bool) -> Result<Option<Lsn>> {
         self.commit_ordered()?;
         let Some(ended) = self.ended.take() else { return Ok(None) };
-        self.is_over = true;
         self.core.after_commit(ended, wait)
     }
 
@@ -191,10 +191,12 @@ impl PreparedTransaction {
     ///
     /// # Errors
     /// Only when the log is poisoned, or gets so.
-    pub fn rollback(mut self) -> Result<()> {
+    pub fn rollback(self) -> Result<()> {
         assert!(self.ended.is_none(), "a committed transaction is not rolled back");
-        self.is_over = true;
-        self.core.end_by_rollback(&self.xid).map(drop)
+        match self.core.end_by_rollback(&self.xid, &self.entry)? {
+            true => Ok(()),
+            false => Err(not_prepared(&self.xid)),
+        }
     }
 }
 
@@ -203,8 +205,8 @@ impl Drop for PreparedTransaction {
         if let Some(ended) = self.ended.take() {
             // Without waiting, nothing fails.
             let _ = self.core.after_commit(ended, false);
-        } else if let (false, Some(entry)) = (self.is_over, self.core.prepared.get(&self.xid)) {
-            entry.attached.store(false, Ordering::Release);
+        } else {
+            self.entry.attached.store(false, Ordering::Release);
         }
     }
 }
@@ -222,14 +224,15 @@ impl Core {
         at: Lsn,
         room: Option<KeptRoom>,
         attached: bool,
-    ) -> Result<()> {
+    ) -> Result<Arc<Entry>> {
         let entry = Arc::new(Entry {
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
             tables: txn.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(Some(State { txn, at, room })),
         });
-        self.prepared.add(xid, entry)
+        self.prepared.add(xid, entry.clone())?;
+        Ok(entry)
     }
 
     /// Room for the record by which a transaction that wrote to `tables` tables will end.
@@ -238,7 +241,11 @@ impl Core {
         Ok(self.shared.wal.reserve(bytes, claim)?.keep())
     }
 
-    fn log_prepare(self: &Arc<Self>, xid: &Xid, mut txn: Transaction) -> Result<Appended> {
+    fn log_prepare(
+        self: &Arc<Self>,
+        xid: &Xid,
+        mut txn: Transaction,
+    ) -> Result<(Appended, Arc<Entry>)> {
         let owner = txn.handle();
         if !txn.spilled.is_empty() {
             txn.spill_rest()?;
@@ -284,7 +291,8 @@ impl Core {
             }
         };
         *state = Some(State { txn, at: at.start, room: Some(kept.keep()) });
-        Ok(at)
+        drop(state);
+        Ok((at, entry))
     }
 
     fn sync_private_runs(&self, txn: &Transaction) -> Result<()> {
@@ -330,8 +338,7 @@ impl Core {
     }
 
     /// `None`: no such transaction, or it has ended.
-    fn end_by_commit(self: &Arc<Self>, xid: &Xid) -> Result<Option<Ended>> {
-        let Some(entry) = self.prepared.get(xid) else { return Ok(None) };
+    fn end_by_commit(self: &Arc<Self>, xid: &Xid, entry: &Entry) -> Result<Option<Ended>> {
         let mut state = entry.state.lock();
         let Some(found) = &mut *state else { return Ok(None) };
         let had_runs = !found.txn.spilled.is_empty();
@@ -419,8 +426,7 @@ impl Core {
     }
 
     /// False: no such transaction, or it has ended.
-    fn end_by_rollback(&self, xid: &Xid) -> Result<bool> {
-        let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
+    fn end_by_rollback(&self, xid: &Xid, entry: &Entry) -> Result<bool> {
         let mut state = entry.state.lock();
         let Some(State { mut txn, at, room }) = state.take() else { return Ok(false) };
         let logged = match at {
@@ -456,22 +462,19 @@ impl Core {
         self.prepared.remove(xid);
     }
 
-    /// Ends a transaction that no handle is of; false when there is none of that name.
+    /// Ends the transaction of that name; false when there is none. A handle of it has nothing to end any more.
     pub(crate) fn end_prepared(self: &Arc<Self>, xid: &Xid, commit: bool) -> Result<bool> {
         self.may_free_space()?;
         let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
-        if entry.attached.load(Ordering::Acquire) {
-            return Ok(false);
-        }
         if let Some(State { txn, room: room @ None, at }) = &mut *entry.state.lock() {
             if *at != NOTHING {
                 *room = Some(self.room_for_end(txn.tables.values(), Claim::Freeing)?);
             }
         }
         if !commit {
-            return self.end_by_rollback(xid);
+            return self.end_by_rollback(xid, &entry);
         }
-        match self.end_by_commit(xid)? {
+        match self.end_by_commit(xid, &entry)? {
             Some(ended) => self.after_commit(ended, true).map(|_| true),
             None => Ok(false),
         }

@@ -182,7 +182,7 @@ impl Core {
             let room = self.room_for_end(txn.tables.values(), Claim::Freeing).ok();
             self.messages.say(2, &format!("transaction {:?} is prepared", front.xid));
             let kept = self.keep_prepared(&front.xid, txn, at, room, false);
-            kept.map_err(|_| bad("another prepared transaction has its name"))?;
+            kept.map(drop).map_err(|_| bad("another prepared transaction has its name"))?;
         }
         Ok(())
     }

@@ -66,7 +66,6 @@ fn a_commit_in_two_steps_is_seen_at_the_second_and_survives() {
     assert_eq!((t.rows(), number(&engine, "prepared")), (2, 1));
     assert!(is_locked(&engine, &t, &key(3)));
     assert!(engine.prepared().is_empty(), "its session has it");
-    assert!(!engine.commit_prepared(&xid(1)).unwrap());
     let mut before = begin(&engine);
     before.snapshot();
     prepared.commit_ordered().unwrap();
@@ -150,6 +149,29 @@ fn names_are_unique_and_a_refused_one_changes_nothing() {
     txn.put(&t, b"b", b"2", false).unwrap();
     txn.prepare(xid(1)).unwrap().commit(true).unwrap();
     assert_eq!(all(&engine, &t).len(), 1);
+}
+
+/// A server may end by name what a session is about to let go of.
+#[test]
+fn what_is_ended_by_its_name_is_over_for_its_handle() {
+    let engine = open(&memory());
+    let t = engine.create_table(plain("t")).unwrap();
+    let prepare = |n: u64| {
+        let mut txn = begin(&engine);
+        txn.put(&t, &key(n), b"v", true).unwrap();
+        txn.prepare(xid(7)).unwrap()
+    };
+    let late = prepare(1);
+    assert!(engine.commit_prepared(&xid(7)).unwrap());
+    let mut later = prepare(2);
+    // The name is another one's by now.
+    assert_eq!(late.rollback().unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(engine.prepared().is_empty());
+    assert!(engine.rollback_prepared(&xid(7)).unwrap());
+    assert_eq!(later.commit_ordered().unwrap_err().kind(), ErrorKind::NotFound);
+    drop(later);
+    assert_eq!(all(&engine, &t), [(key(1), b"v".to_vec())]);
+    assert_eq!(number(&engine, "prepared"), 0);
 }
 
 #[test]
