@@ -94,7 +94,10 @@ impl Core {
         // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
         let end = self.clock.holds_log_from().map_or(end, |lsn| lsn.min(end));
         // PR1, in this order for the same reason.
-        let held = self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end));
+        let held = match canary::active(canary::HOLD_NO_PREPARED) {
+            true => end,
+            false => self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end)),
+        };
         let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;

@@ -24,6 +24,7 @@ use frond_base::{put_varint, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
+use crate::canary;
 use crate::checkpoint::holders::Holder;
 use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
@@ -443,6 +444,7 @@ impl Core {
             let is_live = tables.iter().any(|t| t.id() == id && !t.is_dropped());
             match &logged {
                 // PR4
+                Some(Ok(_)) if canary::active(canary::FREE_ROLLED_BACK) => private.retire(0),
                 Some(Ok(at)) if is_live => private.retire(at.end),
                 _ => private.abandon(),
             }
