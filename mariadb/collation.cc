@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Invariants
-//  1. A collation is in `known` before the core can ask for it: describe() puts it there while the table is
+//  CO1. A collation is in `known` before the core can ask for it: describe() puts it there while the table is
 //     opened or created. So the callbacks need no lock and no look-up by number.
-//  2. Weights are taken per level and without padding; the core pads with the weight of a space itself.
-//  3. Weights order as the server compares, because it compares what it reads with the ends of a range. They are
+//  CO2. Weights are taken per level and without padding; the core pads with the weight of a space itself.
+//  CO3. Weights order as the server compares, because it compares what it reads with the ends of a range. They are
 //     those of strnxfrm() except for the collations of `oddity`, where strnxfrm() orders otherwise.
 //
 // Tested in mysql-test/frond/t/collations.test and collations_odd.test against the server's own comparison.

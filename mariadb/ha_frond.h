@@ -161,6 +161,7 @@ private:
     /* The transaction that calls belong to: the statement's, or that of a bulk copy. */
     int transaction(frond_txn **txn);
     uint frond_index(uint index) const { return index + hidden_; }
+    const KEY &primary_key() const { return table->key_info[table->s->primary_key]; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
     int ready(Frond_slot &slot, uint index, Frond_source source, const uchar *record);
     int set_columns(Frond_slot &slot, uint index, Frond_source source, bool gives_virtual);
@@ -213,6 +214,8 @@ private:
     bool reads_all_columns_ = false;
     /* The server asked for reads of rows that others hold, to see whether they match. */
     bool semi_consistent_ = false;
+    // References are primary keys as the server has them, not encoded ones.
+    bool refers_by_tuple_ = false;
     /* Changes with each demand for other columns or another condition; slots remember the one they have. */
     uint64_t demand_ = 1;
     bool scan_started_ = false;

@@ -18,8 +18,9 @@ int ha_frond::info(uint flags) {
             return frond_to_handler_error(nullptr, rc);
         stats.records = now.rows;
         // A table that is empty now may be filled by the time the plan runs: 0 makes the optimizer treat it
-        // as a constant. People (SHOW TABLE STATUS sets TIME) see the truth.
-        if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_OPEN)))
+        // as a constant. People (SHOW TABLE STATUS sets TIME, of which partitions see VARIABLE_EXTRA) see the
+        // truth.
+        if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_OPEN)))
             stats.records = 1;
         stats.deleted = 0;
         stats.data_file_length = now.data_bytes;

@@ -378,17 +378,36 @@ int ha_frond::rnd_pos(uchar *record, uchar *pos) {
     Frond_slot &slot = fetch_slot();
     if (const int error = ready(slot, 0, READS_ROWS, record))
         return error;
-    return row_read(frond_scan_fetch(slot.scan, pos, record), record, HA_ERR_KEY_NOT_FOUND);
+    const int rc = refers_by_tuple_ ? frond_scan_fetch_tuple(slot.scan, pos, ref_length,
+                                                             primary_key().user_defined_key_parts, record)
+                                    : frond_scan_fetch(slot.scan, pos, record);
+    return row_read(rc, record, HA_ERR_KEY_NOT_FOUND);
 }
 
 // With a primary key, the reference comes from the record, which need not be the row under the scan (a
 // replica fills it from the binary log); the row number of a table without one is that of the last row read.
+// Weights of a collation can be far longer than the text, so where they may be, a reference is the text, as in
+// InnoDB.
 void ha_frond::position(const uchar *record) {
-    if (frond_rows_ref(rows_, record, ref))
+    if (refers_by_tuple_)
+        key_copy(ref, record, &table->key_info[table->s->primary_key], ref_length);
+    else if (frond_rows_ref(rows_, record, ref))
         memset(ref, 0, ref_length);
 }
 
-int ha_frond::cmp_ref(const uchar *a, const uchar *b) { return frond_ref_compare(a, b); }
+int ha_frond::cmp_ref(const uchar *a, const uchar *b) {
+    if (!refers_by_tuple_)
+        return frond_ref_compare(a, b);
+    const KEY &key = primary_key();
+    for (uint part = 0; part < key.user_defined_key_parts; part++) {
+        const KEY_PART_INFO &info = key.key_part[part];
+        if (const int order = info.field->key_cmp(a, b))
+            return info.key_part_flag & HA_REVERSE_SORT ? -order : order;
+        a += info.store_length;
+        b += info.store_length;
+    }
+    return 0;
+}
 
 void ha_frond::unlock_row() {
     if (current_ && current_->scan)

@@ -167,6 +167,9 @@ int ha_frond::open(const char *name, int, uint) {
     // would meet them again further on.
     key_used_on_scan = table_share->primary_key;
     ref_length = static_cast<uint>(frond_rows_ref_bytes(rows_));
+    refers_by_tuple_ = ref_length == 0;
+    if (refers_by_tuple_)
+        ref_length = table->key_info[table->s->primary_key].key_length;
     fix_covering();
     return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }

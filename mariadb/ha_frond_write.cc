@@ -87,6 +87,22 @@ void ha_frond::note_auto_increment() {
         frond_auto_increment_used(table_, static_cast<uint64_t>(value));
 }
 
+// The server asks for as many values as there may be rows, twice as many each time. As in InnoDB, an INSERT keeps
+// what it does not use. In other statements most rows have their values, so each value is taken when it is used:
+// one that was reserved must not be given back, since another session may have inserted it by hand.
+static bool reserves_for_rows_to_come(THD *thd) {
+    switch (thd_sql_command(thd)) {
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+        return false;
+    default:
+        return true;
+    }
+}
+
 void ha_frond::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted,
                                   ulonglong *first, ulonglong *count) {
     if (table->s->next_number_keypart != 0) {
@@ -94,7 +110,9 @@ void ha_frond::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
         return;
     }
     uint64_t from = 0, reserved = 0;
-    if (frond_auto_increment_reserve(table_, offset, increment, wanted ? wanted : 1, &from, &reserved)) {
+    if (wanted == 0 || !reserves_for_rows_to_come(thd()))
+        wanted = 1;
+    if (frond_auto_increment_reserve(table_, offset, increment, wanted, &from, &reserved)) {
         *first = ULONGLONG_MAX;
         *count = 0;
         return;

@@ -15,9 +15,9 @@ struct TABLE;
 struct HA_CREATE_INFO;
 
 /* Invariants
- *  1. Columns are numbered as in TABLE::field, indexes as in TABLE::key_info, except that a table without a
+ *  SC1. Columns are numbered as in TABLE::field, indexes as in TABLE::key_info, except that a table without a
  *     primary key has an internal index 0 before them: hidden() is 1 then.
- *  2. A primary key is the server's index 0. */
+ *  SC2. A primary key is the server's index 0. */
 class Frond_schema {
 public:
     /* Describes `table`. `options` tells whether sizes and compression matter (creation). */

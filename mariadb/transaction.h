@@ -14,15 +14,15 @@
 class THD;
 
 /* Invariants
- *  1. `transaction_` and `committing_` change under `guard_`, and only by the connection's own thread: that
+ *  TX1. `transaction_` and `committing_` change under `guard_`, and only by the connection's own thread: that
  *     thread reads them freely, KILL reads them under the guard. The guard is held for no longer than an
  *     interrupt takes, and no other lock is taken inside by this side.
- *  2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
+ *  TX2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
  *     whether it still belongs to the running statement.
- *  3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
- *  4. There is a transaction, or a prepared one, or neither.
- *  5. A temporary table that the transaction may have changed is dropped after its end: the core wants no
- *     transaction to use a table that is dropped. The server never uses its name again. */
+ *  TX3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
+ *  TX4. A temporary table that the transaction may have changed is dropped after its end: the core wants no
+ *     transaction to use a table that is dropped. The server never uses its name again.
+ *  TX5. There is a transaction, or a prepared one, or neither. */
 class Frond_session {
 public:
     /* The session of `thd`, created at first use. */

@@ -3,7 +3,7 @@
 # Sourced after common.sh by the benchmark scripts (demo.sh, sysbench.sh): builds what they run.
 #
 # Invariants
-#  1. A Frond that does not build is a warning here: the driver then says that Frond was skipped, the
+#  BC1. A Frond that does not build is a warning here: the driver then says that Frond was skipped, the
 #     other engines are still measured, and its exit status says that Frond is missing.
 
 # The driver's binary, set by bench_build.

@@ -3,11 +3,11 @@
 # Sourced by every script here: where things are, how progress and failures are printed.
 #
 # Invariants
-#  1. ROOT is the checkout; everything a script creates lies under $ROOT/target or in a
+#  CM1. ROOT is the checkout; everything a script creates lies under $ROOT/target or in a
 #     temporary directory that an exit trap removes; only a socket whose path would be too long
 #     is in /tmp.
-#  2. Messages go to stderr, results to stdout, so that a caller can capture results.
-#  3. die() says what is wrong and what to do about it, and leaves with status 1.
+#  CM2. Messages go to stderr, results to stdout, so that a caller can capture results.
+#  CM3. die() says what is wrong and what to do about it, and leaves with status 1.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 TARGET=$ROOT/target

@@ -27,11 +27,11 @@
 # The last line of stdout is "N passed, N failed, N skipped"; the status is 1 if any failed.
 #
 # Invariants
-#  1. Nothing under /usr/share is written: mtr writes .reject files beside the results, so it runs
+#  MT1. Nothing under /usr/share is written: mtr writes .reject files beside the results, so it runs
 #     in a copy of the test tree under target/mtr/<engine>.
-#  2. A failure that mariadb/mysql-test/deviations does not list fails the run. A listed failure
+#  MT2. A failure that mariadb/mysql-test/deviations does not list fails the run. A listed failure
 #     counts as skipped; a listed test that passes is named, so that the list gets shorter.
-#  3. A run that mtr ended early (time, crash, too many failures) fails, whatever it counted.
+#  MT3. A run that mtr ended early (time, crash, too many failures) fails, whatever it counted.
 #
 # Not run: main, rpl and others, which use InnoDB or MyISAM by name in nearly every statement.
 

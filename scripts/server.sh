@@ -22,12 +22,12 @@
 #   SERVER_STOP_TIMEOUT   seconds for an orderly stop before kill -9 (default 60)
 #
 # Invariants
-#  1. A server listens on a Unix socket only and lives in target/run/NAME: data, socket, cnf, log.
+#  SE1. A server listens on a Unix socket only and lives in target/run/NAME: data, socket, cnf, log.
 #     Nothing of a system-wide MariaDB is read or written.
-#  2. A process is signalled by its id, and only after /proc says that it is the mariadbd of this
+#  SE2. A process is signalled by its id, and only after /proc says that it is the mariadbd of this
 #     NAME: ids are reused.
-#  3. Two calls with one NAME cannot start two servers; different NAMEs never meet.
-#  4. server_start returns 0 only when the server answers; otherwise it shows the end of the log.
+#  SE3. Two calls with one NAME cannot start two servers; different NAMEs never meet.
+#  SE4. server_start returns 0 only when the server answers; otherwise it shows the end of the log.
 
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -52,7 +52,7 @@ server_socket() {
     printf '%s\n' "$path"
 }
 
-# The process id of the running server of this name; status 1 when there is none (invariant 2).
+# The process id of the running server of this name; status 1 when there is none (SE2).
 server_pid() {
     local pid file
     file=$(server_dir "$1")/pid

@@ -6,7 +6,8 @@ Rules
  2. No note says that something is still to do.
  3. A path in backquotes, in comments and documents, exists: from the root, from the file's folder or one above
     it, or from the `src` of one above it. What tests run with other tools' trees (`FOREIGN`) is no path of ours.
- 4. The id of an invariant (`//! - W1. ...`) is defined once, and its prefix belongs to one file.
+ 4. The id of an invariant (`//! - W1. ...`, ` * W1. ...`, `// Invariant W1: ...`) is defined once, and its prefix
+    belongs to one file. A list under a line "Invariants" has ids and no plain numbers, and so have references.
  5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
  6. A folder of modules has its own file inside, `mod.rs`; no `x.rs` beside `x/`.
  7. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
@@ -32,16 +33,32 @@ UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 QUOTED_PATH = re.compile(r"`([A-Za-z_.][\w.-]*(?:/[\w.-]+)+)`")
 FOREIGN = ("engines/", "frond/t/NAME", "include/", "target/", "usr/", "suite/", "percona/", "mysql-test/")
 ENDINGS = CODE | {".md", ".svg", ".test", ".result", ".toml", ".sql"}
-DEFINED = re.compile(r"^\s*//! +(?:- )?([A-Z]{1,4})(\d+)\. ")
+# What begins a line of a comment in Rust, C++, shell and make. In Python's texts nothing does.
+COMMENT = r"^\s*(?://[/!]?|/?\*|#)?\s*"
+ID = r"([A-Z]{1,4})(\d+)"
+DEFINED = re.compile(COMMENT + rf"(?:{ID}\. |Invariant {ID}: )")
+DEFINED_IN_RUST = re.compile(COMMENT + rf"(?:- {ID}\. |Invariant {ID}: )")
+INVARIANTS = re.compile(COMMENT + r"(?:# )?Invariants(?:\b.*:)?$")
+BLANK = re.compile(COMMENT + "$")
+PLAIN_NUMBER = re.compile(COMMENT + r"(?:- )?\d+[.)] ")
+PLAIN_REFERENCE = re.compile(r"\b[Ii]nvariants? \(?\d")
 NAMED = re.compile(r"\"(?:([A-Z]{1,4}\d): |[^\"]*\(([A-Z]{1,4}\d)\)\")")
 
 Finding = tuple[str, int, str]
 
 
+def is_code(path: Path) -> bool:
+    return path.suffix in CODE or path.name == "Makefile"
+
+
+def is_read(path: Path) -> bool:
+    return is_code(path) or path.suffix in TEXT
+
+
 def tracked(root: Path) -> list[Path]:
     names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True).stdout
     paths = [root / name.decode() for name in names.split(b"\0") if name]
-    return [path for path in paths if path.suffix in TEXT and path.is_file()]
+    return [path for path in paths if is_read(path) and path.is_file()]
 
 
 def exists(root: Path, source: Path, text: str) -> bool:
@@ -60,6 +77,22 @@ def is_ours(root: Path, text: str) -> bool:
     return Path(text).suffix in ENDINGS or (root / text.split("/")[0]).is_dir() and text.count("/") > 1
 
 
+def plain_numbers(lines: list[str]) -> list[int]:
+    """Lines that begin with a plain number in lists under "Invariants". A list ends at a blank line."""
+    found: list[int] = []
+    under = listed = False
+    for number, line in enumerate(lines, 1):
+        if INVARIANTS.match(line):
+            under, listed = True, False
+        elif BLANK.match(line):
+            under = under and not listed
+        elif under:
+            listed = True
+            if PLAIN_NUMBER.match(line):
+                found.append(number)
+    return found
+
+
 def findings(root: Path) -> list[Finding]:
     found: list[Finding] = []
     homes: dict[str, set[str]] = defaultdict(set)
@@ -74,20 +107,26 @@ def findings(root: Path) -> list[Finding]:
         lines = text.splitlines()
         if path.suffix in CODE and len(lines) > MOST_LINES:
             found.append((name, len(lines), f"longer than {MOST_LINES} lines"))
+        if is_code(path):
+            found += [(name, number, "an invariant without an id") for number in plain_numbers(lines)]
         for number, line in enumerate(lines, 1):
             if UNFINISHED.search(line) and "mktemp" not in line:
                 found.append((name, number, "a note of what is still to do"))
             for quoted in QUOTED_PATH.findall(line):
                 if is_ours(root, quoted) and not exists(root, path, quoted):
                     found.append((name, number, f"`{quoted}` does not exist"))
+            if not is_code(path):
+                continue
+            if PLAIN_REFERENCE.search(line):
+                found.append((name, number, "an invariant is named by a plain number"))
+            if definition := (DEFINED_IN_RUST if path.suffix == ".rs" else DEFINED).match(line):
+                prefix, digits = definition[1] or definition[3], definition[2] or definition[4]
+                homes[prefix].add(name)
+                ids[prefix + digits].append((name, number))
             if path.suffix != ".rs":
                 continue
             if number == 1 and path.with_suffix("").is_dir() and path.parent.name != "tests":
                 found.append((name, 1, f"belongs into {path.stem}/ as mod.rs"))
-            if definition := DEFINED.match(line):
-                prefix, id_ = definition[1], definition[1] + definition[2]
-                homes[prefix].add(name)
-                ids[id_].append((name, number))
             if use := NAMED.search(line):
                 named.append((use[1] or use[2], name, number))
     for id_, places in ids.items():
@@ -106,7 +145,11 @@ def self_test() -> None:
         "long.py": "pass\n" * 601,
         "later.rs": "// TO" + "DO: more\n",
         "path.md": "See `docs/" + "nowhere.md`.\n",
-        "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n",
+        "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n/// W1. Named.\n",
+        "c.h": "/* Invariants\n *  1. No id. */\n\n/* Steps\n *  1. One. */\n// Invariant V1: once, "
+        "(invariant" + " 1).\n",
+        "d.rs": "//! Invariants (of d):\n//!\n//! - V1. Elsewhere.\n//! - 2. No id.\n//!\n//! 1. A step.\n",
+        "e.py": "'''Text.\n\nInvariants\n 1. No id.\n\n 1. A step.\n'''\n",
         "b.rs": '//! - W2. Elsewhere.\nfn f() {\n    assert!(true, "Q7: no such");\n}\n',
         # The circle runs through a re-export. No circles: what tests, comments and strings name, and what a folder
         # hands on.
@@ -128,7 +171,8 @@ def self_test() -> None:
             (root / name).write_text(text)
         subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         said = [what for _, _, what in findings(root)]
-    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "Q7", "as mod.rs"]
+    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "V1 is defined twice", "V belong"]
+    wanted += ["without an id"] * 3 + ["by a plain number", "Q7", "as mod.rs"]
     wanted.append("engine/x/src/ring/first.rs -> engine/x/src/ring/second.rs, engine/x/src/ring/second.rs -> ")
     missed = [word for word in wanted if not any(word in what for what in said)]
     assert not missed and len(said) == len(wanted), (missed, said)

@@ -7,10 +7,10 @@
  * one JSON line per interval on standard output; `frond-demo` reads them, and so can a person.
  *
  * Invariants
- *  1. The insert thread waits for the server and for nothing else: the query thread has its own
+ *  IC1. The insert thread waits for the server and for nothing else: the query thread has its own
  *     connection, and the two share one mutex, held for the time of a copy.
- *  2. A statement's latency is mysql_real_query() from call to return; making the text is outside.
- *  3. Any error of an insert ends the run with status 1; query errors are counted and reported.
+ *  IC2. A statement's latency is mysql_real_query() from call to return; making the text is outside.
+ *  IC3. Any error of an insert ends the run with status 1; query errors are counted and reported.
  *
  * What it does not do: judge. Percentiles, ratios and server metrics are the reader's. It does not
  * wait for the server's background work either.

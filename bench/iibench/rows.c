@@ -93,7 +93,7 @@ size_t rows_statement_capacity(const struct row_source *source, uint32_t rows)
 size_t rows_statement(struct row_source *source, uint32_t rows, char *out, size_t capacity)
 {
     assert(rows > 0);
-    assert(capacity >= rows_statement_capacity(source, rows)); /* invariant 3 */
+    assert(capacity >= rows_statement_capacity(source, rows)); /* RO3 */
     char *const start = out;
 
     char when[DATETIME_LENGTH + 1];

@@ -6,10 +6,10 @@
  * the benchmark measures the server and not its client.
  *
  * Invariants
- *  1. The text depends on the seed, the row number and the shape only: every engine gets the same
+ *  RO1. The text depends on the seed, the row number and the shape only: every engine gets the same
  *     rows in the same statements, whatever the speed at which it takes them.
- *  2. No allocation, no printf and no division by a variable per row.
- *  3. A statement fits in rows_statement_capacity() bytes; rows_statement() asserts it.
+ *  RO2. No allocation, no printf and no division by a variable per row.
+ *  RO3. A statement fits in rows_statement_capacity() bytes; rows_statement() asserts it.
  *
  * What it does not do: talk to a server (iibench.c), or imitate real money: `price` follows the
  * published benchmark, (random * 500 + customerid) / 100.
@@ -59,7 +59,7 @@ size_t rows_statement_capacity(const struct row_source *source, uint32_t rows);
 /*
  * Writes one INSERT of `rows` rows (not terminated by a zero byte) to `out` and returns its length.
  * `dateandtime` moves with the rows made so far, one second per 100 000 rows, not with the clock
- * (invariant 1); it is the same for all rows of a statement, as in the published client.
+ * (RO1); it is the same for all rows of a statement, as in the published client.
  */
 size_t rows_statement(struct row_source *source, uint32_t rows, char *out, size_t capacity);
 

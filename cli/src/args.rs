@@ -261,9 +261,9 @@ pub enum CompressionName {
     Zstd,
 }
 
-/// Decode, merge and encode index entries: the gate of the run format
+/// Decode, merge and encode index entries: the threshold of the run format
 ///
-/// Merges four runs of index entries of the insert benchmark, one thread, in memory. The gate is 10
+/// Merges four runs of index entries of the insert benchmark, one thread, in memory. The threshold is 10
 /// million entries per second and 9 stored bytes per entry; exit status 1 when it is missed.
 #[derive(Args)]
 pub struct CodecArgs {

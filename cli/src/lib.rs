@@ -15,7 +15,7 @@
 //! - CLI1. `check`, `stat`, `dump` and `log` change nothing in the directory (but for the lock file
 //!   that keeps a server out while they read): recovery runs in memory.
 //! - CLI2. Results go to standard output, progress and errors to standard error.
-//! - CLI3. Exit status: 0 done, nothing wrong; 1 done, and problems were found (or a gate was
+//! - CLI3. Exit status: 0 done, nothing wrong; 1 done, and problems were found (or a threshold was
 //!   missed); 2 could not be done.
 //! - CLI4. No bytes in a directory make the tool panic, or run for longer than their size explains.
 //!

@@ -12,7 +12,7 @@ use frond_cli::{bench, check, digest, dump, log, manual, open, stat};
 /// What a command came to.
 enum End {
     Fine,
-    /// Problems were found, or a gate was missed.
+    /// Problems were found, or a threshold was missed.
     Problems,
 }
 

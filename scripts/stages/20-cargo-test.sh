@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-DIGEST='^(frond-cli|frond-bench-digest|frond-querylog|frond-sqltext|frond-capture|frond-digest)$'
+DIGEST='^frond-(cli|bench-digest|event|sqltext|capture|querylog|digest)$'
 DIGEST_BUDGET=240
 
 log=$(mktemp)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# Builds the plugin, runs the layout gate, and loads the plugin into a private server.
+# Builds the plugin, runs the layout check, and loads the plugin into a private server.
 #
 # CPU budget: 20 s
 
@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source scripts/server.sh
 
 make plugin
-echo "ok: built and accepted by the gate"
+echo "ok: built and accepted by the layout check"
 
 server_trap
 name=stage-plugin-$$

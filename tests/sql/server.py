@@ -3,10 +3,10 @@
 A thin layer over scripts/server.sh, which owns directories, process ids and time bounds.
 
 Invariants
- 1. A server belongs to one driver process and is destroyed when its `with` block ends, also after
+ SQ1. A server belongs to one driver process and is destroyed when its `with` block ends, also after
     an exception; KEEP_SERVERS=1 keeps its directory for a look at it.
- 2. `kill` is kill -9 by process id, done by scripts/server.sh after it has checked whose id it is.
- 3. A connection gives raw bytes: no conversion by the client hides a difference.
+ SQ2. `kill` is kill -9 by process id, done by scripts/server.sh after it has checked whose id it is.
+ SQ3. A connection gives raw bytes: no conversion by the client hides a difference.
 """
 
 from __future__ import annotations

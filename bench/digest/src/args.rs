@@ -33,13 +33,13 @@ pub struct Args {
     pub rounds: u32,
     /// Times the rate of pt-query-digest that one thread must reach
     #[arg(long, default_value_t = 50.0)]
-    pub gate_ratio: f64,
+    pub min_ratio: f64,
     /// Times the rate of one thread that two must reach
     #[arg(long, default_value_t = 1.8)]
-    pub gate_threads: f64,
+    pub min_threads: f64,
     /// Times the processor time of one thread that two may take
     #[arg(long, default_value_t = 1.08)]
-    pub gate_work: f64,
+    pub max_work: f64,
     /// Where the logs and the reports are put; the logs are kept for the next run
     #[arg(long)]
     pub out: PathBuf,

@@ -6,12 +6,13 @@
 //! because pt-query-digest takes digits in names for literals.
 //!
 //! Invariants:
-//! 1. The same seed, size and number of classes give the same bytes.
-//! 2. How often a class occurs follows Zipf's law, or all occur equally often, in no order (`Extent`); the log is never
-//!    shorter than asked for and ends with an event.
-//! 3. `# Time:` and `SET timestamp` agree and are of a statement's begin, as MariaDB writes them; the statements' ends
-//!    go forwards, because a server writes an event when its statement has ended.
-//! 4. A connection is of one user, and runs one statement at a time.
+//!
+//! - GN1. The same seed, size and number of classes give the same bytes.
+//! - GN2. How often a class occurs follows Zipf's law, or all occur equally often, in no order (`Extent`); the log is never
+//!   shorter than asked for and ends with an event.
+//! - GN3. `# Time:` and `SET timestamp` agree and are of a statement's begin, as MariaDB writes them; the statements' ends
+//!   go forwards, because a server writes an event when its statement has ended.
+//! - GN4. A connection is of one user, and runs one statement at a time.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

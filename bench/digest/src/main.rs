@@ -4,9 +4,9 @@
 //! pt-query-digest, and prints rates, ratios, peak memory and whether both found the same (`report`). The targets it
 //! checks, and its exit status:
 //!
-//! 1. one thread: at least `--gate-ratio` times the rate of pt-query-digest, bytes of log per second of processor time
+//! 1. one thread: at least `--min-ratio` times the rate of pt-query-digest, bytes of log per second of processor time
 //!    taken by the whole command (so that other work on the machine does not count for either side);
-//! 2. two threads: at least `--gate-threads` times the rate of one, by the clock; and no more than `--gate-work` times
+//! 2. two threads: at least `--min-threads` times the rate of one, by the clock; and no more than `--max-work` times
 //!    the processor time of one (both left out on one processor). Two threads are slower than two processors for
 //!    reasons of the processor, too: so beside them stand two runs of one thread at the same time;
 //! 3. peak memory: at most 64 MB and 2 kB per class, with one thread and with two, on the log in which most statements

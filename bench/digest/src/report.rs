@@ -129,8 +129,8 @@ fn targets(args: &Args, measured: &Measured) -> Vec<Target> {
         target(
             format!("one thread, times pt-query-digest{part}"),
             format!("{more}{ratio:.1}"),
-            format!(">= {}", args.gate_ratio),
-            ratio >= args.gate_ratio,
+            format!(">= {}", args.min_ratio),
+            ratio >= args.min_ratio,
         );
     }
     if let (Some(pair), [one, two, ..]) = (&measured.pair, &measured.rows[..]) {
@@ -138,16 +138,16 @@ fn targets(args: &Args, measured: &Measured) -> Vec<Target> {
         target(
             "two threads, times one by the clock".into(),
             format!("{ratio:.2}"),
-            format!(">= {}", args.gate_threads),
-            ratio >= args.gate_threads,
+            format!(">= {}", args.min_threads),
+            ratio >= args.min_threads,
         );
         // Both with both processors busy, which makes each slower.
         let work = two.run.cpu / pair.cpu;
         target(
             "two threads, processor time of one beside another".into(),
             format!("{work:.2}"),
-            format!("<= {}", args.gate_work),
-            work <= args.gate_work,
+            format!("<= {}", args.max_work),
+            work <= args.max_work,
         );
     }
     for row in &measured.rows {

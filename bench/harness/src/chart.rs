@@ -4,10 +4,11 @@
 //! it follows the reader's light or dark setting) and as a PNG (colours are fixed).
 //!
 //! Invariants
-//!  1. The y axis starts at zero: the areas under the lines are honest.
-//!  2. Every line is labelled at its end, in its colour; there is no legend to look up.
-//!  3. Labels do not overlap one another.
-//!  4. The text of the drawing is ASCII and escaped.
+//!
+//! - CH1. The y axis starts at zero: the areas under the lines are honest.
+//! - CH2. Every line is labelled at its end, in its colour; there is no legend to look up.
+//! - CH3. Labels do not overlap one another.
+//! - CH4. The text of the drawing is ASCII and escaped.
 //!
 //! What it does not do: choose what is drawn (report.rs). Tested below.
 

@@ -4,8 +4,9 @@
 //! over a channel, so that the driver can watch the server's process meanwhile.
 //!
 //! Invariants
-//!  1. The child does not outlive `Client`: dropping it kills and reaps.
-//!  2. A line that is not understood ends the run with an error that quotes it; nothing is skipped.
+//!
+//! - CL1. The child does not outlive `Client`: dropping it kills and reaps.
+//! - CL2. A line that is not understood ends the run with an error that quotes it; nothing is skipped.
 //!
 //! Tested below (parsing); the process by the demo itself.
 

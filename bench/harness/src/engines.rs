@@ -6,11 +6,12 @@
 //! fast storage, never its defaults where they are known to hurt it.
 //!
 //! Invariants
-//!  1. The memory that an engine may use for data is the cache size: write buffers count. MyRocks
-//!     gets half for its block cache and half for its memtables; InnoDB one buffer pool; Frond one
-//!     budget.
-//!  2. All engines run in the same server binary, one after another, never two at a time.
-//!  3. Names and colours of an engine are the same in terminal, chart and report.
+//!
+//! - EN1. The memory that an engine may use for data is the cache size: write buffers count. MyRocks
+//!   gets half for its block cache and half for its memtables; InnoDB one buffer pool; Frond one
+//!   budget.
+//! - EN2. All engines run in the same server binary, one after another, never two at a time.
+//! - EN3. Names and colours of an engine are the same in terminal, chart and report.
 //!
 //! What it does not do: start servers (server.rs).
 //!

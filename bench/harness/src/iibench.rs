@@ -3,10 +3,11 @@
 //! What it is for: the budget of time, the order, the directory of the run, and what is printed.
 //!
 //! Invariants
-//!  1. With the default caps the whole takes at most `budget` seconds: an engine's cap shrinks when
-//!     what is left, less a reserve for the engines after it, is smaller.
-//!  2. An engine that cannot be loaded or fails costs a line, not the others' results.
-//!  3. The working directory (servers' data) is removed at the end, also after an error.
+//!
+//! - HI1. With the default caps the whole takes at most `budget` seconds: an engine's cap shrinks when
+//!   what is left, less a reserve for the engines after it, is smaller.
+//! - HI2. An engine that cannot be loaded or fails costs a line, not the others' results.
+//! - HI3. The working directory (servers' data) is removed at the end, also after an error.
 //!
 //! Tested below (budget); the rest by the smoke run in the test suite.
 

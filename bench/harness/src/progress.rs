@@ -4,8 +4,9 @@
 //! every few seconds.
 //!
 //! Invariants
-//!  1. Without a terminal nothing but complete lines of printable characters is written.
-//!  2. It is called at most ten times a second and never blocks the measuring for long.
+//!
+//! - PR1. Without a terminal nothing but complete lines of printable characters is written.
+//! - PR2. It is called at most ten times a second and never blocks the measuring for long.
 //!
 //! Tested below.
 

@@ -4,10 +4,11 @@
 //! compared, used by the terminal table, the Markdown file and the HTML page.
 //!
 //! Invariants
-//!  1. A metric's ratio is "how many times better": above 1 favours the subject whether more or less
-//!     is better.
-//!  2. Server costs cover the insert phase and the settling after it, so that work which an engine
-//!     puts off is counted.
+//!
+//! - RE1. A metric's ratio is "how many times better": above 1 favours the subject whether more or less
+//!   is better.
+//! - RE2. Server costs cover the insert phase and the settling after it, so that work which an engine
+//!   puts off is counted.
 //!
 //! Tested below.
 

@@ -5,8 +5,9 @@
 //! memory and disk are read before the verification, which would disturb them.
 //!
 //! Invariants
-//!  1. Bounded in time: the client stops at the cap, settling and verification have limits.
-//!  2. The server is gone when `run` returns, whatever it returns.
+//!
+//! - RU1. Bounded in time: the client stops at the cap, settling and verification have limits.
+//! - RU2. The server is gone when `run` returns, whatever it returns.
 //!
 //! What it does not do: decide which engines run and for how long (iibench.rs).
 //!

@@ -5,7 +5,8 @@
 //! those that an engine forgets to count.
 //!
 //! Invariants
-//!  1. Parsing never panics on what a kernel might print; it says which file was not understood.
+//!
+//! - SA1. Parsing never panics on what a kernel might print; it says which file was not understood.
 //!
 //! What it does not do: children. A server has none.
 //!

@@ -4,10 +4,11 @@
 //! nothing behind. `Site` makes the system tables once; each server works on a copy.
 //!
 //! Invariants
-//!  1. A server listens on a Unix socket only and reads no configuration but the file written here.
-//!  2. It does not outlive `Server`: dropping it shuts down by SQL, then kills by process id. If this
-//!     process is killed, the kernel ends the server (setpriv --pdeathsig).
-//!  3. The data directory is removed with the server.
+//!
+//! - SV1. A server listens on a Unix socket only and reads no configuration but the file written here.
+//! - SV2. It does not outlive `Server`: dropping it shuts down by SQL, then kills by process id. If this
+//!   process is killed, the kernel ends the server (setpriv --pdeathsig).
+//! - SV3. The data directory is removed with the server.
 //!
 //! What it does not do: touch any other server on the machine.
 

@@ -4,8 +4,9 @@
 //! from buckets, so that a worst case is a worst case.
 //!
 //! Invariants
-//!  1. A percentile is a sample that occurred (nearest rank), never an interpolation.
-//!  2. No sample at all gives `None` or zero counts, never a division by zero.
+//!
+//! - SS1. A percentile is a sample that occurred (nearest rank), never an interpolation.
+//! - SS2. No sample at all gives `None` or zero counts, never a division by zero.
 //!
 //! Tested below.
 

@@ -6,8 +6,9 @@
 //! hits both; the median round counts, and what is reported is the ratio.
 //!
 //! Invariants
-//!  1. Every table is read once in full before the first measurement.
-//!  2. The measurements of all engines have the same seed, threads, tables and seconds.
+//!
+//! - SB1. Every table is read once in full before the first measurement.
+//! - SB2. The measurements of all engines have the same seed, threads, tables and seconds.
 //!
 //! Tested below (parsing); the whole by `make bench-sysbench`.
 

@@ -4,8 +4,9 @@
 //! and the parsing of `ROWS=5M`, `CACHE=256M`.
 //!
 //! Invariants
-//!  1. Suffixes of counts are decimal (k = 1 000), suffixes of bytes are binary (K = 1 024).
-//!  2. Parsing never wraps: a number that does not fit in 64 bits is an error.
+//!
+//! - UN1. Suffixes of counts are decimal (k = 1 000), suffixes of bytes are binary (K = 1 024).
+//! - UN2. Parsing never wraps: a number that does not fit in 64 bits is an error.
 //!
 //! Tested below.
 

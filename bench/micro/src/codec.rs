@@ -1,7 +1,7 @@
 //! The codec benchmark: index entries of the insert benchmark through decode, 4-way merge,
 //! reduction and encode.
 //!
-//! The gate of the run format: at least 10 million entries per second on one core, at most 9 bytes
+//! The threshold of the run format: at least 10 million entries per second on one core, at most 9 bytes
 //! stored per entry, both for runs spread over the whole key space (what a write buffer becomes)
 //! and for dense ones (what a leaf is merged into). Times come from the caller's clock.
 
@@ -73,7 +73,7 @@ pub struct CodecReport {
 }
 
 impl CodecReport {
-    /// Whether every line reaches the gate.
+    /// Whether every line reaches the threshold.
     pub fn passes(&self) -> bool {
         let good = |r: &CodecResult| r.merge >= 10.0 && r.input_bytes.max(r.output_bytes) <= 9.0;
         self.results.iter().all(good)
@@ -116,7 +116,11 @@ impl fmt::Display for CodecReport {
                 r.seek
             )?;
         }
-        write!(f, "gate (10 M entries/s, 9 bytes): {}", if self.passes() { "ok" } else { "MISSED" })
+        write!(
+            f,
+            "threshold (10 M entries/s, 9 bytes): {}",
+            if self.passes() { "ok" } else { "MISSED" }
+        )
     }
 }
 

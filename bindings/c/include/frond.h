@@ -6,7 +6,7 @@
  * Conventions
  * - Every function that can fail returns 0 or a negative frond_error. frond_last_error() then gives the
  *   message of the calling thread's last failure: what happened, where, and what to do.
- * - Keys are byte strings of 1 to 3500 bytes ordered by memcmp; values have up to 64 MiB.
+ * - Keys are byte strings of 1 byte to 512 KiB ordered by memcmp; values have up to 64 MiB.
  * - A database and its tables may be used from any thread. A transaction and its cursors may be used
  *   from one thread at a time; frond_txn_interrupt() and frond_interrupt() may be called from any other.
  * - Memory returned through `const uint8_t **` belongs to the transaction or cursor and is valid until

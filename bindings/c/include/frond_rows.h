@@ -179,7 +179,8 @@ void frond_rows_unbind(frond_rows *rows);
 
 /* Nonzero when every value of `column` can be read from entries of `index` alone. */
 int frond_rows_covers(const frond_rows *rows, uint32_t index, uint32_t column);
-/* Longest reference (encoded primary key) in bytes, its 2-byte length included. */
+/* Longest reference (encoded primary key) in bytes, its 2-byte length included. 0: keys may be too long to serve
+ * as references; rows are named by the tuple of their primary key, which frond_scan_fetch_tuple() takes. */
 size_t frond_rows_ref_bytes(const frond_rows *rows);
 
 /* ---- changing rows -------------------------------------------------------------------------- */
@@ -268,6 +269,9 @@ int frond_rows_ref(frond_rows *rows, const uint8_t *record, uint8_t *ref);
 int frond_ref_compare(const uint8_t *a, const uint8_t *b);
 /* Reads the row of a reference into `record`, through a scan on index 0. */
 int frond_scan_fetch(frond_scan *scan, const uint8_t *ref, uint8_t *record);
+/* As frond_scan_fetch(), by a tuple with all parts of the primary key, which is not a hidden one. */
+int frond_scan_fetch_tuple(frond_scan *scan, const uint8_t *tuple, size_t tuple_len, uint32_t parts,
+                           uint8_t *record);
 
 /* ---- counters and statistics ---------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@ use crate::args::{AllocatorArgs, BufferArgs, CodecArgs, CompressionName};
 use crate::bench::process::Clock;
 use crate::out::{grouped, Failure, Outcome};
 
-/// Decode, merge, encode. True when the gate is reached.
+/// Decode, merge, encode. True when the threshold is reached.
 pub fn codec(args: &CodecArgs, out: &mut dyn Write) -> Outcome<bool> {
     if !(4096..=65536).contains(&args.page) || !args.page.is_power_of_two() {
         return Err(Failure::Request(format!(

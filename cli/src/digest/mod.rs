@@ -56,7 +56,8 @@ fn run_to(args: &DigestArgs, out: &mut dyn Write) -> Outcome<bool> {
             write::report(args, &mut outcome, &options, out)?;
             Ok(fine)
         }
-        Work::Compare([before, after]) => {
+        Work::Compare(sides) => {
+            let [before, after] = *sides;
             let (before, first) = read::one_side(args, &before.files, before.settings, &options)?;
             let (after, second) = read::one_side(args, &after.files, after.settings, &options)?;
             write::changes(args, &before, &after, out)?;

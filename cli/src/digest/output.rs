@@ -1,9 +1,10 @@
 //! The file of `-o`: written beside its name and put there when the report is complete.
 //!
 //! Invariants:
-//! 1. A report that fails (a mistyped option, an unreadable log) leaves the file of that name as it was.
-//! 2. An output that is one of the inputs is refused: the log, or the baseline of a comparison, would be gone.
-//! 3. `flush` completes the file; what is written behind that (`--follow`) is appended to it.
+//!
+//! - OU1. A report that fails (a mistyped option, an unreadable log) leaves the file of that name as it was.
+//! - OU2. An output that is one of the inputs is refused: the log, or the baseline of a comparison, would be gone.
+//! - OU3. `flush` completes the file; what is written behind that (`--follow`) is appended to it.
 //!
 //! What is no file (`/dev/stdout`, a pipe) is written to directly.
 #![allow(clippy::disallowed_methods)] // A report is no file of a database.

@@ -37,7 +37,7 @@ pub enum Work {
     /// A report of files.
     Files(Vec<PathBuf>, Settings),
     /// Two reports, and what changed.
-    Compare([Side; 2]),
+    Compare(Box<[Side; 2]>),
     /// A report for each interval of a log.
     Follow(Follow, Settings),
 }
@@ -59,11 +59,11 @@ pub fn plan(args: &DigestArgs) -> Outcome<Plan> {
         options.dialect = settings.dialect;
         Work::Server(source, settings)
     } else if let Some(files) = &args.diff {
-        Work::Compare(two_inputs(files, settings)?)
+        Work::Compare(Box::new(two_inputs(files, settings)?))
     } else {
         let files = files(args)?;
         if let Some(at) = &args.diff_at {
-            Work::Compare(two_periods(at, files, settings)?)
+            Work::Compare(Box::new(two_periods(at, files, settings)?))
         } else if args.follow {
             Work::Follow(one_log(args, &files)?, settings)
         } else {

@@ -13,7 +13,7 @@ pub fn checksum64_seeded(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
 
-/// A hash of twice that width, for sums that stand for whole sets.
+/// A 128-bit hash, for sums that stand for whole sets.
 pub fn checksum128(bytes: &[u8]) -> u128 {
     xxh3_128(bytes)
 }

@@ -5,6 +5,11 @@ use crate::ids::Seq;
 /// The largest sequence: a read at `SEQ_MAX` sees everything committed.
 pub const SEQ_MAX: Seq = u64::MAX;
 
+/// The longest key, in bytes. Nothing that stores keys depends on it. It leaves room for two keys of 3072
+/// bytes of text, an index's and the primary one, of which a collation makes weights of 221 KiB each at most
+/// (U+FDFA in UCS-2, three levels).
+pub const MAX_KEY: usize = 512 << 10;
+
 /// What an entry does to its key. The numbers are part of the file and log formats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
@@ -49,7 +54,7 @@ pub trait EntrySource {
 pub type ReadAt = Seq;
 
 /// The first eight bytes of `key` as a big-endian number, zero-padded: compares as the key does,
-/// except that equal heads decide nothing.
+/// except that keys with equal heads may differ.
 #[inline]
 pub fn key_head(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {

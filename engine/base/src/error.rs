@@ -11,7 +11,8 @@ use crate::bytes::ShortInput;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller may want to act on. Numbers are stable: they are the C API's error codes, negated.
+/// The kinds of error that callers distinguish. Numbers are stable: they are the C API's error
+/// codes, negated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -63,7 +64,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Something ran out that may come back, and nothing happened: it may be tried again. Never a reason to
+    /// A resource ran out, nothing was changed, and the call may be retried. Never a reason to
     /// refuse later work.
     pub fn is_shortage(self) -> bool {
         matches!(self, ErrorKind::NoSpace | ErrorKind::TooManyFiles)

@@ -1,18 +1,18 @@
-//! `IdMap`: what a transaction keeps for each tree or table that it touches, in the order of first use.
+//! `IdMap`: a transaction's data for each tree or table that it touches, in the order of first use.
 //!
-//! Most transactions touch a handful: those are found by looking at all of them, the latest first. One that
-//! inserts into a partitioned table touches thousands, a different one with each row: beyond
-//! [`SCANNED`] a hash table finds them.
+//! Most transactions touch a handful: a linear search finds those, the latest first. A transaction
+//! that inserts into a partitioned table touches thousands: beyond [`SCANNED`] a hash table finds
+//! them.
 //!
 //! - IM1. `index`, when there are more than `SCANNED` items, has the position of each; otherwise it is empty.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// Up to so many items are looked at one after another.
+/// Up to this many items are searched linearly.
 const SCANNED: usize = 8;
 
-/// See the module. `K` is a number that the engine hands out, as a table's or a tree's.
+/// See the module. `K` is a number that the engine assigns, such as a table's or a tree's.
 #[derive(Clone, Debug)]
 pub struct IdMap<K, T> {
     keys: Vec<K>,
@@ -81,7 +81,7 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
         assert!(other.is_none(), "IM1: a key is added once");
     }
 
-    /// By order of first use, as all that follows.
+    /// In order of first use, as in all methods below.
     pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.keys.iter().copied().zip(&self.values)
     }
@@ -94,7 +94,7 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
         &mut self.values
     }
 
-    /// Keeps the first `len` items, and no more than a few.
+    /// Keeps the first `len` items, at most [`SCANNED`].
     pub fn truncate(&mut self, len: usize) {
         self.keys.truncate(len.min(SCANNED));
         self.values.truncate(len.min(SCANNED));
@@ -107,7 +107,7 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
         self.truncate(0);
     }
 
-    /// Bytes allocated, without what items have elsewhere.
+    /// Bytes allocated, without the items' own heap memory.
     pub fn bytes(&self) -> usize {
         self.keys.capacity() * size_of::<K>()
             + self.values.capacity() * size_of::<T>()
@@ -115,13 +115,14 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
     }
 }
 
-/// Mixes numbers that the engine itself hands out: nobody can choose them to collide.
+/// Mixes numbers that the engine assigns: nobody can choose them to collide.
 #[derive(Default)]
 struct IdHasher(u64);
 
 impl IdHasher {
     fn mix(&mut self, n: u64) {
-        // 2^64 divided by the golden ratio; then high bits, which depend on all of `n`, reach the low ones.
+        // 2^64 divided by the golden ratio; the shift then moves high bits, which depend on all of
+        // `n`, to the low ones.
         let product = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }

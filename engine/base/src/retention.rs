@@ -1,26 +1,26 @@
-//! Which versions of a key somebody may still read: the one rule for whoever drops versions, merges of
-//! runs and write buffers alike.
+//! Which versions of a key may still be read: the one rule by which merges of runs and write
+//! buffers drop versions.
 //!
-//! 1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
-//!    any of them.
-//! 2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
+//! - RT1. A version newer than the last snapshot of a list is needed: snapshots that are taken later may need
+//!   any of them.
+//! - RT2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
 //!
-//! So what is dropped has a newer version of the same key that is published, and no snapshot between the
-//! two, now or later. A list may be old: snapshots let go since make it keep too much, and later ones are
-//! not below its last element.
+//! So for each dropped version there is a newer published one of the same key, and no snapshot
+//! between the two, now or later. A list may be old: a snapshot released since only makes it keep
+//! too much, and a later one is not below its last element.
 //!
-//! Tested here, and by whoever drops.
+//! Tested here and in the crates that use it.
 
 use crate::ids::Seq;
 
-/// Says which snapshots there are.
+/// The source of the live snapshots.
 pub trait Readers: Send + Sync {
     /// The live snapshots, ascending, and last the published sequence: no snapshot that is taken later is
     /// below it. An empty list means that nothing is known, and every version is needed.
     fn retention(&self) -> Vec<Seq>;
 }
 
-/// Readers of whom nothing is known: every version is needed.
+/// No knowledge of readers: every version is needed.
 pub struct AllReaders;
 
 impl Readers for AllReaders {
@@ -29,11 +29,11 @@ impl Readers for AllReaders {
     }
 }
 
-/// The snapshots of a list that have not met the version they see yet, while the versions of one key pass
-/// by, newest first.
+/// While the versions of one key are visited, newest first: the snapshots of a list whose version
+/// was not met yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Unserved {
-    /// They are the first so many.
+    /// They are the first ones of the list; this is their number.
     first: usize,
 }
 
@@ -55,10 +55,11 @@ impl Unserved {
         self.first == 0
     }
 
-    /// Passes the version `seq`. `None`: nobody needs it. Otherwise how many of `snapshots`, the list that
-    /// this began with, are too old to see it.
+    /// Passes the version `seq`. `None`: nobody needs it. Otherwise: how many of `snapshots`, the
+    /// list that this was begun with, are too old to see it.
     #[inline]
     pub fn serve(&mut self, seq: Seq, snapshots: &[Seq]) -> Option<usize> {
+        debug_assert!(self.first <= snapshots.len(), "another list than it began with (RT2)");
         let too_old = snapshots.partition_point(|s| *s < seq);
         if too_old == snapshots.len() {
             return Some(too_old);

@@ -13,9 +13,9 @@ pub enum Versions {
     VisibleAt(Seq),
 }
 
-/// What a scan is asked for. `from` is where it starts in its own direction (the upper end of a
-/// backward scan), `to` where it ends. The limits are reached approximately: a batch ends between
-/// keys, and holds at least one entry if there is any.
+/// A request for a scan. `from` is where it starts in its own direction (the upper end of a
+/// backward scan), `to` where it ends. The limits are approximate: a batch ends between keys, and
+/// has at least one entry if there is any.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     pub from: Bound<&'a [u8]>,
@@ -30,12 +30,12 @@ struct Item {
     at: usize,
     seq: Seq,
     value_len: u32,
-    key_len: u16,
+    key_len: u32,
     kind: EntryKind,
 }
 
 /// A reusable container of entries, in the direction of the scan that filled it; the versions of
-/// one key are newest first in both directions, and never divided between two batches.
+/// one key are newest first in both directions and always in one batch.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct Batch {
     exhausted: bool,
 }
 
-/// A batch keeps at most this much memory for its next use.
+/// Memory that a batch keeps at most for its next use.
 const KEEP_BYTES: usize = 1 << 20;
 
 impl Batch {
@@ -65,7 +65,7 @@ impl Batch {
     #[inline]
     pub fn entry(&self, i: usize) -> EntryRef<'_> {
         let it = self.items[i];
-        let key_end = it.at + usize::from(it.key_len);
+        let key_end = it.at + it.key_len as usize;
         EntryRef {
             key: &self.bytes[it.at..key_end],
             seq: it.seq,
@@ -78,7 +78,7 @@ impl Batch {
     #[inline]
     pub fn key(&self, i: usize) -> &[u8] {
         let it = self.items[i];
-        &self.bytes[it.at..it.at + usize::from(it.key_len)]
+        &self.bytes[it.at..it.at + it.key_len as usize]
     }
 
     /// Where the next scan goes on: `Bound::Excluded` of this key.
@@ -112,7 +112,7 @@ impl Batch {
             at,
             seq: e.seq,
             value_len: e.value.len() as u32,
-            key_len: e.key.len() as u16,
+            key_len: e.key.len() as u32,
             kind: e.kind,
         });
     }
@@ -188,8 +188,8 @@ pub(crate) enum Stop {
     Full,
     /// The end of the range.
     Range,
-    /// Its edge.
+    /// The end of the chunk or shelf.
     Edge,
-    /// Nothing was found as far as the shelf is in order, but there may be more.
+    /// The sorted part of the shelf has no more, but entries that are not sorted may follow.
     Unsorted,
 }

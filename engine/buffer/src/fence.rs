@@ -1,4 +1,4 @@
-//! Fences: positions between entries (invariant 2), and the arithmetic of key heads.
+//! Fences: positions between entries (BU2), and the arithmetic of key heads.
 
 use std::cmp::Ordering;
 
@@ -37,7 +37,7 @@ impl Fence {
     }
 }
 
-/// Entry order: key ascending, then sequence descending (invariant 1).
+/// Entry order: key ascending, then sequence descending (BU1).
 #[inline]
 pub(crate) fn order(key_a: &[u8], seq_a: Seq, key_b: &[u8], seq_b: Seq) -> Ordering {
     key_a.cmp(key_b).then(seq_b.cmp(&seq_a))
@@ -48,9 +48,10 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// How many bytes every key between `lo` and `hi` shares (invariant 5); none when a side is open.
+/// Number of leading bytes that all keys between `lo` and `hi` share (BU5), 65535 at most; 0 when a side
+/// is open.
 pub(crate) fn shared_bytes(lo: &Fence, hi: Option<&Fence>) -> usize {
-    hi.map_or(0, |hi| common_prefix(&lo.key, &hi.key))
+    hi.map_or(0, |hi| common_prefix(&lo.key, &hi.key).min(usize::from(u16::MAX)))
 }
 
 /// The head of `key` after its first `skip` bytes.

@@ -66,7 +66,7 @@ impl Router {
         self.see_from_fences();
     }
 
-    /// The second or the last fence may be another one.
+    /// The second or the last fence has changed.
     fn see_from_fences(&mut self) {
         let Some(second) = self.fences.get(1) else {
             self.skip = 0;

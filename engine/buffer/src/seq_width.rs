@@ -2,7 +2,7 @@
 
 use frond_base::Seq;
 
-/// Two bytes of a sequence, and how many pairs more it needs.
+/// Width of a sequence: two bytes, and this many pairs more.
 #[inline]
 pub(crate) fn seq_width(seq: Seq) -> u32 {
     match seq {

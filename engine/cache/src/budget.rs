@@ -1,8 +1,8 @@
 //! One memory budget, accounted by part.
 //!
-//! Parts differ in what they can do about a shortage. The page cache shrinks at once; write buffers
-//! shrink when they are flushed, and their owners slow writers down; a write set that grows is written
-//! out, readahead limits itself. So the page cache gets what the others leave, within a floor
+//! Parts react differently to a shortage. The page cache shrinks at once; write buffers shrink when
+//! they are flushed, and their owners slow writers down; a write set that grows is written out;
+//! readahead limits itself. So the page cache gets what the others leave, but at least a floor
 //! ([`crate::CachePolicy`]).
 //!
 //! - B1. The total is the sum of the parts (each change is applied to both; a reader between the two
@@ -52,7 +52,7 @@ impl Budget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Sets the limit; who is above must notice by [`Budget::over`].
+    /// Sets the limit; users above it must notice by [`Budget::over`].
     pub fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
@@ -74,7 +74,7 @@ impl Budget {
         taken
     }
 
-    /// `part` holds `bytes` less, of what it added.
+    /// `part` holds `bytes` less; it must have added them before.
     pub fn sub(&self, part: Part, bytes: usize) {
         let before = self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "{part:?} gives back {bytes} bytes and holds {before} (B1)");

@@ -1,11 +1,11 @@
-//! Memory: the page cache, and the budget it shares with everything else that grows.
+//! Memory: the page cache, and the budget that it shares with write buffers and all else that grows.
 //!
 //! - [`PageCache`]: decompressed pages by (table, block, page); scan-resistant; never above its limit.
 //! - [`Budget`]: one number for the whole process, accounted by named parts; [`CachePolicy`] gives the
 //!   page cache what the others leave.
 //!
-//! Pages are immutable and blocks are never rewritten, so there is no dirty state and no invalidation
-//! other than forgetting what is gone: a run that was merged away, a dropped table.
+//! Pages are immutable and blocks are never rewritten, so there is no dirty state, and only pages
+//! of merged runs and dropped tables are invalidated.
 //!
 //! Tested by the unit tests of each file and by `tests/it`.
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ pub use page_key::PageKey;
 pub use policy::CachePolicy;
 pub use stats::CacheStats;
 
-/// What can be cached: it says how much memory it holds.
+/// A value that can be cached: it says how much memory it holds.
 pub trait CacheWeight {
     /// Bytes, the value's own size included. Must not change.
     fn memory_bytes(&self) -> usize;

@@ -3,10 +3,10 @@
 //!
 //! - PC1. `used() <= limit()` at all times: a shard evicts before it inserts, and rejects a page that is
 //!   too large for it. Pages that readers still hold after eviction are the readers' memory.
-//! - PC2. Merges make nothing go: what they read is not admitted, what they write fills free room only.
-//!   Scans can displace only what nobody came back to.
+//! - PC2. Merges evict nothing: pages that they read are not admitted, pages that they write fill
+//!   free room only. Scans can evict only pages that were not read again.
 //!
-//! Values are dropped outside the mutex, as freeing a page takes longer than everything done inside.
+//! Values are dropped outside the mutex: freeing a page takes longer than all that is done inside.
 //!
 //! Tested by `tests/it`.
 
@@ -57,8 +57,8 @@ impl<V: CacheWeight> PageCache<V> {
         self.shard(hash).lock().get(key, hash, access)
     }
 
-    /// Offers a page that was just read. Returns the cached one when another thread was first, so that
-    /// both share it, and else `value`, whether it was admitted or not.
+    /// Offers a page that was just read. Returns the cached page when another thread was first, so
+    /// that both share it; otherwise `value`, whether it was admitted or not.
     pub fn insert(&self, key: PageKey, value: Arc<V>, access: Access) -> Arc<V> {
         let hash = key.hash();
         let change = |shard: &mut Shard<V>| shard.insert(key, hash, &value, access);
@@ -82,7 +82,7 @@ impl<V: CacheWeight> PageCache<V> {
         self.accounted(shard, |shard| shard.insert_new(key, hash, &value));
     }
 
-    /// Changes the limit; evicts at once what is above.
+    /// Changes the limit; evicts at once what exceeds it.
     pub fn set_limit(&self, limit: usize) {
         let share = limit / self.shards.len();
         self.each(|shard| shard.set_limit(share));

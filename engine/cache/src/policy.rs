@@ -1,11 +1,11 @@
-//! What the page cache gets of the budget.
+//! The page cache's share of the budget.
 
 use crate::budget::{Budget, Part};
 use crate::page_cache::PageCache;
 use crate::CacheWeight;
 
 /// How much the page cache gets: what the other parts and a reserve leave, but never less than a
-/// floor, as a database without any page cache stands still.
+/// floor, as a database without page cache makes no progress.
 #[derive(Clone, Copy, Debug)]
 pub struct CachePolicy {
     /// The page cache's least limit, bytes.
@@ -28,7 +28,7 @@ impl CachePolicy {
     }
 
     /// Sets the cache's limit. Shrinks at once; grows only by 1/64 of the budget or more, so that a
-    /// buffer that breathes does not move the limit all the time.
+    /// buffer whose size goes up and down does not move the limit all the time.
     pub fn adjust<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>) {
         let (want, have) = (self.cache_limit(budget), cache.limit());
         if want < have || want - have >= budget.limit() / 64 {

@@ -6,10 +6,10 @@
 //! page one more round per use (at most 3). One-time reads thus pass through the small queue only.
 //! LRU was rejected: it moves a page on every hit and a scan empties it.
 //!
-//! How an access counts: a point read counts one use. A scan's first touch of a page counts nothing
-//! (it brought the page in, or found it), later ones count up to one use, which is not enough to reach
-//! main; scans neither consult nor feed the ghost. A merge's read counts nothing and admits nothing.
-//! Pages that were just written fill room that is free, as if a scan had brought them; they make nothing go.
+//! How an access counts: a point read counts one use. A scan's first read of a page counts nothing,
+//! later ones count up to one use, which is not enough to reach main; scans neither read nor fill
+//! the ghost. A merge's read counts nothing and admits nothing. Pages that were just written fill
+//! free room, as if a scan had read them; they evict nothing.
 //!
 //! The ghost is a table of hashes with one slot per hash value: an insertion overwrites what was there,
 //! so entries age in proportion to evictions without a queue of their own.
@@ -50,9 +50,9 @@ struct Entry<V> {
     next: u32,
     queue: u8,
     uses: u8,
-    /// A scan has seen it, or brought it.
+    /// A scan has read or admitted it.
     scanned: bool,
-    /// Brought by a scan and not read by a point since: leaves no ghost.
+    /// Admitted by a scan and not read by a point read since: leaves no ghost.
     scan_only: bool,
 }
 
@@ -65,7 +65,7 @@ struct Queue {
     bytes: usize,
 }
 
-/// Hands a hash that is good already to the map.
+/// Passes an already mixed hash to the map.
 #[derive(Default)]
 struct Identity(u64);
 
@@ -96,7 +96,7 @@ impl Eq for Hashed {}
 impl std::hash::Hash for Hashed {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The lowest bits chose the shard and are alike here: the map gets the others first.
+        // The lowest bits chose the shard and are equal here, so the map uses the others first.
         state.write_u64(self.1.rotate_right(16));
     }
 }
@@ -125,8 +125,8 @@ pub struct Shard<V> {
 }
 
 impl<V: CacheWeight> Shard<V> {
-    /// What an entry costs beside its value. Arena, map and ghost double when they grow, so each is
-    /// charged twice; `Arc`'s two counters come on top.
+    /// Memory of an entry beside its value. Arena, map and ghost double when they grow, so each is
+    /// charged twice; `Arc`'s two counters are added.
     pub const OVERHEAD: usize =
         2 * (size_of::<Entry<V>>() + size_of::<(Hashed, u32)>() + 1 + 4 + 8) + 16;
 
@@ -161,7 +161,7 @@ impl<V: CacheWeight> Shard<V> {
         entry.value.clone()
     }
 
-    /// Offers a page; returns what had to go for it, to be dropped outside the mutex.
+    /// Offers a page; returns what was evicted for it, to be dropped outside the mutex.
     pub fn insert(
         &mut self,
         key: PageKey,
@@ -181,7 +181,7 @@ impl<V: CacheWeight> Shard<V> {
             return (Outcome::Offered, Vec::new());
         }
         let charge = value.memory_bytes().saturating_add(Self::OVERHEAD);
-        // A page that takes most of a shard would cost more hits than it brings.
+        // A page that takes most of a shard would cost more hits than it gives.
         if charge > self.limit / 2 {
             self.rejected += 1;
             return (Outcome::Offered, Vec::new());
@@ -193,7 +193,7 @@ impl<V: CacheWeight> Shard<V> {
         (Outcome::Offered, gone)
     }
 
-    /// Whether a value of `bytes` would need nothing to go.
+    /// Whether a value of `bytes` fits without eviction.
     pub fn has_room(&self, bytes: usize) -> bool {
         let charge = bytes.saturating_add(Self::OVERHEAD);
         charge <= self.limit / 2 && charge <= self.limit.saturating_sub(self.bytes)
@@ -207,7 +207,7 @@ impl<V: CacheWeight> Shard<V> {
         }
     }
 
-    /// Adds what is not there; the caller has seen to the room.
+    /// Adds a page that is not there; the caller has made room.
     fn add(&mut self, hashed: Hashed, value: &Arc<V>, charge: usize, scan: bool, known: bool) {
         let entry = Entry {
             key: hashed.0,
@@ -231,12 +231,14 @@ impl<V: CacheWeight> Shard<V> {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.map.insert(hashed, at);
+        let before = self.map.insert(hashed, at);
+        assert!(before.is_none(), "a page is entered once (H2)");
         self.push(at, if known { MAIN } else { SMALL });
         self.bytes += charge;
+        assert!(self.bytes <= self.limit, "the caller has seen to the room (H1)");
         self.inserted += 1;
         if self.map.len() > self.ghost.len() {
-            // What it knew is lost; that happens rarely and costs a few misses.
+            // Its hashes are lost; that is rare and costs a few misses.
             self.ghost = vec![0; self.ghost.len() * 2];
         }
     }
@@ -339,6 +341,7 @@ impl<V: CacheWeight> Shard<V> {
         self.unlink(at);
         self.vacant.push(at);
         let entry = &mut self.entries[at as usize];
+        assert!(self.bytes >= entry.charge, "more bytes go than are held (H1)");
         self.bytes -= entry.charge;
         entry.value.take()
     }

@@ -1,4 +1,4 @@
-//! What the page cache tells of itself.
+//! Counters of the page cache.
 
 /// Counters since creation, and sizes now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -295,7 +295,7 @@ impl Engine {
             thread.join();
         }
         self.core.prepared.clear();
-        self.core.remove_doomed_files();
+        self.core.clear_all_dropped();
         self.core.close_catalog()?;
         self.core.shared.wal.settle()
     }

@@ -34,7 +34,7 @@ pub const OPEN_FILES_DERIVED: std::ops::RangeInclusive<usize> = 16..=8192;
 /// Where no limit of the process is known.
 const OPEN_FILES_DEFAULT: usize = 1024;
 /// The longest key, in bytes, that a tree takes.
-pub const KEY_BYTES_MAX: usize = 3500;
+pub const KEY_BYTES_MAX: usize = frond_base::MAX_KEY;
 /// The longest value (an encoded row), in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 

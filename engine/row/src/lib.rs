@@ -8,16 +8,16 @@
 //! - [`RowText`] prints stored rows without a server.
 //!
 //! Invariants:
-//! - R1 Keys of one index compare as byte strings exactly as their rows compare by the index's
+//! - RK1. Keys of one index compare as byte strings exactly as their rows compare by the index's
 //!   parts (NULL first; reversed for descending parts), then by the primary key.
-//! - R2 Each part's encoding is prefix-free, so parts concatenate, and the first n parts of a key
+//! - RK2. Each part's encoding is prefix-free, so parts concatenate, and the first n parts of a key
 //!   are a byte prefix of it.
-//! - R3 Two rows whose parts compare as equal have the same key bytes; what that loses (letter
+//! - RK3. Two rows whose parts compare as equal have the same key bytes; what that loses (letter
 //!   case, trailing spaces, the sign of zero) is in the entry's value, so every index gives back
 //!   the original of each column it holds whole.
-//! - R4 A column whose bytes can be read back from the primary key is not stored in the row value.
-//! - R5 A row value says which schema version wrote it; columns are matched by [`Column::id`].
-//! - R6 Decoding never trusts a byte: bad ones give `Corruption` naming table, index and offset.
+//! - RK4. A column whose bytes can be read back from the primary key is not stored in the row value.
+//! - RK5. A row value says which schema version wrote it; columns are matched by [`Column::id`].
+//! - RK6. Decoding never trusts a byte: bad ones give `Corruption` naming table, index and offset.
 //!
 //! It does not follow pointers in a record image (see [`Blobs`]), know any collation (see
 //! [`SortKeys`]) or decide what to write. Formats: keys in `key.rs` and `order.rs`, values in

@@ -1,19 +1,19 @@
 //! The persisted description of a table: what its columns are, how they sort, which indexes exist.
 //!
 //! Invariants (checked by [`Schema::validate`], which decoding runs too):
-//! - C1 `indexes[0]` is the primary index; with `hidden_primary` it has no parts and its key is an
+//! - SD1. `indexes[0]` is the primary index; with `hidden_primary` it has no parts and its key is an
 //!   eight-byte row id.
-//! - C2 Column ids are unique in a schema and never reused in the life of the table; tree numbers
+//! - SD2. Column ids are unique in a schema and never reused in the life of the table; tree numbers
 //!   of indexes likewise.
-//! - C3 A column's `bytes` is its length in the record image and fits its type.
-//! - C4 Primary key parts are not NULL, stored columns.
+//! - SD3. A column's `bytes` is its length in the record image and fits its type.
+//! - SD4. Primary key parts are not NULL, stored columns.
 
 use std::fmt;
 
 use frond_base::{Error, ErrorKind, IndexNo, Result};
 
 /// The longest key a tree takes.
-pub const MAX_KEY_BYTES: usize = 3500;
+pub const MAX_KEY_BYTES: usize = frond_base::MAX_KEY;
 
 /// Limits that keep hostile bytes from describing absurd tables.
 pub(crate) const MAX_COLUMNS: usize = 8192;
@@ -109,7 +109,7 @@ pub enum DefaultValue {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Names the column through schema changes (C2).
+    /// Names the column through schema changes (SD2).
     pub id: u32,
     pub name: String,
     pub ty: ColumnType,
@@ -237,7 +237,7 @@ pub struct Schema {
     /// Grows with every change; row values carry the version that wrote them.
     pub version: u32,
     pub columns: Vec<Column>,
-    /// The primary index first (C1).
+    /// The primary index first (SD1).
     pub indexes: Vec<Index>,
     /// The table has no primary key of its own.
     pub hidden_primary: bool,
@@ -246,7 +246,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Checks C1 to C4 and every number in the description.
+    /// Checks SD1 to SD4 and every number in the description.
     pub fn validate(&self) -> Result<()> {
         self.check().map_err(|what| {
             Error::new(ErrorKind::InvalidArgument, format!("schema {}: {what}", self.version))

@@ -7,7 +7,7 @@
 //!             nullable ones in schema order; nothing for NULL
 //!   variable  length:varint contents, in schema order; CHAR without padding, blobs in line;
 //!             nothing for NULL
-//!   Columns that come back from the key (R4) and computed columns are left out.
+//!   Columns that come back from the key (RK4) and computed columns are left out.
 //! value of any other index   = extras
 //! extras = one item per column that the parts (primary key included) hold whole, but not wholly
 //!          give back: first all originals, then the others

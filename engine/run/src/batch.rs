@@ -13,7 +13,7 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq};
 use crate::columns::GROUP;
 use crate::page::Page;
 
-/// Bytes after which a batch of copied entries is full, whatever their number.
+/// Bytes of keys or values after which a batch of copied entries is full, whatever their number.
 const MAX_COPIED: usize = 64 << 10;
 
 /// The first `8 * W` bytes of `key` as big-endian words, zero-padded.
@@ -75,7 +75,7 @@ pub(crate) struct Batch<const W: usize> {
     pub(crate) values: Vec<(u32, u32)>,
     pub(crate) copied: Vec<u8>,
     pub(crate) page: Option<Arc<Page>>,
-    /// Neither sequences, nor tombstones, nor values, and uniform keys: heads are all there is.
+    /// No sequences, no tombstones, no values, and uniform keys: the batch has heads only.
     pub(crate) bare: bool,
 }
 
@@ -255,7 +255,7 @@ impl<const W: usize, S: EntrySource> BatchSource<W> for Copied<S> {
                 batch.values.push((from, batch.copied.len() as u32));
             }
             self.0.advance()?;
-            if batch.copied.len() > MAX_COPIED {
+            if batch.copied.len().max(batch.keys.len()) > MAX_COPIED {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! Bit packing: `n` numbers of `width` bits each, least significant bit first, padded to a byte.
 //!
-//! Readers load eight bytes at a time, so what they are given must go on for [`SLACK`] bytes behind
-//! the packed numbers; a page ends in that many zero bytes.
+//! Readers load eight bytes at a time, so [`SLACK`] readable bytes must follow the packed numbers;
+//! a page ends in that many zero bytes.
 
 /// Bytes that must follow packed numbers.
 pub(crate) const SLACK: usize = 8;

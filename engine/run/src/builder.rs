@@ -9,7 +9,7 @@ use frond_base::{checksum64_seeded, EntryKind, EntryRef, Result, Seq};
 use crate::encode::{PageEncoder, Pending};
 use crate::filter;
 use crate::format::{Compression, RunFormat, RunIdentity, MAX_KEY, MAX_PAGE_BYTES, MAX_VALUE};
-use crate::index::{FenceWriter, RunIndex, TAIL};
+use crate::index::{self, FenceWriter, RunIndex, TAIL};
 use crate::meta::{RunMeta, TailExtent};
 
 /// Runs are whole multiples of this, as the extents that hold them are.
@@ -87,7 +87,7 @@ impl RunBuilder {
             self.last_key(&mut last);
             let in_order = &last[..] < key || (last == key && self.last_seq > seq);
             self.scratch = last;
-            assert!(in_order, "entries are pushed in order");
+            assert!(in_order, "entries are pushed in order (RN1)");
         }
         self.pending.push_key(key, seq, kind, value);
         self.pushed(seq, kind);
@@ -138,7 +138,7 @@ impl RunBuilder {
         self.entries + self.pending.n as u64
     }
 
-    /// Bytes that the run would have now, about: pages and fences, and half of what is pending.
+    /// Estimated bytes of the run as it is now: pages and fences, and half of what is pending.
     pub fn encoded_bytes(&self) -> u64 {
         (self.bytes.len() + self.fences.encoded_bytes() + self.pending.logical / 2) as u64
     }
@@ -183,7 +183,11 @@ impl RunBuilder {
         let start = self.bytes.len();
         let seed = self.id.seed(self.fences.pages);
         self.encoder.encode(&self.pending, self.compression, seed, &mut self.bytes);
-        self.fences.add(&self.scratch, self.bytes.len() - start, continued);
+        let fence = match self.fences.pages > 0 && !continued {
+            true => index::fence_between(&self.closed_key, &self.scratch),
+            false => &self.scratch[..],
+        };
+        self.fences.add(fence, self.bytes.len() - start, continued);
         if let Some(hashes) = &mut self.hashes {
             for i in 0..n {
                 self.pending.key_into(i, &mut self.scratch);

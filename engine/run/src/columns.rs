@@ -2,7 +2,7 @@
 //! entries.
 //!
 //! Each group has a header of one size (so that a group is found without walking), and for every
-//! column a base (the smallest number of the group) and the bit width of what is stored above it. A
+//! column a base (the smallest number of the group) and the bit width of the differences to it. A
 //! column that is constant in a group takes no bits there. Reading one number is O(columns); the
 //! groups are small because the fields behind the first one of a sorted key correlate only over
 //! short distances.

@@ -1,6 +1,6 @@
 //! Cuts a stream of entries into runs: by size, at given keys, or both.
 //!
-//! All versions of a key go into one run (lib.rs, invariant 3), so a run may exceed the target by
+//! All versions of a key go into one run (RN3 in `lib.rs`), so a run may exceed the target by
 //! the versions of its last key.
 
 use frond_base::{key_head, BlockId, EntryKind, EntryRef, Seq, TableId};
@@ -33,9 +33,9 @@ pub struct RunCutter {
     next_block: Box<dyn FnMut() -> BlockId + Send>,
     builder: Option<RunBuilder>,
     slot: usize,
-    /// Head of the next boundary: smaller heads need no look at boundaries.
+    /// Head of the next boundary: keys with smaller heads need no comparison with boundaries.
     limit: u64,
-    /// The run has its size; it ends with the versions of its last key.
+    /// The run has reached its size; it ends after the versions of its last key.
     full: bool,
     closed_pages: u32,
     finished: Vec<CutRun>,
@@ -156,6 +156,7 @@ impl RunCutter {
         let before = self.slot;
         let boundaries = &self.cut.boundaries;
         let beyond = boundaries[before..].partition_point(|b| **b <= *key);
+        assert!(beyond == 0 || !same_key, "a boundary between two versions of a key (RN3)");
         if beyond > 0 || (self.full && !same_key) {
             self.close();
             self.slot = before + beyond;

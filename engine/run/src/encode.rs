@@ -363,7 +363,8 @@ impl PageEncoder {
             let end = (start + BLOCK).min(range.end);
             let first = p.long_key(start);
             // Keys ascend, so what the first and the last share all of them share.
-            let shared = first.iter().zip(p.long_key(end - 1)).take_while(|(a, b)| a == b).count();
+            let same = first.iter().zip(p.long_key(end - 1)).take_while(|(a, b)| a == b).count();
+            let shared = same.min(usize::from(u16::MAX));
             self.prefixes.extend_from_slice(&(shared as u16).to_le_bytes());
             for i in start..end {
                 let cut = if i == start { 0 } else { shared };

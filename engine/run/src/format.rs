@@ -1,11 +1,10 @@
-//! What a run is asked to look like: page size, compression, key shape, identity.
+//! How a run is to be built: page size, compression, key shape, identity.
 //!
 //! None of these change the meaning of a run's entries; a tree may mix runs of different formats.
 
 use frond_base::{BlockId, TableId};
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 3500;
+pub use frond_base::MAX_KEY;
 
 /// The longest value, in bytes.
 pub const MAX_VALUE: usize = 64 << 20;

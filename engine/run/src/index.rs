@@ -1,9 +1,12 @@
 //! The tail of a run: fences, and the filter if there is one.
 //!
 //! Format (varints unless said otherwise): number of pages; bytes of fences; the fences: per page
-//! the number of leading bytes of the first key shared with the fence before, the rest of the key
+//! the number of leading bytes of the fence shared with the fence before, the rest of it
 //! (length-prefixed), stored length of the page shifted left by one, lowest bit set when the page
 //! starts with older versions of the last key of the page before. Then the filter, to the end.
+//!
+//! The fence of a page is its first key, or as much of it as tells it from the last key of the page
+//! before: fences of all runs are in memory, and long keys would fill it. The first page's is whole.
 //! Pages lie one behind the other from offset 0; the tail follows them. The tail's checksum is in
 //! the run's metadata and is seeded like a page's, with page number 2^32-1.
 
@@ -17,22 +20,36 @@ use crate::filter::{self, Filter};
 use crate::format::MAX_KEY;
 use crate::meta::RunMeta;
 
-/// In memory a first key is whole when it has at most this many times the bytes that its fence, and those
-/// before it back to the last whole one, take in the tail. So keys of usual lengths all are; where thousands of
-/// bytes are shared, one in some dozens is, and the others keep what they do not share.
+/// In memory a fence is kept whole when its length is at most this many times the bytes that it, and
+/// those before it back to the last whole one, take in the tail. So fences of usual lengths are all
+/// whole; where they share thousands of bytes, one in some dozens is whole, and of the others only the
+/// bytes that differ are kept.
 const WHOLE: usize = 4;
 
 /// Seeds the tail's checksum in place of a page number.
 pub(crate) const TAIL: u32 = u32::MAX;
 
-/// First keys and places of all pages, in memory.
+/// First keys of up to this many bytes are fences as they are.
+pub(crate) const WHOLE_FENCE: usize = 1024;
+
+/// The fence of a page that begins with `first`, `last` being the last key of the page before, which is
+/// another one.
+pub(crate) fn fence_between<'k>(last: &[u8], first: &'k [u8]) -> &'k [u8] {
+    if first.len() <= WHOLE_FENCE {
+        return first;
+    }
+    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    &first[..shared + 1]
+}
+
+/// Fences and positions of all pages, in memory.
 pub struct RunIndex {
     heads: Vec<u64>,
     keys: Vec<u8>,
-    /// End of what is kept of each page's first key in `keys`.
+    /// End of what is kept of each page's fence in `keys`.
     key_ends: Vec<u32>,
-    /// Leading bytes that are those of the first key before, and not kept; 0 for a whole key.
-    shared: Vec<u16>,
+    /// Leading bytes that are those of the fence before, and not kept; 0 for a whole fence.
+    shared: Vec<u32>,
     /// End of each page in the run.
     page_ends: Vec<u64>,
     /// Whether the page starts within the versions of a key.
@@ -49,13 +66,13 @@ pub(crate) struct FenceWriter {
 }
 
 impl FenceWriter {
-    pub(crate) fn add(&mut self, first_key: &[u8], stored_len: usize, continued: bool) {
-        let shared = first_key.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+    pub(crate) fn add(&mut self, fence: &[u8], stored_len: usize, continued: bool) {
+        let shared = fence.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         put_varint(&mut self.bytes, shared as u64);
-        put_bytes(&mut self.bytes, &first_key[shared..]);
+        put_bytes(&mut self.bytes, &fence[shared..]);
         put_varint(&mut self.bytes, (stored_len as u64) << 1 | u64::from(continued));
         self.last.clear();
-        self.last.extend_from_slice(first_key);
+        self.last.extend_from_slice(fence);
         self.pages += 1;
     }
 
@@ -147,7 +164,7 @@ impl RunIndex {
                 whole_at = r.position();
             }
             index.keys.extend_from_slice(&last[kept..]);
-            index.shared.push(kept as u16);
+            index.shared.push(kept as u32);
             if u32::try_from(index.keys.len()).is_err() {
                 return Err("fences are too long".into());
             }
@@ -156,7 +173,7 @@ impl RunIndex {
             index.continued.push(continued);
         }
         index.keys.shrink_to_fit();
-        let first = *index.first_key(0) == *meta.min_key && last[..] <= *meta.max_key;
+        let first = *index.fence(0) == *meta.min_key && last[..] <= *meta.max_key;
         if r.remaining() != 0 || page_end != meta.index.offset || !first {
             return Err("fences contradict the run's metadata".into());
         }
@@ -174,16 +191,18 @@ impl RunIndex {
         (start, (self.page_ends[p] - start) as u32)
     }
 
-    /// What is kept of the first key of page `p`.
+    /// What is kept of the fence of page `p`.
     #[inline]
     fn kept(&self, p: usize) -> &[u8] {
         let start = if p == 0 { 0 } else { self.key_ends[p - 1] };
         &self.keys[start as usize..self.key_ends[p] as usize]
     }
 
-    /// The first key of `page`. Borrowed unless it shares very much with the one before.
+    /// What the first key of `page` begins with, all of it unless it is long; above all keys of the page
+    /// before, unless it is a key that goes on from there. Borrowed unless it shares very much with the fence
+    /// before.
     #[inline]
-    pub fn first_key(&self, page: u32) -> Cow<'_, [u8]> {
+    pub fn fence(&self, page: u32) -> Cow<'_, [u8]> {
         let p = page as usize;
         if self.shared[p] == 0 {
             return Cow::Borrowed(self.kept(p));
@@ -196,29 +215,29 @@ impl RunIndex {
         let whole = (0..p).rev().find(|q| self.shared[*q] == 0).unwrap_or(0);
         let mut key = self.kept(whole).to_vec();
         for q in whole + 1..=p {
-            key.truncate(usize::from(self.shared[q]));
+            key.truncate(self.shared[q] as usize);
             key.extend_from_slice(self.kept(q));
         }
         key
     }
 
-    /// The page on which the first entry not below `key` is, or behind which it is: when a search
-    /// in that page gives `len()`, it is the first entry of the next page, or there is none.
+    /// The page to search for the first entry not below `key`. When a search in that page gives
+    /// `len()`, the entry is the first of the next page, or there is none.
     pub fn page_for_seek(&self, key: &[u8]) -> u32 {
         let head = key_head(key);
-        // Fences that are not above `key`; equal heads decide nothing.
+        // Fences that are not above `key`; where heads are equal, keys are compared.
         let mut from = self.heads.partition_point(|h| *h < head);
         let mut to = from + self.heads[from..].partition_point(|h| *h == head);
         while from < to {
             let mid = from + (to - from) / 2;
-            if &*self.first_key(mid as u32) <= key {
+            if &*self.fence(mid as u32) <= key {
                 from = mid + 1;
             } else {
                 to = mid;
             }
         }
         let mut page = from.saturating_sub(1);
-        while page > 0 && self.continued[page] && *self.first_key(page as u32) == *key {
+        while page > 0 && self.continued[page] && *self.fence(page as u32) == *key {
             page -= 1;
         }
         page as u32
@@ -233,7 +252,7 @@ impl RunIndex {
     pub fn memory_bytes(&self) -> usize {
         std::mem::size_of::<RunIndex>()
             + self.keys.len()
-            + self.page_ends.len() * (8 + 8 + 4 + 2 + 1)
+            + self.page_ends.len() * (8 + 8 + 4 + 4 + 1)
             + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 }

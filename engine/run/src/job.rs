@@ -73,7 +73,7 @@ where
     }
 }
 
-/// What a job has done so far.
+/// Counters of a job so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MergeStats {
     pub entries_in: u64,
@@ -215,8 +215,8 @@ impl<const W: usize> Inputs<W> {
                 return Ok(true);
             }
             let (head, len) = (batch.heads[i], batch.key_len(i));
-            // The last word first: it mostly differs, and a compare of all words stalls on the
-            // stores.
+            // The last word first: it usually differs, and a comparison of all words would wait for
+            // the stores.
             let same = head[W - 1] == self.last_head[W - 1]
                 && head == self.last_head
                 && len == self.last_len

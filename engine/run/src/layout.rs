@@ -13,7 +13,8 @@
 //!           key field; variable keys: end of the entry's key bytes (4 bytes); then, where present,
 //!           sequence (8), kind (1), end of the entry's value (4)
 //! columns   packed numbers, group by group
-//! prefixes  variable keys only: u16 per block of 16 entries: leading key bytes that all share
+//! prefixes  variable keys only: u16 per block of 16 entries: leading key bytes that all share, or
+//!           65535 of them
 //! keys      variable keys only: first entry of a block: its whole key; others: without the shared
 //!           bytes
 //! values    concatenated
@@ -28,7 +29,7 @@ use crate::format::{KeyShape, MAX_KEY, MAX_PAGE_BYTES, MAX_VALUE};
 pub(crate) const BLOCK: usize = 16;
 pub(crate) const PAGE_HEADER: usize = 16;
 pub(crate) const PAYLOAD_HEAD: usize = 24;
-/// A payload is never longer than this: one largest value, or a full page, and bookkeeping.
+/// Longest payload: one largest value, or a full page, and bookkeeping.
 pub(crate) const MAX_PAYLOAD: usize = MAX_VALUE + 64 * MAX_PAGE_BYTES;
 
 pub(crate) const FLAG_VARIABLE: u8 = 1;
@@ -48,7 +49,7 @@ pub(crate) enum Values {
     Any,
 }
 
-/// Where everything is in a payload.
+/// The positions of all sections in a payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) n: usize,

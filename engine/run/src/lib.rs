@@ -1,5 +1,5 @@
-//! Codec of immutable sorted runs: what trees keep on disk, and how runs are read, merged and
-//! written.
+//! Codec of immutable sorted runs, the data that trees keep on disk: reading, merging and writing
+//! them.
 //!
 //! A run is a sequence of pages of entries, followed by its fences (the first key of every page)
 //! and, if asked for, a bloom filter. It is built once ([`RunBuilder`], [`RunCutter`]), read by
@@ -7,14 +7,15 @@
 //! number of runs and write buffers, drops versions that no snapshot can see and encodes the
 //! result.
 //!
-//! Invariants
-//! 1. Entries of a source are ordered by key, and newest first (sequence descending) within a key.
-//! 2. Between sources rank decides: each version of a key in a more recent source is newer than all
-//!    versions of that key in older sources.
-//! 3. All versions of a key are in one run of what a cutter makes; they may span pages.
-//! 4. Bytes that verify their checksum may still be hostile: parsing and scanning return a
-//!    corruption error, and nothing panics, reads out of bounds or allocates more than the bytes
-//!    can justify.
+//! Invariants:
+//!
+//! - RN1. Entries of a source are ordered by key, and newest first (sequence descending) within a key.
+//! - RN2. Between sources rank decides: each version of a key in a more recent source is newer than all
+//!   versions of that key in older sources.
+//! - RN3. All versions of a key are in one run of what a cutter makes; they may span pages.
+//! - RN4. Bytes that verify their checksum may still be hostile: parsing and scanning return a
+//!   corruption error, and nothing panics, reads out of bounds or allocates more than the bytes
+//!   can justify.
 //!
 //! The crate does no I/O (pages come from a [`PageSource`]), starts no thread and keeps no global
 //! state. Byte formats: a page is described in `layout.rs`, the tail in `index.rs` and `filter.rs`,

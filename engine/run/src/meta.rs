@@ -1,4 +1,4 @@
-//! Run metadata: all that must be known of a run before its bytes are read. It is stored in trunk
+//! Run metadata: what a reader must know of a run before it reads its bytes. It is stored in trunk
 //! edits and checkpoint images, never in the run itself.
 //!
 //! Format (varints unless said otherwise): table, block, number of key fields and one byte each,
@@ -22,7 +22,7 @@ pub struct TailExtent {
     pub checksum: u64,
 }
 
-/// What a run is and holds.
+/// The metadata of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunMeta {
     pub id: RunIdentity,
@@ -42,7 +42,7 @@ pub struct RunMeta {
     pub max_seq: Seq,
     pub index: TailExtent,
     pub has_filter: bool,
-    /// All entries have the sequence `max_seq`; what the pages say does not count.
+    /// All entries have the sequence `max_seq`; sequences in the pages are ignored.
     pub one_seq: bool,
 }
 
@@ -54,7 +54,7 @@ impl RunMeta {
         self.id.block
     }
 
-    /// A reader at `at` sees nothing of the run: no page needs to be looked at.
+    /// A reader at `at` sees nothing of the run: it needs no page.
     #[inline]
     pub fn is_after(&self, at: Seq) -> bool {
         self.one_seq && self.max_seq > at

@@ -1,15 +1,16 @@
 //! Version reduction: which versions of a key a merge must keep, and with which sequence.
 //!
-//! Invariants
-//! 1. Versions newer than the last snapshot are all kept: a snapshot taken after the job started
-//!    may need any of them.
-//! 2. Of the rest a version is kept iff it is the newest one that some snapshot sees (both:
-//!    [`Unserved`]).
-//! 3. A version that the oldest snapshot sees is seen by all: it gets sequence 0, and everything
-//!    older goes. At the bottom of the tree a tombstone in that place has done its work and goes as
-//!    well.
-//! 4. A version that is not below the one before it (a more recent source has it or an older one,
-//!    as after a replay of the log) is hidden by that one for every reader, and goes.
+//! Invariants:
+//!
+//! - RD1. Versions newer than the last snapshot are all kept: a snapshot that is taken after the job
+//!   has started may need any of them.
+//! - RD2. Of the rest a version is kept iff it is the newest one that some snapshot sees (both:
+//!   [`Unserved`]).
+//! - RD3. A version that the oldest snapshot sees is seen by all: it gets sequence 0, and all older
+//!   ones are dropped. At the bottom of the tree a tombstone in its place is dropped as well.
+//! - RD4. A version whose sequence is not below that of the version before it (a replay of the log
+//!   makes such versions in several sources) is hidden by that one from every reader, and is
+//!   dropped.
 
 use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq, Unserved};
 
@@ -43,9 +44,9 @@ pub struct VersionFilter {
 impl VersionFilter {
     pub fn new(retention: Retention) -> VersionFilter {
         let Retention { snapshots, bottom } = retention;
-        assert!(snapshots.is_sorted(), "snapshots ascend");
+        assert!(snapshots.is_sorted(), "snapshots ascend (RD2)");
         let Some(&first) = snapshots.first() else {
-            panic!("a merge needs at least the published sequence");
+            panic!("a merge needs at least the published sequence (RD1)");
         };
         let unserved = Unserved::all(&snapshots);
         VersionFilter { snapshots, bottom, first, unserved, before: 0 }

@@ -1,7 +1,7 @@
 //! Forward scans of a run between two keys, a group of 128 entries at a time.
 //!
-//! The scan checks that entries ascend, within groups and across them: what it yields is in source
-//! order even if the bytes were forged, so that builders behind it can assert order.
+//! The scan checks that entries ascend, within groups and across them: it yields source order even
+//! from forged bytes, so that builders can assert order.
 
 use std::sync::Arc;
 
@@ -71,12 +71,12 @@ impl<P: PageSource + ?Sized> Reader<P> {
             return Ok(false);
         }
         let hi = self.hi.as_deref();
-        if hi.is_some_and(|hi| &*self.index.first_key(self.next_page) >= hi) {
+        if hi.is_some_and(|hi| &*self.index.fence(self.next_page) >= hi) {
             self.next_page = self.index.pages();
             return Ok(false);
         }
         let page = self.source.page(&self.run, self.next_page, self.access)?;
-        if page.compare_key(0, &self.index.first_key(self.next_page)).is_ne() {
+        if !page.begins_with(&self.index.fence(self.next_page)) {
             return Err(self.corruption(self.next_page, "first key is not the fence's"));
         }
         self.page_no = self.next_page;
@@ -85,7 +85,7 @@ impl<P: PageSource + ?Sized> Reader<P> {
         self.end = page.len();
         if let Some(hi) = hi {
             let beyond = match self.next_page < self.index.pages() {
-                true => &*self.index.first_key(self.next_page) >= hi,
+                true => &*self.index.fence(self.next_page) >= hi,
                 false => &*self.run.meta.max_key >= hi,
             };
             if beyond {

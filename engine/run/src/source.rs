@@ -14,16 +14,16 @@ pub enum Access {
     Point,
     Scan,
     Merge,
-    /// A check of what is stored: no copy in memory will do.
+    /// A check of the stored bytes: pages in memory must not be used.
     Verify,
 }
 
-/// Where pages and fences of runs come from (a page cache over a table file, in tests memory).
+/// Reads pages and fences of runs (a page cache over a table file; in tests memory).
 pub trait PageSource {
     /// Page number `page` of `run`, verified; `page < run.meta.pages`.
     fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>>;
-    /// As [`Self::page`] for each run and page number, in that order. A source that waits for a device waits
-    /// once for all of them.
+    /// As [`Self::page`] for each run and page number, in that order. The source reads all of them
+    /// at once where the device can.
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
         wants.iter().map(|(run, page)| self.page(run, *page, access)).collect()
     }

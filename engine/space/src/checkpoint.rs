@@ -16,8 +16,8 @@ use crate::format::{
 use crate::io as transfer;
 
 impl TableFile {
-    /// Starts a checkpoint: to be called before the caller takes its image of the trunk (S6). Waits
-    /// for another checkpoint of this file to end. Dropping the pin gives the checkpoint up.
+    /// Starts a checkpoint; the caller takes its image of the trunk after this call (S6). Waits
+    /// until another checkpoint of this file has ended. Dropping the pin abandons the checkpoint.
     pub fn begin_checkpoint(&self) -> CheckpointPin<'_> {
         self.assert_writable();
         let alone = self.checkpointing.lock();
@@ -86,7 +86,7 @@ impl TableFile {
         let offset = (slot * HEADER_BYTES) as u64;
         if let Err(e) = transfer::write_padded(&*self.file, &self.name, &bytes, offset) {
             if e.kind() == ErrorKind::TooManyFiles {
-                // The file could not be opened again, so not a byte was written: crash case 3.
+                // The file could not be opened again, so nothing was written: crash case 3.
                 self.space.lock().free(extent);
                 return Err(e);
             }
@@ -116,7 +116,7 @@ impl CheckpointPin<'_> {
         }
         let file = self.file;
         drop(self);
-        // The checkpoint is durable; what cannot be given back now can be later.
+        // The checkpoint is durable; space that cannot be freed now can be freed later.
         let _ = file.give_back();
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! One table's file: blocks that are written once, and checkpoints that name them.
 //!
 //! A block is written to a fresh extent, synced, and named by a log record ("edit") of the caller. It
-//! is never changed. When an edit no longer needs it, it is freed. Now and then a checkpoint writes an
-//! image (block map and the caller's bytes, the trunk) and a header that names it, so that the log can
-//! be trimmed. Recovery is the image of the newest valid header, then the edits of the log after it.
+//! is never changed. When an edit no longer needs it, it is freed. A checkpoint writes an image
+//! (block map and the caller's bytes, the trunk) and a header that names it, so that the log can be
+//! trimmed. Recovery is the image of the newest valid header, then the edits of the log after it.
 //!
 //! # Invariants
 //!
@@ -13,7 +13,7 @@
 //!   leaves the other one whole.
 //! - S3. What recovery may need stays untouched: the image of the newest durable header until a later
 //!   header is durable; a block until the edit that freed it is durable in the log ([`TableFile::release`])
-//!   -- only then no recovery can come to a state that names it.
+//!   -- only then can no recovery reach a state that names it.
 //! - S4. Everything read here verifies before it is used: headers, image, block map. Pages are the
 //!   caller's, with the caller's checksums.
 //! - S5. Opening writes the header it chose again and syncs, before anything can be reused: after the
@@ -41,7 +41,7 @@
 //! # Locks
 //!
 //! In this order: `checkpointing` (held through a checkpoint's I/O), `freed`, `space`, `blocks`. The
-//! last three are held for memory work only, except that cutting the file's free tail holds `space`.
+//! last three are held for memory work only, except that cutting off the file's free end holds `space`.
 //! Reads take `blocks` shared, and no lock during I/O.
 //!
 //! Not here: when to checkpoint or release, what a block holds, moving blocks.
@@ -363,7 +363,7 @@ impl TableFile {
 
     // ---- space
 
-    /// Cuts the file's free tail and punches what was freed and not reused; checkpoints do it, too.
+    /// Cuts off the file's free end and punches what was freed and not reused; checkpoints do it, too.
     /// Returns how many bytes the file system got back.
     pub fn give_back(&self) -> Result<u64> {
         self.assert_writable();

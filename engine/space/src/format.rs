@@ -1,4 +1,4 @@
-//! The bytes of a table file, documented once; the only place that encodes and decodes them.
+//! The bytes of a table file: the only place that describes, encodes and decodes them.
 //!
 //! Numbers are little-endian. The file is a row of 4096-byte units:
 //!
@@ -27,13 +27,14 @@
 //! 512     unused: zeros when written, not looked at
 //! ```
 //!
-//! Everything that counts lies in the slot's first sector, which a crash leaves old or new (V5 of the
-//! vfs), never torn. So a header that does not verify is damage. Rejected: a checksum over the whole unit.
-//! A torn header then looks like a damaged one, and when the log is already trimmed beyond the other
-//! header's LSN (nothing had touched the table in between) opening has to refuse what is only a crash.
+//! All used bytes are in the slot's first sector, which a crash leaves old or new (V5 of the vfs),
+//! never torn. So a header that does not verify is damaged. Rejected: a checksum over the whole
+//! unit. A torn header would then look like a damaged one; when the log was already trimmed beyond
+//! the other header's LSN (no change of the table in between), opening would have to refuse after a
+//! mere crash.
 //!
-//! Magic, version and the place of the checksum are the same in every version of this format, so that
-//! a file of a newer release is told from a damaged one.
+//! Magic, version and the place of the checksum are the same in every version of this format, so
+//! that a reader can tell a newer release's file from a damaged one.
 //!
 //! Image:
 //!
@@ -64,8 +65,8 @@ use crate::extent::{aligned, Extent, EXTENT_ALIGN};
 
 /// Bytes of one header slot.
 pub const HEADER_BYTES: usize = 4096;
-/// The newer of the two headers that creation writes. Both slots verify from then on, so that a slot of
-/// zeros is damage and never taken for one that no checkpoint has used yet.
+/// The newer of the two headers that creation writes. Both slots verify from then on, so that a
+/// slot of zeros is damage, never a slot that no checkpoint has used yet.
 pub const CREATED: u64 = 1;
 /// Where extents begin.
 pub const FIRST_EXTENT: u64 = 2 * HEADER_BYTES as u64;
@@ -93,7 +94,7 @@ pub struct Identity {
     pub table: TableId,
 }
 
-/// Where an image lies and what its bytes must add up to.
+/// Where an image is, and the checksum of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ImageRef {
     pub offset: u64,
@@ -158,8 +159,8 @@ pub fn encode_header(header: &Header, id: Identity) -> Vec<u8> {
 }
 
 /// Decodes one header slot (exactly [`HEADER_BYTES`] bytes). A slot that does not verify is
-/// [`Slot::Invalid`]: the other slot decides. One that verifies but cannot be ours is an error, as no
-/// crash produces it: a newer format, another file, impossible contents.
+/// [`Slot::Invalid`]: the other slot decides. A slot that verifies but is of a newer format, of
+/// another file or impossible is an error, as no crash produces it.
 pub fn decode_header(bytes: &[u8], slot: usize, id: Identity, file: &str) -> Result<Slot> {
     assert_eq!(bytes.len(), HEADER_BYTES);
     let at = slot * HEADER_BYTES;
@@ -275,8 +276,8 @@ pub fn encode_image(
 }
 
 /// Lengths of the two parts of an image, checked against its total length. `front` is at least
-/// [`IMAGE_FRONT`] bytes. Read and checked on its own first, so that a header that points at something
-/// else does not make the reader fetch up to [`MAX_IMAGE`] bytes.
+/// [`IMAGE_FRONT`] bytes. The front is read and checked first, so that a header that points
+/// elsewhere does not make the reader fetch up to [`MAX_IMAGE`] bytes.
 struct Front {
     next_block: BlockId,
     blocks: u64,
@@ -329,8 +330,8 @@ pub fn check_image_front(
     decode_front(front, at.len, id, seq, &bad).map(drop)
 }
 
-/// Verifies and decodes a whole image. Extents are in range, aligned, not empty; overlaps are found
-/// by the caller, who puts them into the allocator.
+/// Verifies and decodes a whole image. Extents are in range, aligned, not empty; the caller finds
+/// overlaps when it puts them into the allocator.
 pub fn decode_image(
     bytes: &[u8],
     at: &ImageRef,

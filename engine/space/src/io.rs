@@ -32,8 +32,8 @@ pub fn write_padded(file: &dyn VfsFile, name: &str, bytes: &[u8], offset: u64) -
     Ok(())
 }
 
-/// Reads `len` bytes at `offset`. The end of the file within them is [`frond_base::ErrorKind::Corruption`]:
-/// whoever asks has it from a block map that says the bytes exist.
+/// Reads `len` bytes at `offset`. The end of the file within them is
+/// [`frond_base::ErrorKind::Corruption`]: a block map said that the bytes exist.
 pub fn read(file: &dyn VfsFile, name: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
     if !file.is_direct() {
         let mut bytes = vec![0; len];
@@ -64,7 +64,7 @@ pub fn read_together(
         let whole = match done {
             Some(Ok(n)) if n == units.buf.len() => Ok(()),
             Some(Err(e)) if e.kind() != io::ErrorKind::Interrupted => Err(e),
-            // Short reads are rare enough to be done again.
+            // Short reads are rare: the read is repeated.
             _ => file.read_exact_at(&mut units.buf, units.offset),
         };
         whole.map(|()| units.bytes()).map_err(|e| failed(e, name, offset, len))

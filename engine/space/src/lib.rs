@@ -1,11 +1,11 @@
 //! One file per table: runs in blocks, two headers, a checkpoint image, and an allocator that finds
-//! holes in O(log n) and gives space back.
+//! holes in O(log n) and returns space to the file system.
 //!
 //! - `format`: the bytes of headers and images, and nothing else.
 //! - [`ExtentTree`]: which bytes are in use; `bench/micro` measures it.
 //! - [`TableFile`]: blocks, checkpoints and recovery, with the rules that make them safe in a crash.
 //!
-//! What a block or an image holds is the caller's business; neither trunk nor log is known here.
+//! This crate knows neither the contents of blocks and images nor the trunk nor the log.
 //!
 //! Tested by the unit tests of each file and by `tests/it` (crash points, damage, races).
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Opening a table file: the newest header that verifies, its image, and the replay of what the log has
-//! since (S4, S5 of `file.rs`).
+//! Opening a table file: the newest header that verifies, its image, and the replay of later log
+//! records (S4, S5 of `file.rs`).
 //!
 //! Tested by `tests/it`.
 
@@ -57,7 +57,7 @@ impl TableFile {
             transfer::write_padded(&*file, name, &again, offset)?;
             file.sync().map_err(|e| Error::io("sync", name, e))?; // S5
             if header.image.is_none() {
-                // The name as well: creation may have been cut short behind the rename.
+                // The name as well: a crash may have ended creation after the rename.
                 vfs.sync_dir().map_err(|e| Error::io("sync the directory of", name, e))?;
             }
         }

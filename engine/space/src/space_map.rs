@@ -1,12 +1,12 @@
 //! The space of one file: which bytes are used, how long the file is, and which freed bytes the file
 //! system still holds for us. Memory only; [`crate::TableFile`] does the I/O.
 //!
-//! Freed bytes are not given back at once: most are written again within seconds, and punching a hole
-//! only to fill it costs the file system two rounds of metadata. They are remembered, and what is
-//! still free when a checkpoint is done is punched then.
+//! Freed bytes are not returned at once: most are written again within seconds, and punching a hole
+//! only to fill it costs the file system two rounds of metadata. Bytes that are still free at the
+//! end of a checkpoint are punched then.
 //!
-//! - SM1. Bytes that are being punched count as used until the call returned, so that nobody writes
-//!   into a hole that is just being made.
+//! - SM1. Bytes that are being punched count as used until the call returned, so that no write goes
+//!   into a hole that is being punched.
 //!
 //! Tested by `tests/it`.
 
@@ -14,7 +14,7 @@ use crate::extent::Extent;
 use crate::extent_tree::ExtentTree;
 use crate::format::{FIRST_EXTENT, MAX_FILE};
 
-/// A free tail shorter than this is kept: the next run would only grow the file again.
+/// A free end shorter than this is kept: the next run would only grow the file again.
 const TRUNCATE_MIN: u64 = 1 << 20;
 
 pub struct SpaceMap {
@@ -57,12 +57,12 @@ impl SpaceMap {
         self.tree.free(extent);
     }
 
-    /// Everything that is free counts as never punched; after recovery, which does not know better.
+    /// All free bytes count as never punched; for recovery, which does not know which were.
     pub fn remember_all_holes(&mut self) {
         self.unpunched = self.tree.holes_within(FIRST_EXTENT, self.file_len);
     }
 
-    /// The length to cut the file to, when its free tail is worth it.
+    /// The length to cut the file to, when cutting off its free end is worth it.
     pub fn truncate_to(&self) -> Option<u64> {
         let tail = self.tree.tail();
         (self.file_len.saturating_sub(tail) >= TRUNCATE_MIN).then_some(tail)

@@ -7,7 +7,6 @@ use frond_base::NodeId;
 
 use crate::node::{Body, Inner, Leaf};
 use crate::slice::{Range, Slice};
-use crate::totals::Totals;
 use crate::trunk::Trunk;
 
 /// The first violation found, in words.
@@ -22,7 +21,7 @@ pub(crate) fn structure(trunk: &Trunk) -> std::result::Result<(), String> {
         }
         let id = node.id;
         let mut check = || -> std::result::Result<(), String> {
-            if node.totals != Totals::of_body(&node.body) {
+            if node.totals != node.body.totals() {
                 return Err("has wrong totals".into());
             }
             if !seen.insert(id) {

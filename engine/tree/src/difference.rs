@@ -133,7 +133,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// Nodes of the draft that the old version does not share (invariant 1 of the draft), and the
+/// Nodes of the draft that the old version does not share (DR1), and the
 /// addresses of the topmost shared ones.
 fn collect_changed<'a>(
     node: &'a Arc<Node>,

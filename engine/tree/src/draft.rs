@@ -1,10 +1,11 @@
 //! The next version of the trunk, being made from the current one.
 //!
 //! Invariants
-//! 1. The current version outlives the draft. So a node that both share has at least two owners,
-//!    and a node that the draft changed has exactly one: that is how changed nodes are told from
-//!    shared ones.
-//! 2. After [`Draft::settle`](crate::shape) the shape rules hold except at busy nodes.
+//!
+//! - DR1. The current version outlives the draft. So a node that both share has at least two owners,
+//!   and a node that the draft changed has exactly one: that is how changed nodes are told from
+//!   shared ones.
+//! - DR2. After [`Draft::settle`](crate::shape) the shape rules hold except at busy nodes.
 
 use std::sync::Arc;
 
@@ -12,7 +13,6 @@ use frond_base::{Lsn, NodeId};
 
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::slice::{Key, Range, Slice};
-use crate::totals;
 use crate::trunk::Trunk;
 
 pub(crate) struct Draft {
@@ -41,7 +41,7 @@ impl Draft {
 
     /// Makes the totals of all changed nodes right.
     pub fn sum_up(&mut self) {
-        totals::sum_up(&mut self.root);
+        Node::sum_up(&mut self.root);
     }
 
     pub fn new_id(&mut self) -> NodeId {

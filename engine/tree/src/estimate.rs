@@ -159,7 +159,7 @@ impl Marks {
         let marks = pages.min(entries.div_ceil(piece));
         for i in 0..marks {
             let page = from + u32::try_from(pages * i / marks).unwrap_or(0);
-            let first = index.first_key(page);
+            let first = index.fence(page);
             self.add(
                 (&*first).max(slice.first()),
                 scale(entries, i + 1, marks) - scale(entries, i, marks),

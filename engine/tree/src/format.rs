@@ -1,7 +1,7 @@
 //! Bytes of trunk metadata: nodes, edits (log records) and images (checkpoints). The only place
 //! that encodes and decodes them.
 //!
-//! Format 2 (numbers are varints, byte strings have a varint length in front)
+//! Format 3 (numbers are varints, byte strings have a varint length in front)
 //! - node: kind byte (0 leaf, 1 inner). Leaf: number of base slices, slices; number of deltas,
 //!   slices. Inner: number of children; per child its pivot (not for the first), node number,
 //!   number of pending slices, slices.
@@ -25,9 +25,9 @@ use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::slice::{Counts, Key, Slice};
 
-const FORMAT: u8 = 2;
-/// Without runs of one sequence.
-const FORMAT_1: u8 = 1;
+const FORMAT: u8 = 3;
+/// The oldest that is read. Format 1 has no runs of one sequence, format 2 no keys beyond 3500 bytes.
+const FORMAT_MIN: u8 = 1;
 
 /// A slice as stored: the run by its block.
 #[derive(Debug)]
@@ -204,7 +204,7 @@ fn read_edit(r: &mut ByteReader<'_>) -> std::result::Result<TrunkEdit, ShortInpu
 
 fn decode_edit_from(r: &mut ByteReader<'_>, file: &str) -> Result<TrunkEdit> {
     let format = r.u8().map_err(|e| e.in_file(file, "trunk edit"))?;
-    if ![FORMAT_1, FORMAT].contains(&format) {
+    if !(FORMAT_MIN..=FORMAT).contains(&format) {
         let message = format!("{file}: trunk edit of format {format}, this release knows {FORMAT}");
         return Err(Error::new(frond_base::ErrorKind::UnsupportedFormat, message));
     }
@@ -228,4 +228,27 @@ pub(crate) fn decode_image(bytes: &[u8], file: &str) -> Result<(Lsn, TrunkEdit)>
     let mut r = ByteReader::new(bytes);
     let lsn = r.varint().map_err(|e| e.in_file(file, "trunk image"))?;
     Ok((lsn, decode_edit_from(&mut r, file)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_formats_are_read_and_later_ones_refused() {
+        let edit = TrunkEdit { root: 3, next_node: 4, flushed_upto: 5, ..TrunkEdit::default() };
+        let mut bytes = Vec::new();
+        encode_edit(&edit, &mut bytes);
+        for format in [FORMAT_MIN, 2, FORMAT] {
+            bytes[0] = format;
+            let read = decode_edit(&bytes, "file").unwrap();
+            assert_eq!((read.root, read.next_node, read.flushed_upto), (3, 4, 5));
+        }
+        for format in [0, FORMAT + 1] {
+            bytes[0] = format;
+            let e = decode_edit(&bytes, "file").unwrap_err();
+            assert_eq!(e.kind(), frond_base::ErrorKind::UnsupportedFormat);
+            assert!(e.message().contains("trunk edit of format"), "{e}");
+        }
+    }
 }

@@ -2,15 +2,16 @@
 //! root.
 //!
 //! Invariants
-//! 1. A node does not know its range; the pivots above it do. Child `i` of an inner node covers
-//!    `[pivots[i-1], pivots[i])` of the node's range; pivots ascend strictly and lie inside it.
-//! 2. Every slice at a place lies within the range of that place: the pending slices of a child
-//!    edge and all slices of a leaf are clipped to the child's / leaf's range.
-//! 3. Recency, for any key: pending of the edge into a node is newer than everything in the node's
-//!    subtree; in `pending` and `deltas` earlier slices are newer; `base` is oldest.
-//! 4. The base slices of a leaf do not overlap and ascend.
-//! 5. All leaves are at the same depth.
-//! 6. A published node's totals are the sums over itself and all below it, the edges below included.
+//!
+//! - ND1. A node does not know its range; the pivots above it do. Child `i` of an inner node covers
+//!   `[pivots[i-1], pivots[i])` of the node's range; pivots ascend strictly and lie inside it.
+//! - ND2. Every slice at a place lies within the range of that place: the pending slices of a child
+//!   edge and all slices of a leaf are clipped to the child's / leaf's range.
+//! - ND3. Recency, for any key: pending of the edge into a node is newer than everything in the node's
+//!   subtree; in `pending` and `deltas` earlier slices are newer; `base` is oldest.
+//! - ND4. The base slices of a leaf do not overlap and ascend.
+//! - ND5. All leaves are at the same depth.
+//! - ND6. A published node's totals are the sums over itself and all below it, the edges below included.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) struct Node {
     pub id: NodeId,
     pub body: Body,
     pub heat: Arc<Heat>,
-    /// Right when published (invariant 6); in a draft as of the last sums.
+    /// Right when published (ND6); in a draft as of the last sums.
     pub totals: Totals,
 }
 
@@ -93,8 +94,17 @@ impl Node {
     }
 
     fn new(id: NodeId, body: Body) -> Node {
-        let totals = Totals::of_body(&body);
+        let totals = body.totals();
         Node { id, body, heat: Arc::default(), totals }
+    }
+
+    /// Sums up `node` and all below it that nobody shares: what a draft has changed.
+    pub fn sum_up(node: &mut Arc<Node>) {
+        let Some(node) = Arc::get_mut(node) else { return };
+        if let Body::Inner(inner) = &mut node.body {
+            inner.children.iter_mut().for_each(|child| Node::sum_up(&mut child.node));
+        }
+        node.totals = node.body.totals();
     }
 
     /// Levels below, 0 for a leaf.
@@ -102,6 +112,23 @@ impl Node {
         match &self.body {
             Body::Leaf(_) => 0,
             Body::Inner(inner) => 1 + inner.children[0].node.height(),
+        }
+    }
+}
+
+impl Body {
+    /// Of a node with this body, whose children have theirs (ND6).
+    pub fn totals(&self) -> Totals {
+        match self {
+            Body::Leaf(leaf) => Totals { leaves: 1, ..Totals::of_slices(leaf.slices()) },
+            Body::Inner(inner) => {
+                let mut totals = Totals { inner_nodes: 1, ..Totals::default() };
+                for child in &inner.children {
+                    totals.add(child.pending.totals());
+                    totals.add(&child.node.totals);
+                }
+                totals
+            }
         }
     }
 }

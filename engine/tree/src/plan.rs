@@ -4,7 +4,6 @@ use frond_base::NodeId;
 
 use crate::slice::Key;
 use crate::tree::Tree;
-use crate::triggers::Need;
 use crate::view::Content;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

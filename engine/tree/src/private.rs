@@ -6,14 +6,15 @@
 //! ([`Tree::attach_private`]) and gives them one sequence; dropping them gives their blocks back.
 //!
 //! Invariants
-//! 1. No edit, image or log record names a private run, so a crash frees its blocks. But those of a
-//!    transaction that was prepared are named by its record: they are [kept](PrivateRuns::keep).
-//! 2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
-//!    later generations are later. No savepoint that may still be returned to lies inside a segment:
-//!    a rollback drops whole generations.
-//! 3. Of each size class (a factor of eight) at most seven generations that could be one are left by
-//!    [`PrivateRuns::tidy`], so a point read asks a logarithmic number of them. Keys that arrive in
-//!    order make a generation longer and are never written again.
+//!
+//! - PV1. No edit, image or log record names a private run, so a crash frees its blocks. But those of a
+//!   transaction that was prepared are named by its record: they are [kept](PrivateRuns::keep).
+//! - PV2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
+//!   later generations are later. No savepoint that may still be returned to lies inside a segment:
+//!   a rollback drops whole generations.
+//! - PV3. Of each size class (a factor of eight) at most seven generations that could be one are left by
+//!   [`PrivateRuns::tidy`], so a point read asks a logarithmic number of them. Keys that arrive in
+//!   order make a generation longer and are never written again.
 //!
 //! Not here: when to write a generation out, and the log. Tested in `tests/` and by the engine's tests.
 
@@ -161,7 +162,7 @@ impl PrivateRuns {
         Ok(())
     }
 
-    /// Joins and merges generations that no savepoint of `marks` keeps apart (invariant 3). On `Err`
+    /// Joins and merges generations that no savepoint of `marks` keeps apart (PV3). On `Err`
     /// what is there is as good as before.
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);

@@ -203,7 +203,7 @@ impl TreeInner {
             if i == page.len() {
                 // Versions of the key, or its first one, may start the next page; its fence tells.
                 number += 1;
-                if number >= index.pages() || *index.first_key(number) != *key {
+                if number >= index.pages() || *index.fence(number) != *key {
                     return Ok(None);
                 }
                 page = self.store.page(&slice.run.run, number, Access::Point)?;

@@ -2,14 +2,15 @@
 //! and shrinking. Runs after every change, over changed nodes only; never rewrites an entry.
 //!
 //! Rules
-//! 1. A leaf of several base runs and more than 3/2 of `leaf_bytes` is split at base run
-//!    boundaries.
-//! 2. A node without any slice below it or on its edge is removed; a neighbour takes over its
-//!    range.
-//! 3. Neighbouring leaves of at most half of `leaf_bytes` together are joined; neighbouring inner
-//!    nodes of at most half of `fanout` children together as well.
-//! 4. An inner node of more than `fanout` children is split in the middle; a root grows a new root.
-//! 5. A root with a single child gives way to it.
+//!
+//! - SH1. A leaf of several base runs and more than 3/2 of `leaf_bytes` is split at base run
+//!   boundaries.
+//! - SH2. A node without any slice below it or on its edge is removed; a neighbour takes over its
+//!   range.
+//! - SH3. Neighbouring leaves of at most half of `leaf_bytes` together are joined; neighbouring inner
+//!   nodes of at most half of `fanout` children together as well.
+//! - SH4. An inner node of more than `fanout` children is split in the middle; a root grows a new root.
+//! - SH5. A root with a single child gives way to it.
 //!
 //! A node that some other job has marked busy keeps its identity: the rules pass it by until that
 //! job's own change.
@@ -51,7 +52,7 @@ impl Shaper<'_> {
     }
 
     fn settle(&mut self, node: &mut Arc<Node>, range: &Range) {
-        // Shared with the published version, hence unchanged (invariant 1 of the draft).
+        // Shared with the published version, hence unchanged (DR1).
         let Some(node) = Arc::get_mut(node) else { return };
         let Body::Inner(inner) = &mut node.body else { return };
         for i in 0..inner.children.len() {
@@ -84,7 +85,7 @@ impl Shaper<'_> {
         }
     }
 
-    /// Rule 1. Empty when the leaf stays as it is.
+    /// SH1. Empty when the leaf stays as it is.
     fn split_leaf(&mut self, id: NodeId, leaf: &Leaf, range: &Range) -> (Vec<Key>, Vec<Node>) {
         let cuts = leaf_cuts(leaf, self.options.leaf_bytes);
         if cuts.is_empty() {
@@ -100,7 +101,7 @@ impl Shaper<'_> {
         (cuts, nodes)
     }
 
-    /// Rule 4. Empty when the node stays as it is.
+    /// SH4. Empty when the node stays as it is.
     fn split_inner(&mut self, id: NodeId, wide: &Inner, _range: &Range) -> (Vec<Key>, Vec<Node>) {
         let count = wide.children.len();
         if count <= self.options.fanout {
@@ -124,7 +125,7 @@ impl Shaper<'_> {
         (pivots, nodes)
     }
 
-    /// Rule 2.
+    /// SH2.
     fn drop_void(&mut self, inner: &mut Inner) {
         let mut i = 0;
         while i < inner.children.len() && inner.children.len() > 1 {
@@ -146,7 +147,7 @@ impl Shaper<'_> {
             }
     }
 
-    /// Rule 3.
+    /// SH3.
     fn join_children(&mut self, inner: &mut Inner) {
         let mut i = 0;
         while i + 1 < inner.children.len() {
@@ -199,7 +200,7 @@ impl Shaper<'_> {
         })
     }
 
-    /// Rules 1, 4 and 5 at the root.
+    /// SH1, SH4 and SH5 at the root.
     fn settle_root(&mut self, root: &mut Arc<Node>) {
         loop {
             let parts = match &root.body {
@@ -229,7 +230,7 @@ impl Shaper<'_> {
     }
 }
 
-/// Keys at which rule 1 splits a leaf.
+/// Keys at which SH1 splits a leaf.
 fn leaf_cuts(leaf: &Leaf, leaf_bytes: u64) -> Vec<Key> {
     let total: u64 = leaf.base.iter().map(|s| s.counts.bytes).sum();
     let mut cuts = Vec::new();

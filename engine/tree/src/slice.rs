@@ -1,11 +1,12 @@
 //! A slice: the part of a run that one place of the trunk refers to.
 //!
 //! Invariants
-//! 1. `lo`/`hi` are set only where they cut the run: `lo > run.min_key`, `hi <= run.max_key`, `lo <
-//!    hi`. So a slice without bounds is the whole run, and a slice says its own key range.
-//! 2. `counts` of the slices that a run was cut into add up to the run's (they are differences of
-//!    one cumulative function of the run), so tree totals stay right although single slices are
-//!    estimates to within a page.
+//!
+//! - SI1. `lo`/`hi` are set only where they cut the run: `lo > run.min_key`, `hi <= run.max_key`, `lo <
+//!   hi`. So a slice without bounds is the whole run, and a slice says its own key range.
+//! - SI2. `counts` of the slices that a run was cut into add up to the run's (they are differences of
+//!   one cumulative function of the run), so tree totals stay right although single slices are
+//!   estimates to within a page.
 
 use std::sync::Arc;
 
@@ -191,7 +192,7 @@ pub(crate) fn scale(total: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The counts of `[lo, hi)` of a run by its page fences (invariant 2). Fences that cannot be read
+/// The counts of `[lo, hi)` of a run by its page fences (SI2). Fences that cannot be read
 /// make it all of the run: counts steer the flow, they decide nothing that must be right.
 fn share(run: &TrunkRun, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Counts {
     let meta = run.meta();

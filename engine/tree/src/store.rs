@@ -1,11 +1,12 @@
 //! The two doors out of a tree: where runs are stored, and where trunk edits are logged.
 //!
 //! Invariants
-//! 1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
-//!    (an edit removed it and the last reader has let go), or neither (the tree was closed while it
-//!    held it).
-//! 2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
-//!    attaches, and that edit or the commit's record.
+//!
+//! - TD1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
+//!   (an edit removed it and the last reader has let go), or neither (the tree was closed while it
+//!   held it).
+//! - TD2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
+//!   attaches, and that edit or the commit's record.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ const FRESH: u64 = u64::MAX;
 /// `TrunkRun::fate` of a run that the trunk holds. Any smaller number is the edit that removed it.
 const LIVE: u64 = u64::MAX - 1;
 
-/// A stored run with the duty to tell the store when it is no longer needed (invariant 1).
+/// A stored run with the duty to tell the store when it is no longer needed (TD1).
 pub(crate) struct TrunkRun {
     pub run: Arc<Run>,
     pub extent: Extent,

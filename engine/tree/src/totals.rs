@@ -8,7 +8,6 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::node::{Body, Leaf, Node};
 use crate::slice::{Counts, Slice};
 
 /// Sums over nodes and slices.
@@ -40,25 +39,6 @@ impl Totals {
         self.slices += other.slices;
         self.leaves += other.leaves;
         self.inner_nodes += other.inner_nodes;
-    }
-
-    /// Of a node with this body, whose children have theirs.
-    pub fn of_body(body: &Body) -> Totals {
-        match body {
-            Body::Leaf(leaf) => Totals::of_leaf(leaf),
-            Body::Inner(inner) => {
-                let mut totals = Totals { inner_nodes: 1, ..Totals::default() };
-                for child in &inner.children {
-                    totals.add(child.pending.totals());
-                    totals.add(&child.node.totals);
-                }
-                totals
-            }
-        }
-    }
-
-    fn of_leaf(leaf: &Leaf) -> Totals {
-        Totals { leaves: 1, ..Totals::of_slices(leaf.slices()) }
     }
 }
 
@@ -95,13 +75,4 @@ impl Deref for Pending {
     fn deref(&self) -> &[Slice] {
         &self.slices
     }
-}
-
-/// Sums up `node` and all below it that nobody shares: what a draft has changed.
-pub(crate) fn sum_up(node: &mut Arc<Node>) {
-    let Some(node) = Arc::get_mut(node) else { return };
-    if let Body::Inner(inner) = &mut node.body {
-        inner.children.iter_mut().for_each(|child| sum_up(&mut child.node));
-    }
-    node.totals = Totals::of_body(&node.body);
 }

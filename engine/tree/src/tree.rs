@@ -1,15 +1,16 @@
 //! A tree: the write buffers, the trunk, and the doors to both.
 //!
 //! Invariants
-//! 1. Readers see one [`View`]; every publication swaps a whole view. The view lock orders swaps,
-//!    the install lock orders edits (and is taken first).
-//! 2. A node is marked busy only under the install lock, so a change in the making never splits,
-//!    joins or removes a node that a job has just taken.
-//! 3. At most one job flushes frozen items, oldest first. So what enters at the top is always newer
-//!    than what is in the trunk.
-//! 4. A job that passes entries to a child marks the child, takes along everything that waits on
-//!    the edges it passes, and adds to marked nodes only; what it cannot pass it adds to edges.
-//!    That keeps recency (invariant 3 of `node.rs`) whatever other jobs do meanwhile.
+//!
+//! - TR1. Readers see one [`View`]; every publication swaps a whole view. The view lock orders swaps,
+//!   the install lock orders edits (and is taken first).
+//! - TR2. A node is marked busy only under the install lock, so a change in the making never splits,
+//!   joins or removes a node that a job has just taken.
+//! - TR3. At most one job flushes frozen items, oldest first. So what enters at the top is always newer
+//!   than what is in the trunk.
+//! - TR4. A job that passes entries to a child marks the child, takes along everything that waits on
+//!   the edges it passes, and adds to marked nodes only; what it cannot pass it adds to edges.
+//!   That keeps recency (ND3) whatever other jobs do meanwhile.
 //!
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
@@ -376,7 +377,7 @@ impl TreeInner {
         });
     }
 
-    /// Runs `f` while no edit can be installed and no other job can take nodes (invariant 2).
+    /// Runs `f` while no edit can be installed and no other job can take nodes (TR2).
     pub fn taking<R>(&self, f: impl FnOnce(&View, &mut State) -> R) -> R {
         let _installs = self.install.lock();
         let view = self.view.load_full();

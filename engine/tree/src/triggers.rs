@@ -34,7 +34,7 @@ pub(crate) struct Need {
 /// The needs of one kind, with what the planner asks: the most urgent one and their sum. Each change
 /// costs the logarithm of their number.
 ///
-/// - N1. `by_debt` has exactly the needs of `by_node`, and `debt` is their sum.
+/// - TG1. `by_debt` has exactly the needs of `by_node`, and `debt` is their sum.
 #[derive(Default)]
 pub(crate) struct Needs {
     by_node: HashMap<NodeId, Need>,
@@ -52,13 +52,13 @@ impl Needs {
             self.by_debt.insert((Reverse(need.debt), id));
             self.by_node.insert(id, need);
         }
-        debug_assert_eq!(self.by_debt.len(), self.by_node.len(), "N1");
+        debug_assert_eq!(self.by_debt.len(), self.by_node.len(), "TG1");
     }
 
     pub fn remove(&mut self, id: &NodeId) {
         if let Some(old) = self.by_node.remove(id) {
             let was_there = self.by_debt.remove(&(Reverse(old.debt), *id));
-            assert!(was_there && self.debt >= u128::from(old.debt), "N1");
+            assert!(was_there && self.debt >= u128::from(old.debt), "TG1");
             self.debt -= u128::from(old.debt);
         }
     }

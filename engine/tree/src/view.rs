@@ -1,6 +1,6 @@
 //! The view: all sources of a tree at one moment, newest first. Readers load it once per operation.
 //!
-//! Invariant: sources are ranked active buffer, frozen items newest first, trunk. A key's versions
+//! Invariant VW1: sources are ranked active buffer, frozen items newest first, trunk. A key's versions
 //! in a higher source are newer than, or the same as, its versions in a lower one. They are the
 //! same while a frozen item is being flushed: it stays in the view until its last part is in the
 //! trunk, so no reader can fall between the two, whichever view it loaded.

@@ -1,9 +1,10 @@
 //! `CommitClock`: commit sequences, handed out in one order and published in the same.
 //!
 //! Invariants:
-//! 1. `published()` is the largest sequence such that it and all smaller ones have been applied.
-//! 2. A committer returns from [`CommitClock::finish`] only after its own sequence is published, so
-//!    whoever hears of a commit sees it in the next snapshot.
+//!
+//! - CC1. `published()` is the largest sequence such that it and all smaller ones have been applied.
+//! - CC2. A committer returns from [`CommitClock::finish`] only after its own sequence is published, so
+//!   whoever hears of a commit sees it in the next snapshot.
 //!
 //! Tested here.
 
@@ -57,7 +58,7 @@ impl CommitClock {
     pub fn begin_commit_at(&self, seq: Seq) {
         let mut pending = self.pending.lock();
         let last = self.assigned.swap(seq, Ordering::AcqRel);
-        assert!(seq > last, "sequence {seq} assigned after {last}");
+        assert!(seq > last, "sequence {seq} assigned after {last} (CC1)");
         pending.push_back((seq, false));
     }
 
@@ -66,7 +67,7 @@ impl CommitClock {
         let mut pending = self.pending.lock();
         let at = pending.binary_search_by_key(&seq, |p| p.0);
         let entry = at.ok().and_then(|i| pending.get_mut(i)).filter(|p| !p.1);
-        assert!(entry.is_some(), "sequence {seq} applied twice or never assigned");
+        assert!(entry.is_some(), "sequence {seq} applied twice or never assigned (CC1)");
         if let Some(entry) = entry {
             entry.1 = true;
         }
@@ -103,6 +104,7 @@ impl CommitClock {
     pub fn finish(&self, seq: Seq) {
         self.mark_applied(seq);
         self.wait_published(seq);
+        assert!(self.published() >= seq, "sequence {seq} is finished and not published (CC2)");
     }
 }
 

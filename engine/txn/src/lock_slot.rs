@@ -4,11 +4,12 @@
 //! Anything more is in a boxed [`Crowd`].
 //!
 //! Invariants:
-//! 1. `waiting` is ordered: upgrades first, then by arrival.
-//! 2. A request is granted when its mode goes with every other holder's and with every request before
-//!    it in `waiting`. So nobody overtakes what it conflicts with, and nobody waits behind what it
-//!    does not conflict with.
-//! 3. A slot without holders and waiters does not exist.
+//!
+//! - LS1. `waiting` is ordered: upgrades first, then by arrival.
+//! - LS2. A request is granted when its mode goes with every other holder's and with every request before
+//!   it in `waiting`. So nobody overtakes what it conflicts with, and nobody waits behind what it
+//!   does not conflict with.
+//! - LS3. A slot without holders and waiters does not exist.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,7 +102,7 @@ pub(crate) enum Outcome {
 }
 
 impl Slot {
-    /// Grants `mode` to `owner` if invariant 2 allows it.
+    /// Grants `mode` to `owner` if LS2 allows it.
     #[inline]
     pub fn request(&mut self, owner: TxnId, mode: LockMode) -> Outcome {
         if let Holding::One(holder, held) = self.holding {
@@ -117,6 +118,7 @@ impl Slot {
             }
         }
         let c = self.crowd();
+        assert!(!c.is_empty(), "a lock that nobody holds or waits for exists (LS3)");
         let held = c.held_by(owner);
         if held.is_some_and(|h| h.covers(mode)) {
             return Outcome::Held;
@@ -155,6 +157,10 @@ impl Slot {
         c.tickets += 1;
         let w = Waiting { owner, mode, upgrade, ticket: c.tickets };
         let at = c.waiting.partition_point(|o| (!o.upgrade, o.ticket) < (!upgrade, w.ticket));
+        let sorted = |a: &Waiting, b: &Waiting| (!a.upgrade, a.ticket) < (!b.upgrade, b.ticket);
+        let before = at.checked_sub(1).and_then(|i| c.waiting.get(i));
+        assert!(before.is_none_or(|b| sorted(b, &w)), "the queue is in order (LS1)");
+        assert!(c.waiting.get(at).is_none_or(|n| sorted(&w, n)), "the queue is in order (LS1)");
         c.waiting.insert(at, w);
     }
 
@@ -162,7 +168,7 @@ impl Slot {
     pub fn release(&mut self, owner: TxnId) -> bool {
         match &mut self.holding {
             Holding::One(holder, _) => {
-                debug_assert_eq!(*holder, owner);
+                assert_eq!(*holder, owner, "the owner releases a lock of another one");
                 true
             }
             Holding::Many(c) => {
@@ -170,7 +176,7 @@ impl Slot {
                     c.holders.swap_remove(i);
                 }
                 c.grant();
-                c.holders.is_empty() && c.waiting.is_empty()
+                c.is_empty()
             }
         }
     }
@@ -182,7 +188,7 @@ impl Slot {
         let i = c.waiting.iter().position(|w| w.owner.id == owner)?;
         c.waiting.remove(i);
         c.grant();
-        Some(c.holders.is_empty() && c.waiting.is_empty())
+        Some(c.is_empty())
     }
 
     /// The owners through which a wait of `owner` leads on, for the search for cycles: holders, and
@@ -236,6 +242,10 @@ impl Slot {
 }
 
 impl Crowd {
+    fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.waiting.is_empty()
+    }
+
     fn held_by(&self, owner: TxnId) -> Option<LockMode> {
         self.holders.iter().find(|h| h.0 == owner).map(|h| h.1)
     }
@@ -250,7 +260,7 @@ impl Crowd {
         self.holders.iter().all(|h| h.0 == owner || h.1.goes_with(mode))
     }
 
-    /// Grants every waiting request that invariant 2 allows.
+    /// Grants every waiting request that LS2 allows.
     fn grant(&mut self) {
         let mut i = 0;
         while i < self.waiting.len() {
@@ -368,6 +378,9 @@ impl Shard {
     /// Removes slot `no`; returns the bytes its key had on the heap.
     pub fn remove(&mut self, no: u32) -> usize {
         let Some(slot) = self.slots[no as usize].take() else { return 0 };
+        if let Holding::Many(c) = &slot.holding {
+            assert!(c.is_empty(), "a lock goes that somebody holds or waits for (LS3)");
+        }
         self.live -= 1;
         if self.live == 0 && self.slots.len() > 1024 {
             // What one large transaction needed is not kept for ever.

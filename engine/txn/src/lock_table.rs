@@ -3,14 +3,15 @@
 //! Locks are spread over shards by a hash of (tree, key); taking and releasing a lock that nobody
 //! else wants touches one shard latch. Only who has to wait takes the *graph* latch as well.
 //!
-//! Invariants (with those of `lock_slot`):
-//! 1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
-//!    sleeping for a lock.
-//! 2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
-//!    used by one thread at a time.
-//! 3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
-//!    under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
-//!    takes the name out before it does anything else.
+//! Invariants (with those of `lock_slot.rs`):
+//!
+//! - LT1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
+//!   sleeping for a lock.
+//! - LT2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
+//!   used by one thread at a time.
+//! - LT3. `Graph::waiting` has every owner that queues anywhere. Owners enter it, and start to queue,
+//!   under the graph latch; a grant takes them out of a queue without it, and the owner's own thread
+//!   takes the name out before it does anything else.
 //!
 //! Why deadlocks are neither missed nor invented: an owner's wait can only close a cycle at the moment
 //! when it is queued, and then the cycle contains that owner. It looks for one then, under the graph
@@ -161,7 +162,11 @@ impl LockTable {
     }
 
     pub(crate) fn refund(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Relaxed);
+        let before = self.used.fetch_sub(bytes, Relaxed);
+        assert!(
+            before >= bytes,
+            "{bytes} bytes of locks are given back, {before} are accounted for"
+        );
     }
 
     pub(crate) fn hash(tree: TreeId, key: Option<&[u8]>) -> u64 {

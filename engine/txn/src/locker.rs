@@ -388,7 +388,8 @@ impl Locker {
         let owner = Arc::clone(&self.owner);
         let since = table.now();
         let place = WaitPlace { owner, shard: shard_no, slot: no, mode: want, since };
-        graph.waiting.insert(self.owner.id, place);
+        let other = graph.waiting.insert(self.owner.id, place);
+        assert!(other.is_none(), "{} waits for two locks (LT2)", self.owner.id);
         table.counters.waits.fetch_add(1, Relaxed);
 
         let mut end = End::Told;

@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //!
-//! 1. Whoever drops versions takes [`SnapshotRegistry::retention`], which reads the published
-//!    sequence under the same latch as `register` does. A snapshot is therefore either in that list, or
-//!    not older than its last element; reading the clock by hand before or after would leave a gap.
-//! 2. The list is bounded by the snapshots that are held, not by those that ever were: a released
-//!    place stays as a zero until zeros are more than half, then all of them go at once. So one old
-//!    snapshot does not keep the places of the millions of readers that came and went after it, and
-//!    registering and releasing cost O(log n) amortised. (A map would need an allocation for readers in
-//!    ascending order, which are nearly all.)
+//! - SN1. Whoever drops versions takes [`SnapshotRegistry::retention`], which reads the published
+//!   sequence under the same latch as `register` does. A snapshot is therefore either in that list, or
+//!   not older than its last element; reading the clock by hand before or after would leave a gap.
+//! - SN2. The list is bounded by the snapshots that are held, not by those that ever were: a released
+//!   place stays as a zero until zeros are more than half, then all of them go at once. So one old
+//!   snapshot does not keep the places of the millions of readers that came and went after it, and
+//!   registering and releasing cost O(log n) amortised. (A map would need an allocation for readers in
+//!   ascending order, which are nearly all.)
 //!
 //! Tested here.
 
@@ -49,7 +49,7 @@ impl Live {
     }
 
     fn release(&mut self, at: Seq) {
-        let Some(i) = self.find(at) else { return };
+        let Some(i) = self.find(at) else { panic!("a snapshot at {at} has no place (SN1)") };
         self.places[i].1 -= 1;
         if self.places[i].1 > 0 {
             return;
@@ -71,6 +71,8 @@ impl Live {
                 self.places.shrink_to(2 * self.places.len());
             }
         }
+        let bound = TIDY_MIN.max(self.places.len() / 2);
+        assert!(self.zeros <= bound, "{} places of nobody (SN2)", self.zeros);
     }
 }
 
@@ -91,7 +93,10 @@ impl SnapshotRegistry {
         let at = clock.published();
         match live.places.back_mut() {
             Some((seq, n)) if *seq == at => *n += 1,
-            _ => live.places.push_back((at, 1)),
+            newest => {
+                assert!(newest.is_none_or(|p| p.0 < at), "the published sequence went back (SN1)");
+                live.places.push_back((at, 1));
+            }
         }
         drop(live);
         Snapshot { registry: Arc::clone(self), at }
@@ -124,16 +129,15 @@ impl SnapshotRegistry {
 
     fn add_reader(&self, at: Seq) {
         let mut live = self.live.lock();
-        if let Some(i) = live.find(at) {
-            live.places[i].1 += 1;
-        }
+        let Some(i) = live.find(at) else { panic!("a snapshot at {at} has no place (SN1)") };
+        live.places[i].1 += 1;
     }
 
     fn release(&self, at: Seq) {
         self.live.lock().release(at);
     }
 
-    /// Places kept: bounded by the snapshots that are held (2).
+    /// Places kept: bounded by the snapshots that are held (SN2).
     #[cfg(test)]
     fn places(&self) -> (usize, usize) {
         let live = self.live.lock();

@@ -26,8 +26,9 @@ struct RowDelta {
 #[derive(Default)]
 pub struct WriteSet {
     trees: IdMap<TreeId, SortedBuffer>,
-    /// What the buffers of all trees have allocated.
+    /// What the buffers of all trees have allocated, and the versions that they hold.
     buffer_bytes: usize,
+    entries: usize,
     rows: Vec<RowDelta>,
     /// Where in `rows` each table was counted last; a place that a rollback took away or gave to another table
     /// says nothing.
@@ -75,10 +76,11 @@ impl WriteSet {
         self.op += 1;
         let (op, mark) = (self.op, self.mark);
         let buffer = self.tree_mut(tree);
-        let before = buffer.bytes();
+        let before = (buffer.bytes(), buffer.entries());
         let put = buffer.put_over(key, op, kind, value, mark);
-        let after = buffer.bytes();
-        self.buffer_bytes = self.buffer_bytes - before + after;
+        let after = (buffer.bytes(), buffer.entries());
+        self.buffer_bytes = self.buffer_bytes - before.0 + after.0;
+        self.entries = self.entries - before.1 + after.1;
         put
     }
 
@@ -119,8 +121,9 @@ impl WriteSet {
     }
 
     /// After a change of several buffers, or of all of one.
-    fn count_bytes(&mut self) {
+    fn sum_up(&mut self) {
         self.buffer_bytes = self.trees.values().iter().map(SortedBuffer::bytes).sum();
+        self.entries = self.trees.values().iter().map(SortedBuffer::entries).sum();
     }
 
     /// Takes the changes of one tree out.
@@ -130,9 +133,10 @@ impl WriteSet {
 
     /// Puts changes in the place of those that [`WriteSet::take`] took, or of whatever is there: returns that.
     pub fn put_back(&mut self, tree: TreeId, buffer: SortedBuffer) -> SortedBuffer {
-        let after = buffer.bytes();
+        let after = (buffer.bytes(), buffer.entries());
         let old = std::mem::replace(self.tree_mut(tree), buffer);
-        self.buffer_bytes = self.buffer_bytes - old.bytes() + after;
+        self.buffer_bytes = self.buffer_bytes - old.bytes() + after.0;
+        self.entries = self.entries - old.entries() + after.1;
         old
     }
 
@@ -141,7 +145,7 @@ impl WriteSet {
     pub fn rollback_to(&mut self, to: Op) {
         assert!(to <= self.op, "savepoint {to} is not of this transaction");
         self.trees.values_mut().iter_mut().for_each(|buffer| buffer.undo_to(to));
-        self.count_bytes();
+        self.sum_up();
         while self.rows.last().is_some_and(|r| r.op > to) {
             self.rows.pop();
         }
@@ -216,11 +220,11 @@ impl WriteSet {
 
     /// Versions held, superseded ones included.
     pub fn entries(&self) -> usize {
-        self.trees.values().iter().map(SortedBuffer::entries).sum()
+        self.entries
     }
 
     pub fn is_empty(&self) -> bool {
-        self.trees.values().iter().all(SortedBuffer::is_empty)
+        self.entries == 0
     }
 
     /// Empties the set for the next transaction; keeps a little memory per tree, of a few trees.
@@ -228,7 +232,7 @@ impl WriteSet {
         const KEEP_TREES: usize = 8;
         self.trees.truncate(KEEP_TREES);
         self.trees.values_mut().iter_mut().for_each(SortedBuffer::clear);
-        self.count_bytes();
+        self.sum_up();
         self.rows.clear();
         self.counted.clear();
         self.op = 0;
@@ -282,9 +286,9 @@ mod tests {
         let mut found = deltas(&w);
         found.sort_unstable();
         assert!(found.iter().copied().eq(expected.into_iter()));
-        let tracked = w.buffer_bytes;
-        w.count_bytes();
-        assert_eq!(tracked, w.buffer_bytes);
+        let tracked = (w.buffer_bytes, w.entries);
+        w.sum_up();
+        assert_eq!(tracked, (w.buffer_bytes, w.entries));
         assert_eq!(w.trees().count(), 700);
     }
 

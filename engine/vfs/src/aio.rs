@@ -1,7 +1,7 @@
 //! Several reads in flight at once: Linux's native asynchronous I/O (`io_submit`), for direct files.
 //!
 //! A thread that reads the pages of four runs one after another waits four times for the device and
-//! then for a core. All at once it waits once: with two busy cores three reads took 0.28 instead of
+//! then for a core. Started together they cost one wait: with two busy cores three reads took 0.28 instead of
 //! 0.43 ms at the median and 4.3 instead of 5.9 ms at the 99th percentile.
 //!
 //! - AIO1. [`read`] returns only when the kernel is done with every buffer it was given.
@@ -21,7 +21,7 @@ use crate::ReadAt;
 
 /// Reads in flight per context.
 const DEPTH: usize = 16;
-/// Contexts kept for the next reader; the system's limit (`fs.aio-max-nr`) is for all its programs.
+/// Contexts kept for the next reader; all programs of the system share its limit (`fs.aio-max-nr`).
 const KEPT: usize = 32;
 
 const IOCB_CMD_PREAD: u16 = 0;
@@ -110,7 +110,7 @@ impl Context {
                 if e.kind() == io::ErrorKind::Interrupted {
                     continue;
                 }
-                // It cannot fail otherwise with these arguments. AIO1: the kernel still writes to buffers
+                // With these arguments it fails for no other reason. AIO1: the kernel still writes to buffers
                 // that even a panic would free.
                 eprintln!("frond: cannot wait for reads that are under way: {e}");
                 std::process::abort();

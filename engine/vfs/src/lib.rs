@@ -3,7 +3,8 @@
 //! [`OsVfs`] is the real one, [`MemVfs`] a plain directory in memory for unit tests.
 //!
 //! Nothing else may touch them (clippy's `disallowed-methods` enforces it), so that a simulator can
-//! stand in for the machine and fail it in every way the fault model (docs/fault-model.md) names.
+//! replace the machine and make it fail in every way that the fault model (docs/fault-model.md)
+//! names.
 //!
 //! What the engine may assume, and nothing more:
 //!
@@ -12,13 +13,13 @@
 //! - V3. After a failed `sync` nothing is known about what was written since the last good one; the
 //!   caller must not retry it.
 //! - V4. `read_at` and `write_at` may transfer fewer bytes than asked; the `_exact`/`_all` helpers
-//!   loop. A write that does ends where a sector does, or else V5 would not hold for the sector that
+//!   loop. A short write ends at a sector's end; otherwise V5 would not hold for the sector that
 //!   two calls write. (Linux copies whole pages into its cache; devices take whole sectors.)
 //! - V5. Sectors of 512 bytes are written whole: after a crash each sector of an unsynced write
 //!   holds its old bytes or its new bytes. (The log relies on it: its last sector is written again
 //!   as records are added behind those already durable in it.)
 //!
-//! Tested by `os.rs` unit tests and, as the seam, by every simulator run.
+//! Tested by the unit tests of `os` and by every simulator run.
 
 use std::io;
 use std::sync::Arc;
@@ -179,10 +180,10 @@ pub trait Vfs: Send + Sync {
     /// Starts a thread, or returns `None`: then the owner drives the work itself, step by step (the
     /// simulator does).
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>>;
-    /// The calling thread does background work: the scheduler should let others go first. A wish; does
-    /// nothing where there is no such thing.
+    /// The calling thread does background work: the scheduler should let others go first. A hint;
+    /// may do nothing.
     fn yield_to_others(&self) {}
-    /// Memory that the process has freed goes back to the system, if the allocator still holds it. A wish.
+    /// Returns to the system the freed memory that the allocator still holds. A hint; may do nothing.
     fn return_free_memory(&self) {}
     /// How many files this process may have open, for everything it does; `None`: no limit is known.
     fn descriptors(&self) -> Option<u64> {

@@ -1,7 +1,7 @@
-//! A directory seen through a sheet of memory: reads come from below, writes stay in memory.
+//! An overlay in memory over a directory: reads come from the directory, writes stay in memory.
 //!
-//! Lets recovery run on a database that must not be changed (checking, dumping): it may write and sync
-//! as it likes, and everything is gone when the overlay is dropped.
+//! Lets recovery run on a database that must not be changed (checking, dumping): its writes and
+//! syncs change nothing on disk and are gone when the overlay is dropped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -27,7 +27,7 @@ struct State {
     hidden: BTreeSet<String>,
 }
 
-/// One file: what is below it, if anything, and the blocks written since.
+/// One file: the file below it, if there is one, and the blocks written since.
 struct Sheet {
     below: Option<Arc<dyn VfsFile>>,
     inner: Mutex<SheetInner>,

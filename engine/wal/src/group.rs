@@ -72,7 +72,7 @@ impl Wal {
         }
         std::mem::forget(step_down);
         self.step_down();
-        assert!(result.is_err() || self.reached(end, sync), "LSN {end} was never appended");
+        assert!(result.is_err() || self.reached(end, sync), "LSN {end} was never appended (W2)");
         result
     }
 
@@ -112,6 +112,7 @@ impl Wal {
                 // The frame carries what was durable when it was appended: more may be by now.
                 renew_promise(first, part.seed, part.lsn, promised);
             }
+            assert_eq!(part.lsn, self.written(), "frames are written without a gap (W1)");
             let offset = HEADER_BYTES + (part.lsn - part.segment_start);
             io.file
                 .write_all_at(bytes, offset)
@@ -147,6 +148,7 @@ impl Wal {
 
     /// Syncs the current segment: everything below `end` was written and is durable on return.
     fn sync_file(&self, io: &mut Io, end: Lsn) -> Result<()> {
+        assert!(self.written() >= end, "LSN {end} is synced before it is written (W2)");
         let began = self.vfs.now();
         io.file.sync().map_err(|e| Error::io("sync", &log_name(io.segment), e))?;
         let took = self.vfs.now().saturating_sub(began);

@@ -269,6 +269,7 @@ impl Wal {
         tail.buf.extend_from_slice(stored);
         let padding = size as usize - FRAME_HEADER - stored.len();
         tail.buf.extend_from_slice(&[0; 8][..padding]);
+        assert!(tail.buf.len() <= self.buffer_bytes, "the buffer outgrows its limit (W5)");
         tail.end = lsn + size;
         lsn
     }

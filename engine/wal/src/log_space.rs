@@ -51,7 +51,8 @@ pub struct Reservation<'a> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.room.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        let before = self.room.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        assert!(before >= self.bytes, "more room is given back than was reserved (RM1)");
     }
 }
 

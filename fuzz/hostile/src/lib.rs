@@ -12,7 +12,7 @@
 //!
 //! The checks have two drivers: `tests/it` mutates seeds for some seconds (`make test`, with more seconds
 //! `make soak`) and measures HB2 and HB3; the targets in `fuzz/fuzz_targets` are for libFuzzer, which needs a
-//! nightly compiler. What `frond digest` reads has its checks in `toolkit/querylog/tests/hostile`.
+//! nightly compiler. What `frond digest` reads has its checks beside the tests of the toolkit's crates (`checks.rs`).
 //!
 //! `mutate.rs` changes bytes; `targets/` has the checks, `targets/mod.rs` the list and what they share.
 

@@ -15,9 +15,10 @@
 //! So the error is that of `sample`, itself known to about one part in sqrt(2 G).
 //!
 //! Invariants
-//!  1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as are asked for; classes
-//!     past that have no estimate of their own.
-//!  2. Which group a connection is in does not depend on what it asks.
+//!
+//! - ES1. Memory is [`GROUPS`] pairs of numbers per class, for as many classes as are asked for; classes
+//!   past that have no estimate of their own.
+//! - ES2. Which group a connection is in does not depend on what it asks.
 
 use super::sample::{Estimate, Sampling};
 use std::collections::HashMap;

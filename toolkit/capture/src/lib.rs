@@ -25,9 +25,10 @@
 //! Depends on `frond-event` alone.
 //!
 //! Invariants
-//!  1. No time includes another query's: what a gap touches is unmeasured (`stream`, `mysql`).
-//!  2. Memory does not depend on the length of the capture.
-//!  3. The same packets give the same events, whatever the format of the capture.
+//!
+//! - CA1. No time includes another query's: what a gap touches is unmeasured (`stream`, `mysql`).
+//! - CA2. Memory does not depend on the length of the capture.
+//! - CA3. The same packets give the same events, whatever the format of the capture.
 #![forbid(unsafe_code)]
 // Clippy's list is for the engine, which must be deterministic.
 #![allow(clippy::disallowed_methods)]

@@ -1,10 +1,11 @@
 //! From a captured packet to a TCP segment: link layer, VLAN tags, IPv4, IPv6, TCP header.
 //!
 //! Invariants
-//!  1. `payload` is what was captured, `wire_length` what was sent: a capture with a short snapshot
-//!     length gives `payload.len() < wire_length`, and the difference is a gap, not silence.
-//!  2. Fragments of IP datagrams are never put together: they are counted, and what they carried is
-//!     a gap in the connection's sequence. (TCP avoids fragments; they are seen in tunnels only.)
+//!
+//! - PK1. `payload` is what was captured, `wire_length` what was sent: a capture with a short snapshot
+//!   length gives `payload.len() < wire_length`, and the difference is a gap, not silence.
+//! - PK2. Fragments of IP datagrams are never put together: they are counted, and what they carried is
+//!   a gap in the connection's sequence. (TCP avoids fragments; they are seen in tunnels only.)
 //!
 //! Checksums are not looked at: offloading makes them wrong in most captures.
 

@@ -4,14 +4,15 @@
 //! parser keeps one, calls `clear` and fills it, so that nothing is allocated per event.
 //!
 //! Invariants:
-//! 1. Text is bytes as received. Nothing is assumed to be UTF-8; an empty slice means unknown.
-//! 2. Times are microseconds since the epoch, UTC. `start` and `end` mean the statement's begin and end, whichever
-//!    of them the server stamped; the parser derives the other from the duration where it has one.
-//! 3. `QueryTime` is absent if the time is not known (general log, lost packets); it is never guessed. If something
-//!    spoiled the measurement, `unmeasured` says what.
-//! 4. `sql` of a command that is not a statement is `administrator command: NAME` (as slow logs write it), so that
-//!    such commands form classes like any other. NAME is the log's or protocol's word: Quit, Connect, Ping, ...
-//! 5. `place` is where the event begins in its input: for messages, and for telling apart equal events.
+//!
+//! - EV1. Text is bytes as received. Nothing is assumed to be UTF-8; an empty slice means unknown.
+//! - EV2. Times are microseconds since the epoch, UTC. `start` and `end` mean the statement's begin and end, whichever
+//!   of them the server stamped; the parser derives the other from the duration where it has one.
+//! - EV3. `QueryTime` is absent if the time is not known (general log, lost packets); it is never guessed. If something
+//!   spoiled the measurement, `unmeasured` says what.
+//! - EV4. `sql` of a command that is not a statement is `administrator command: NAME` (as slow logs write it), so that
+//!   such commands form classes like any other. NAME is the log's or protocol's word: Quit, Connect, Ping, ...
+//! - EV5. `place` is where the event begins in its input: for messages, and for telling apart equal events.
 
 use crate::metric::{Flags, Metric, Metrics};
 

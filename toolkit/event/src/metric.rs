@@ -1,10 +1,11 @@
 //! The attributes of a statement that are numbers, and those that are yes or no: their names, units and storage.
 //!
 //! Invariants:
-//! 1. A value is an integer in the metric's base unit: nanoseconds for times, whatever unit the log used; bytes; or a
-//!    plain count. No float is kept, so sums do not depend on the order of events (threads, files).
-//! 2. `Metrics` and `Flags` distinguish "zero" and "no" from "not logged".
-//! 3. Clearing costs one store: stale values behind a cleared presence bit are never read.
+//!
+//! - ME1. A value is an integer in the metric's base unit: nanoseconds for times, whatever unit the log used; bytes; or a
+//!   plain count. No float is kept, so sums do not depend on the order of events (threads, files).
+//! - ME2. `Metrics` and `Flags` distinguish "zero" and "no" from "not logged".
+//! - ME3. Clearing costs one store: stale values behind a cleared presence bit are never read.
 //!
 //! Not here: statistics over them (`stats`), attributes nobody has heard of (`Event::extra`).
 
@@ -120,7 +121,7 @@ impl Metric {
     }
 }
 
-/// The numeric attributes of one event (invariants 1 to 3).
+/// The numeric attributes of one event (ME1 to ME3).
 #[derive(Clone, Debug)]
 pub struct Metrics {
     present: u64,
@@ -153,7 +154,7 @@ impl Metrics {
         self.present &= !(1 << metric.index());
     }
 
-    /// `None` means not logged (invariant 2).
+    /// `None` means not logged (ME2).
     #[inline]
     pub fn get(&self, metric: Metric) -> Option<u64> {
         (self.present >> metric.index() & 1 == 1).then(|| self.values[metric.index()])

@@ -1,12 +1,13 @@
 //! SQL as MariaDB reads it, token by token, without a copy.
 //!
 //! Invariants
-//!  1. Any bytes are a sequence of tokens. What no rule knows is an operator of one byte; what is
-//!     not closed (a string, a comment, a quoted name) ends with the statement.
-//!  2. Every byte is looked at a bounded number of times.
-//!  3. Tokens do not overlap and come in the order of the text; between them is only white space,
-//!     comments, and the marks around executable comments. The content of those is read as SQL:
-//!     the server may well have executed it.
+//!
+//! - LX1. Any bytes are a sequence of tokens. What no rule knows is an operator of one byte; what is
+//!   not closed (a string, a comment, a quoted name) ends with the statement.
+//! - LX2. Every byte is looked at a bounded number of times.
+//! - LX3. Tokens do not overlap and come in the order of the text; between them is only white space,
+//!   comments, and the marks around executable comments. The content of those is read as SQL:
+//!   the server may well have executed it.
 //!
 //! Not here: keywords (`keywords`), and any idea of what follows what.
 

@@ -7,12 +7,13 @@
 //! stay findable.
 //!
 //! Invariants
-//!  1. Statements are bytes. Nothing here assumes UTF-8, and no input makes anything here panic.
-//!  2. Time is linear in the input, whatever the input is. After the first tuple of a multi-row
-//!     INSERT the cost is bounded by a constant.
-//!  3. No call allocates once the caller's buffer has grown to its usual size: results are
-//!     appended to nothing, they replace the buffer's content, and its capacity is kept.
-//!  4. A result is never longer than three times the statement plus 64 bytes.
+//!
+//! - SQL1. Statements are bytes. Nothing here assumes UTF-8, and no input makes anything here panic.
+//! - SQL2. Time is linear in the input, whatever the input is. After the first tuple of a multi-row
+//!   INSERT the cost is bounded by a constant.
+//! - SQL3. No call allocates once the caller's buffer has grown to its usual size: results are
+//!   appended to nothing, they replace the buffer's content, and its capacity is kept.
+//! - SQL4. A result is never longer than three times the statement plus 64 bytes.
 //!
 //! What it does not do: parse SQL. A lexer and a few bits of context are enough for classes, keep
 //! working on truncated or foreign statements, and are two orders of magnitude faster.

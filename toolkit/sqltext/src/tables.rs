@@ -5,12 +5,13 @@
 //! statements, truncated ones included, without a parser.
 //!
 //! Invariants
-//!  1. Names that the statement defines (`WITH name AS`) are left out wherever they occur later.
-//!  2. What follows a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
-//!     `TRIM(LEADING 'x' FROM s)`, `SUBSTRING(s FROM 2)`, `FOR UPDATE`, `ON DUPLICATE KEY UPDATE`)
-//!     is no table.
-//!  3. At most `NAMES` different names are found, and at most `LOOKS` times is read ahead: hostile
-//!     text must not cost quadratic time.
+//!
+//! - TN1. Names that the statement defines (`WITH name AS`) are left out wherever they occur later.
+//! - TN2. What follows a word that only looks like one of those (`EXTRACT(YEAR FROM d)`,
+//!   `TRIM(LEADING 'x' FROM s)`, `SUBSTRING(s FROM 2)`, `FOR UPDATE`, `ON DUPLICATE KEY UPDATE`)
+//!   is no table.
+//! - TN3. At most `NAMES` different names are found, and at most `LOOKS` times is read ahead: hostile
+//!   text must not cost quadratic time.
 
 use super::keywords::{traits, Traits};
 use super::lexer::{Kind, Lexer, Token};

@@ -201,7 +201,10 @@ pub unsafe extern "C" fn frond_rows_bind(
         };
         let bound = Rows::bind(table.table.clone(), record_layout, Arc::new(sort_keys))?;
         bound.codec().check_collations()?;
-        let ref_bytes = 2 + longest_primary_key(&schema, callbacks);
+        let ref_bytes = match longest_primary_key(&schema, callbacks) {
+            n if n <= REF_KEY_MAX => 2 + n,
+            _ => 0,
+        };
         let boxed = Box::new(frond_rows {
             rows: bound,
             hooks: *callbacks,
@@ -215,6 +218,10 @@ pub unsafe extern "C" fn frond_rows_bind(
         Ok(FROND_OK)
     })
 }
+
+/// Where primary keys may be longer than this, there are no references: the server sorts them and keeps arrays
+/// of them, each as long as the longest.
+const REF_KEY_MAX: usize = 3500;
 
 /// An upper bound of the bytes of a primary key.
 fn longest_primary_key(schema: &frond_row::Schema, callbacks: &frond_rows_callbacks) -> usize {
@@ -310,6 +317,8 @@ pub unsafe fn ref_key<'a>(reference: *const u8) -> Result<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_void;
+
     use frond_row::{Column, ColumnType, Schema, Sort, WeightLevel};
 
     use super::*;

@@ -270,6 +270,23 @@ pub unsafe extern "C" fn frond_scan_fetch(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_scan_fetch_tuple(
+    scan: *mut frond_scan,
+    tuple: *const u8,
+    tuple_len: usize,
+    parts: u32,
+    record: *mut u8,
+) -> c_int {
+    // SAFETY: A2.
+    unsafe {
+        position(scan, record, |scan, txn, record, hooks| {
+            let tuple = bytes(tuple, tuple_len, "tuple")?;
+            scan.fetch_tuple(txn, (tuple, parts as usize), record, hooks)
+        })
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_scan_unlock(scan: *mut frond_scan) {
     guard_or((), || {
         // SAFETY: A2.

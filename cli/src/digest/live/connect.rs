@@ -1,9 +1,10 @@
 //! A connection to a server, and questions on it.
 //!
 //! Invariants:
-//! 1. A password is never printed: not in messages, not in `Debug`.
-//! 2. Rows are handed on as they come; a result is never whole in memory.
-//! 3. The session's time zone is UTC and its results are bytes as the server has them.
+//!
+//! - LC1. A password is never printed: not in messages, not in `Debug`.
+//! - LC2. Rows are handed on as they come; a result is never whole in memory.
+//! - LC3. The session's time zone is UTC and its results are bytes as the server has them.
 //!
 //! No TLS: through the network, statements and the answers travel as they are. A socket, or an SSH tunnel, is the way
 //! to a server elsewhere.

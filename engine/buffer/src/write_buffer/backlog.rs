@@ -1,5 +1,5 @@
-//! The backlog: entries of a shelf in the order in which they came. What readers had to look through
-//! often is in *parts*, which are in order and grow geometrically.
+//! The backlog: entries of a shelf in the order in which they arrived. When readers had to search
+//! them often, they are sorted into *parts*, whose sizes grow geometrically.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,15 +11,15 @@ use crate::write_buffer::head_prefix::HeadPrefix;
 use crate::write_buffer::part::Part;
 use crate::write_buffer::record::{record_bytes, Arena, Source};
 
-/// Entries in no order that a reader looks through at any time.
+/// A reader searches up to this many unsorted entries in any case.
 const SHORT: usize = 512;
-/// Those that it looks through if few did so before. Sorting an entry costs what looking at it does 25
-/// times.
+/// A reader searches up to this many if few readers did before. Sorting an entry costs as much as
+/// looking at it 25 times.
 const LONG: usize = 8 << 10;
 const LOOKS: usize = 16;
-/// Entries of which is known how new those before them are, at most.
+/// Entries of a block: before each block the newest sequence so far is noted.
 const BLOCK: usize = 16;
-/// A part is this many times as large as the next one.
+/// A part is at least this many times as large as the next one.
 const GROWTH: usize = 8;
 
 #[derive(Default)]
@@ -27,19 +27,19 @@ pub(crate) struct Backlog {
     heads: Vec<u64>,
     places: Vec<u32>,
     arena: Arena,
-    /// The newest sequence that the shelf was given, and what it was before each block of [`BLOCK`] entries.
+    /// The newest sequence that the shelf was given, and its value before each block of [`BLOCK`] entries.
     newest: Seq,
     newest_before: Vec<Seq>,
     /// The first `indexed` entries are in `parts`.
     indexed: usize,
     parts: Vec<Part>,
     parts_memory: usize,
-    /// Entries that readers have looked through since the last were sorted.
+    /// Entries that readers have looked at since the last sorting.
     looked: AtomicUsize,
 }
 
 impl Backlog {
-    /// One that has the place of `earlier`: nothing the shelf was given before is newer than that knows.
+    /// A backlog that follows `earlier`: it begins with the newest sequence that `earlier` knows.
     pub fn after(earlier: &Backlog) -> Backlog {
         Backlog { newest: earlier.newest, ..Backlog::default() }
     }
@@ -79,7 +79,7 @@ impl Backlog {
         self.add(head, e.seq, place);
     }
 
-    /// Of a large entry, with its record.
+    /// Adds a large entry with its record.
     pub fn push_alone(&mut self, head: u64, seq: Seq, record: Arc<[u8]>) {
         let place = self.arena.push_alone(record);
         self.add(head, seq, place);
@@ -96,23 +96,24 @@ impl Backlog {
     }
 
     /// Entries that no part has.
-    pub fn tail(&self) -> usize {
+    pub fn unsorted(&self) -> usize {
         self.heads.len() - self.indexed
     }
 
-    /// Whether a reader should look through the entries that no part has; otherwise they are to be sorted.
+    /// Whether a reader should search the entries that no part has; otherwise it sorts them first.
     #[inline]
     pub fn may_look(&self) -> bool {
-        let tail = self.tail();
-        tail <= SHORT || (tail <= LONG && self.looked.fetch_add(tail, Relaxed) < LOOKS * tail)
+        let unsorted = self.unsorted();
+        unsorted <= SHORT
+            || (unsorted <= LONG && self.looked.fetch_add(unsorted, Relaxed) < LOOKS * unsorted)
     }
 
-    /// Sorts what no part has yet.
+    /// Sorts the entries that no part has yet.
     pub fn index(&mut self) {
-        if self.tail() == 0 {
+        if self.unsorted() == 0 {
             return;
         }
-        let mut part = self.tail_part();
+        let mut part = self.unsorted_part();
         while self.parts.last().is_some_and(|p| p.len() < GROWTH * part.len()) {
             if let Some(earlier) = self.parts.pop() {
                 part = earlier.merge(&part, &self.arena);
@@ -124,20 +125,20 @@ impl Backlog {
         *self.looked.get_mut() = 0;
     }
 
-    fn tail_part(&self) -> Part {
+    fn unsorted_part(&self) -> Part {
         Part::sort(&self.heads[self.indexed..], &self.places[self.indexed..], &self.arena)
     }
 
-    /// All of it in order; its parts are used up.
+    /// All entries in order; uses up the parts.
     pub fn sort(&mut self) -> Part {
-        let mut part = self.tail_part();
+        let mut part = self.unsorted_part();
         while let Some(earlier) = self.parts.pop() {
             part = earlier.merge(&part, &self.arena);
         }
         part
     }
 
-    /// Forgets all entries, and keeps room.
+    /// Forgets all entries and keeps memory.
     pub fn clear(&mut self) {
         self.heads.clear();
         self.places.clear();
@@ -149,14 +150,14 @@ impl Backlog {
         *self.looked.get_mut() = 0;
     }
 
-    /// Calls `take` on all entries in the order in which they came, with the records of large ones.
+    /// Calls `take` on all entries in the order in which they arrived, with the records of large ones.
     pub fn for_each(&self, mut take: impl FnMut(EntryRef<'_>, Option<&Arc<[u8]>>)) {
         for place in &self.places {
             take(self.arena.entry(*place), self.arena.alone(*place));
         }
     }
 
-    /// Takes all heads anew.
+    /// Computes all heads again.
     pub fn see_through(&mut self, head_prefix: &HeadPrefix) {
         for (head, place) in self.heads.iter_mut().zip(&self.places) {
             *head = head_prefix.head(self.arena.entry(*place).key);
@@ -166,20 +167,21 @@ impl Backlog {
         }
     }
 
-    /// The newest version of `key` at or before `at` among the entries that no part has, and whether nothing
-    /// else in the shelf can be newer. Of equal sequences it is the one that came last. A row that is changed
-    /// again and again has its versions here: those that came last are looked at first.
+    /// The newest version of `key` at or before `at` among the entries that no part has, and
+    /// whether nothing else in the shelf can be newer. Of equal sequences the last to arrive wins.
+    /// The search goes from the last entry to the first, because a row that is changed often has
+    /// many versions here.
     #[inline]
-    pub fn find_in_tail<'a>(
+    pub fn find_unsorted<'a>(
         &'a self,
         head: u64,
         key: &[u8],
         at: Seq,
     ) -> (Option<EntryRef<'a>>, bool) {
         let from = self.indexed;
-        let tail = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
+        let unsorted = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
         let mut best: Option<EntryRef<'a>> = None;
-        for (i, (heads, places)) in tail.enumerate().rev() {
+        for (i, (heads, places)) in unsorted.enumerate().rev() {
             // Without a branch for each head.
             if heads.iter().fold(false, |any, h| any | (*h == head)) {
                 for (_, place) in heads.iter().zip(places).rev().filter(|(h, _)| **h == head) {
@@ -201,38 +203,40 @@ impl Backlog {
     }
 
     /// Heads and places of the entries that no part has and that have heads from `first` to `last`.
-    pub fn tail_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
+    pub fn unsorted_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
         let width = last.wrapping_sub(first);
         let near = move |h: &u64| h.wrapping_sub(first) <= width;
         let from = self.indexed;
-        let tail = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
+        let unsorted = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
         // Without a branch for each head.
-        tail.filter(move |(heads, _)| {
-            first <= last && heads.iter().fold(false, |any, h| any | near(h))
-        })
-        .flat_map(|(heads, places)| heads.iter().copied().zip(places.iter().copied()))
-        .filter(move |(h, _)| near(h))
+        unsorted
+            .filter(move |(heads, _)| {
+                first <= last && heads.iter().fold(false, |any, h| any | near(h))
+            })
+            .flat_map(|(heads, places)| heads.iter().copied().zip(places.iter().copied()))
+            .filter(move |(h, _)| near(h))
     }
 
-    /// Places of the entries that no part has and that have heads from `first` to `last`, or of at most
-    /// `most` of them, and how many there are; they came in no order, so each is as good as another.
+    /// Places of the entries that no part has and whose heads are from `first` to `last`, at most
+    /// `most` of them, and how many there are; they are a fair sample, as entries arrive in no
+    /// order.
     fn some_between(
         &self,
         first: u64,
         last: u64,
         most: usize,
     ) -> (impl Iterator<Item = u32> + '_, usize) {
-        let all = match self.tail() > most {
-            true => self.tail_between(first, last).count(),
-            false => self.tail(),
+        let all = match self.unsorted() > most {
+            true => self.unsorted_between(first, last).count(),
+            false => self.unsorted(),
         };
         let step = all.div_ceil(most).max(1);
-        (self.tail_between(first, last).step_by(step).map(|(_, place)| place), all)
+        (self.unsorted_between(first, last).step_by(step).map(|(_, place)| place), all)
     }
 
-    /// How many entries of a range no part has, and their bytes. An estimate if more than `most` have heads
-    /// that may be in it.
-    pub fn weigh_tail(
+    /// Number and bytes of the entries of a range that no part has. An estimate if more than `most`
+    /// have heads that may be in the range.
+    pub fn weigh_unsorted(
         &self,
         lo: Bound<&[u8]>,
         hi: Bound<&[u8]>,
@@ -256,8 +260,9 @@ impl Backlog {
         (scaled(entries), scaled(bytes))
     }
 
-    /// Of the entries that no part has: the key of every `step`th, with how many it stands for.
-    pub fn sample_tail(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
+    /// Calls `f` with the key of every `step`th entry that no part has, and the number of entries
+    /// for which it stands.
+    pub fn sample_unsorted(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
         for few in self.places[self.indexed..].chunks(step) {
             f(self.arena.entry(few[0]).key, few.len() as u64);
         }
@@ -276,7 +281,7 @@ mod tests {
         let mut number = 1u64;
         for seq in 1..=20_000u64 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // One head for all: it decides nothing.
+            // One head for all keys: only the keys differ.
             let key = [&b"12345678"[..], &number.to_be_bytes()].concat();
             let e = EntryRef { key: &key, seq, kind: EntryKind::Put, value: b"v" };
             log.push(frond_base::key_head(&key), &e, 0);
@@ -287,7 +292,7 @@ mod tests {
         assert!((200..=256).contains(&looked) && all == 20_000, "{looked} of {all}");
         assert_eq!(log.some_between(0, head - 1, 256).0.count(), 0);
         let quarter = (Bound::Unbounded, Bound::Excluded(&b"12345678\x40"[..]));
-        let weigh = |most| log.weigh_tail(quarter.0, quarter.1, (head, head), most);
+        let weigh = |most| log.weigh_unsorted(quarter.0, quarter.1, (head, head), most);
         let exact = weigh(usize::MAX);
         assert!((4_500..5_500).contains(&exact.0), "{exact:?}");
         let about = weigh(256);

@@ -1,4 +1,4 @@
-//! How much of a backlog a shelf takes before it goes down.
+//! The size at which a shelf's backlog goes down (is merged into the base).
 
 use crate::write_buffer::backlog::Backlog;
 use crate::write_buffer::base::Base;
@@ -6,25 +6,25 @@ use crate::write_buffer::base::Base;
 /// Entries of a backlog, at least and at most.
 const FEWEST: usize = 512;
 const MOST: usize = 32 << 10;
-/// A backlog is at most this part of its base.
+/// A backlog is at most this fraction of its base.
 const SHARE: usize = 2;
-/// Bytes that a backlog may have in any case.
+/// Bytes that any backlog may have.
 const BACKLOG_BYTES: usize = 1 << 20;
 
-/// Room beside one base.
+/// The limit beside one base.
 #[derive(Default)]
 pub(crate) struct BacklogLimit {
     /// Entries at which the backlog goes down.
     entries: usize,
-    /// Bytes at which it does.
+    /// Bytes at which it goes down.
     bytes: usize,
     /// Bytes of the base's records: a large shelf's backlog has large segments.
     pub about: usize,
 }
 
 impl BacklogLimit {
-    /// Between half of the share and all of it: always the same, all shelves of random keys would be
-    /// full at the same time.
+    /// Between half of the share and all of it: with one value for all, all shelves of random keys
+    /// would be full at the same time.
     pub fn beside(base: &Base) -> BacklogLimit {
         let (entries, about) = (base.len(), base.records.bytes());
         let spread = (entries.wrapping_mul(0x9e37_79b9) >> 16) % 256;
@@ -41,8 +41,8 @@ impl BacklogLimit {
         log.len() >= self.entries || log.bytes() > self.bytes
     }
 
-    /// Whether the backlog has grown to a multiple of that, because what went before it is still on its
-    /// way.
+    /// Whether the backlog has grown to a multiple of that, because the descent before it is not
+    /// done.
     pub fn is_overdrawn(&self, log: &Backlog) -> bool {
         log.len() >= 2 * self.entries || log.bytes() > 2 * self.bytes
     }

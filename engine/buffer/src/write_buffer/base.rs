@@ -1,7 +1,8 @@
-//! The base: the entries of a shelf that are in order; also a backlog on its way there, the descent.
+//! The base: the sorted entries of a shelf. The same type holds the descent, a backlog that is
+//! being merged into the base.
 //!
-//! Neither ever changes (invariant 6), so a thread joins them without a latch, and a reader of a frozen
-//! buffer keeps a base for as long as it likes.
+//! Neither ever changes (BU6), so a thread joins them without a latch, and a reader of a
+//! frozen buffer may keep a base.
 
 use std::ops::Bound;
 
@@ -12,13 +13,13 @@ use crate::write_buffer::head_prefix::HeadPrefix;
 use crate::write_buffer::part::Part;
 use crate::write_buffer::record::{record_bytes, Arena, Records};
 
-/// Segments after which the records are gathered.
+/// Number of segments above which the records are gathered.
 const MOST_SEGMENTS: usize = 1 << 14;
-/// Bytes that may belong to no entry, however few do.
+/// Bytes that may belong to no entry in any case.
 const DEAD_BYTES: usize = 64 << 10;
-/// Entries of one in these may lie apart without it being worth while to gather them.
+/// Records are gathered when more than one entry in this many lies apart.
 const APART: usize = 8;
-/// Records are not gathered for the sake of readers when there are more bytes of them.
+/// Records of more bytes are not gathered for readers.
 const MOST_GATHERED: usize = 8 << 20;
 
 /// Entries in order. Never changes.
@@ -29,7 +30,7 @@ pub(crate) struct Base {
     pub head_prefix: HeadPrefix,
     /// Bytes of records that belong to no entry.
     dead: usize,
-    /// Entries that came since all records were gathered in order.
+    /// Entries added since all records were gathered in order.
     apart: usize,
 }
 
@@ -53,7 +54,7 @@ impl Base {
         self.part.entry(i, &self.records)
     }
 
-    /// Has the records of some entries fetched at the same time, unless they lie together.
+    /// Prefetches the records of some entries, unless they lie together.
     #[inline]
     pub fn fetch(&self, from: usize, to: usize) {
         if !self.is_gathered() {
@@ -61,7 +62,7 @@ impl Base {
         }
     }
 
-    /// Whether entries that are neighbours lie together, but for a few.
+    /// Whether the records of nearly all neighbours lie together.
     pub fn is_gathered(&self) -> bool {
         self.apart <= self.len() / APART
     }
@@ -115,8 +116,8 @@ impl Base {
         Base { part, records, head_prefix: self.head_prefix.clone(), dead: 0, apart: 0 }
     }
 
-    /// Divided before entry `at`, which neither begins nor ends it. Each side has its own records, so
-    /// that what is held is what is accounted.
+    /// Divided before entry `at`, an inner one. Each side gets its own records, so that memory held
+    /// is memory accounted.
     pub fn divided(&self, at: usize) -> (Base, Base) {
         let (left, right) = self.part.split(at);
         (self.gathered_part(left), self.gathered_part(right))
@@ -132,7 +133,7 @@ impl Base {
         Fence::between((left.key, left.seq), (right.key, right.seq))
     }
 
-    /// The fence between this base and `later`, if all of that lies behind it.
+    /// The fence between this base and `later`, if all entries of `later` come after this base.
     pub fn fence_before(&self, later: &Base) -> Option<Fence> {
         let last = self.len().checked_sub(1)?;
         let (left, right) = (self.entry(last), later.entry(0));
@@ -141,7 +142,7 @@ impl Base {
             .then(|| self.fence_after(last, &right))
     }
 
-    /// Asserts order and what is accounted; for tests.
+    /// Asserts order and accounting; for tests.
     pub fn check(&self) {
         let bytes: usize = (0..self.len()).map(|i| record_bytes(&self.entry(i))).sum();
         assert_eq!(bytes, self.records.bytes());

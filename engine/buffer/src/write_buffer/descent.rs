@@ -1,5 +1,5 @@
-//! The descent of a backlog: how it is joined with the base, outside the latch, and how what has become
-//! too large is divided.
+//! The descent of a backlog: joining it with the base, outside the latch, and dividing a base that
+//! has become too large.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::write_buffer::base::Base;
 /// Entries after which a shelf is divided, at least and at most.
 const NARROWEST: usize = 8 << 10;
 const WIDEST: usize = 256 << 10;
-/// Bytes after which it is: whoever divides it copies them, and has them twice meanwhile.
+/// Bytes after which it is divided: dividing copies them, so they are in memory twice meanwhile.
 const MOST_BYTES: usize = 16 << 20;
-/// Shelves that a buffer has before they grow.
+/// Number of shelves from which on shelves grow instead.
 const SHELVES: usize = 64;
 
-/// A base and a backlog on its way there, to be joined without the latch.
+/// A base and its descent, to be joined without the latch.
 pub(crate) struct Joining {
     pub base: Arc<Base>,
     pub descent: Arc<Base>,
 }
 
-/// What became of them: a base, and what is to follow the shelf from a fence on.
+/// The result: a base and, if it was divided, the base of the shelf that follows, from the fence on.
 pub(crate) struct Joined {
     pub base: Arc<Base>,
     pub right: Option<(Fence, Arc<Base>)>,
@@ -34,13 +34,13 @@ pub(crate) fn widest(entries: u64) -> usize {
 }
 
 impl Joining {
-    /// Joins them; the result may be as large as it likes.
+    /// Joins them, whatever the size of the result.
     pub fn whole(&self, keep: &[Seq]) -> Base {
         self.base.absorb(&self.descent, keep)
     }
 
-    /// Joins them. What is more than `widest` entries is divided: in the middle or, when keys arrive in
-    /// order, behind the base.
+    /// Joins them. A result of more than `widest` entries is divided: in the middle or, when keys
+    /// arrive in order, behind the base.
     pub fn run(&self, keep: &[Seq], widest: usize) -> Joined {
         let (base, descent) = (&self.base, &self.descent);
         let is_large = |entries, bytes| entries > widest || bytes > MOST_BYTES;
@@ -86,7 +86,7 @@ mod tests {
                 push_some(&mut shelf);
                 shelf.begin();
                 let joined = shelf.joining().map(|j| j.run(&[], NARROWEST));
-                // These come while they are joined.
+                // These arrive while the others are joined.
                 push_some(&mut shelf);
                 let held = shelf.memory();
                 right = joined.and_then(|joined| shelf.land(joined));

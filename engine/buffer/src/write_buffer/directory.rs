@@ -1,4 +1,4 @@
-//! The directory of a write buffer: its shelves, and how they are found.
+//! The directory of a write buffer: its shelves and their router.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub struct FrozenScan {
     base: Arc<Base>,
     at: usize,
     end: usize,
-    /// Records before this one have been fetched.
+    /// Records before this one have been prefetched.
     fetched: usize,
     hi: Bound<Box<[u8]>>,
     /// The end of the range lies in this shelf.

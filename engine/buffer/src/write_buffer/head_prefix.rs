@@ -1,4 +1,4 @@
-//! What heads are taken after in a shelf: bytes with which many of its keys begin.
+//! The head prefix of a shelf: bytes with which many of its keys begin. Heads are the bytes after it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub(crate) struct Absorbed {
     pub part: Part,
     /// Bytes of records that belong to no entry any more.
     pub dropped: usize,
-    /// How many of the later entries had a head that was not theirs alone.
+    /// Number of later entries whose head other entries have too.
     pub tied: usize,
 }
 

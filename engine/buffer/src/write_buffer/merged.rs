@@ -1,4 +1,4 @@
-//! Copying from a shelf, whose entries lie in several places that are in order, and in one that is not.
+//! Copying from a shelf, whose entries are in several sorted lists and one unsorted list.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, RangeBounds};
@@ -11,10 +11,10 @@ use crate::write_buffer::part::Part;
 use crate::write_buffer::record::Source;
 use crate::write_buffer::shelf::Shelf;
 
-/// Entries whose records are fetched at the same time, at most.
+/// Most entries whose records are prefetched together.
 const AHEAD: usize = 32;
 
-/// Copies from `shelf` what the scan wants of it, in its direction.
+/// Copies from `shelf` the entries that the scan asks for, in its direction.
 pub(crate) fn copy_merged(
     shelf: &Shelf,
     from: Bound<&[u8]>,
@@ -30,7 +30,7 @@ pub(crate) fn copy_merged(
         to: scan.to,
         backward,
     };
-    let (mut tail, mut partial) = (Part::default(), false);
+    let (mut unsorted, mut partial) = (Part::default(), false);
     let mut runs: Vec<Run<'_>> = shelf
         .parts()
         .map(|(part, source)| match backward {
@@ -43,8 +43,8 @@ pub(crate) fn copy_merged(
             true => Run::new(part, source, 0, part.upper_bound(hi, shelf.head_prefix(), source)),
         })
         .collect();
-    if shelf.log().tail() > 0 {
-        // Of what is in no order, only as much is put in order as a batch will reach.
+    if shelf.log().unsorted() > 0 {
+        // Of the unsorted entries only those are sorted that a batch will reach.
         if let Some(head) = runs[0].head_after(scan.max_entries, &way) {
             if head < way.end && !shelf.is_edge(head ^ way.mask, backward) {
                 way.end = head;
@@ -58,10 +58,10 @@ pub(crate) fn copy_merged(
         let inside =
             |head: u64, place| head != near || (lo, hi).contains(log.arena().entry(place).key);
         let (heads, places): (Vec<u64>, Vec<u32>) =
-            log.tail_between(first, last).filter(|(h, p)| inside(*h, *p)).unzip();
-        tail = Part::sort(&heads, &places, log.arena());
+            log.unsorted_between(first, last).filter(|(h, p)| inside(*h, *p)).unzip();
+        unsorted = Part::sort(&heads, &places, log.arena());
     }
-    runs.push(Run::new(&tail, shelf.log().arena(), 0, tail.len()));
+    runs.push(Run::new(&unsorted, shelf.log().arena(), 0, unsorted.len()));
     let ahead = scan.max_entries.clamp(1, AHEAD);
     for (i, run) in runs.iter_mut().enumerate() {
         // The base gives most of what is wanted.
@@ -89,9 +89,9 @@ pub(crate) fn copy_merged(
 /// The direction and the end of a scan on one shelf.
 struct Way<'a> {
     backward: bool,
-    /// Heads are turned over by this, so that they ascend in the direction.
+    /// Heads are XORed with this, so that they ascend in the scan's direction.
     mask: u64,
-    /// Turned over: greater heads are outside; of this one the key decides.
+    /// XORed: greater heads are outside; for this head the key decides.
     end: u64,
     to: Bound<&'a [u8]>,
 }
@@ -114,7 +114,7 @@ impl Way<'_> {
     }
 }
 
-/// What is left of a part, and the turned head of its next entry.
+/// The rest of a part, and the XORed head of its next entry.
 struct Run<'a> {
     part: &'a Part,
     source: &'a dyn Source,
@@ -122,9 +122,9 @@ struct Run<'a> {
     to: usize,
     head: u64,
     is_live: bool,
-    /// Records are fetched so many at a time; 0: not ahead.
+    /// Records are prefetched this many at a time; 0: none.
     ahead: usize,
-    /// Entries until the next are fetched.
+    /// Entries until the next prefetch.
     fetched: usize,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
         Run { part, source, from, to, head: 0, is_live: true, ahead: 0, fetched: 0 }
     }
 
-    /// The turned head of the entry that comes after `n` others.
+    /// The XORed head of the entry that comes after `n` others.
     fn head_after(&self, n: usize, way: &Way<'_>) -> Option<u64> {
         let i = match way.backward {
             true => self.to.checked_sub(n)?.checked_sub(1)?,
@@ -186,7 +186,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Copies all until the batch is full; false when it is. The runs are live, the more recent ones later.
+/// Copies until the batch is full; false when it is. The runs have entries left; the more recent
+/// ones are later.
 fn copy(mut runs: Vec<Run<'_>>, way: &Way<'_>, scan: &Scan<'_>, batch: &mut Batch) -> bool {
     let take = |batch: &mut Batch, e: &EntryRef<'_>| match way.backward {
         true => batch.take_backward(e, scan),
@@ -218,8 +219,8 @@ fn copy(mut runs: Vec<Run<'_>>, way: &Way<'_>, scan: &Scan<'_>, batch: &mut Batc
     true
 }
 
-/// The next entry of all runs and, one bit each, those that have it: of the same key and sequence, the
-/// most recent one is it.
+/// The next entry of all runs and, as bits, the runs that have it: of equal key and sequence the
+/// most recent run's entry.
 fn choose<'a>(runs: &[Run<'a>], way: &Way<'_>) -> (EntryRef<'a>, u32) {
     let mut chosen = 1;
     let (mut head, mut best) = (runs[0].head, None);

@@ -7,7 +7,7 @@
 //! base           entries in order; descent, join, sort make it             record     entries as bytes
 //! read, merged   reading a shelf that is in several parts                  frozen     reading all of it, for a flush
 //! backlog_limit  when a backlog goes down                                  read_count when reading makes it worth while
-//! head_prefix    what heads are taken after                                totals     entries and bytes
+//! head_prefix bytes that heads leave out totals     entries and bytes
 //! ```
 
 mod backlog;

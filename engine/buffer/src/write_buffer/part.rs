@@ -18,7 +18,7 @@ const BLOCK: usize = 64;
 pub(crate) struct Part {
     pub heads: Vec<u64>,
     pub places: Vec<u32>,
-    /// Every [`BLOCK`]th head, and every [`BLOCK`]th of those, so that a search meets few cache lines.
+    /// Every [`BLOCK`]th head, and every [`BLOCK`]th of those, so that a search touches few cache lines.
     tops: Vec<u64>,
     summits: Vec<u64>,
 }
@@ -28,14 +28,14 @@ impl Part {
         Part { heads: Vec::with_capacity(n), places: Vec::with_capacity(n), ..Part::default() }
     }
 
-    /// To be called when heads and places are complete.
+    /// Call this when heads and places are complete.
     pub fn finish(mut self) -> Part {
         self.tops = self.heads.iter().step_by(BLOCK).copied().collect();
         self.summits = self.tops.iter().step_by(BLOCK).copied().collect();
         self
     }
 
-    /// The same entries, their heads taken anew.
+    /// The same entries with other heads.
     pub fn seen_through<S: Source + ?Sized>(self, head_prefix: &HeadPrefix, source: &S) -> Part {
         let heads = self.places.iter().map(|p| head_prefix.head(source.entry(*p).key)).collect();
         Part { heads, places: self.places, ..Part::default() }.finish()
@@ -55,7 +55,7 @@ impl Part {
         source.entry(self.places[i])
     }
 
-    /// Has some source fetched at the same time.
+    /// Prefetches the records of some entries.
     pub fn touch<S: Source + ?Sized>(&self, from: usize, to: usize, source: &S) {
         let to = to.min(self.len());
         record::touch(&self.places[from.min(to)..to], source);
@@ -102,7 +102,7 @@ impl Part {
         i + self.places[i..i + tied].partition_point(before)
     }
 
-    /// The number of entries before all that `from` lets in.
+    /// The number of entries before the range that begins at `from`.
     pub fn lower_bound<S: Source + ?Sized>(
         &self,
         from: Bound<&[u8]>,
@@ -121,7 +121,7 @@ impl Part {
         }
     }
 
-    /// The number of entries up to the last that `to` lets in.
+    /// The number of entries up to the last one of the range that ends at `to`.
     pub fn upper_bound<S: Source + ?Sized>(
         &self,
         to: Bound<&[u8]>,
@@ -174,7 +174,7 @@ impl Part {
 #[inline]
 fn below(heads: &[u64], from: usize, head: u64) -> usize {
     let some = &heads[from..heads.len().min(from + BLOCK)];
-    // A binary search waits for memory at every step; fetching all lines first waits once.
+    // A binary search waits for memory at every step; prefetching all lines waits once.
     std::hint::black_box(some.iter().step_by(8).fold(0u64, |sum, h| sum.wrapping_add(*h)));
     from + some.partition_point(|h| *h < head)
 }

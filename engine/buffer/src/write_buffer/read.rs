@@ -12,28 +12,32 @@ use crate::write_buffer::buffer::WriteBuffer;
 use crate::write_buffer::merged::copy_merged;
 use crate::write_buffer::shelf::Shelf;
 
-/// Entries of a range on one shelf whose bytes are added up one by one.
+/// Up to this many entries of a range on one shelf, bytes are added up one by one.
 const WEIGHED: usize = 4096;
 
-/// What a reader does with entries of a shelf that are in no order.
+/// What a reader does with the unsorted entries of a shelf.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tail {
-    /// Looks through them.
+enum Unsorted {
+    /// Searches them.
     Any,
-    /// Looks through them if that costs little.
+    /// Searches them if that costs little; otherwise has them sorted.
     Cheap,
     /// Has them sorted.
     None,
 }
 
 impl WriteBuffer {
-    /// The latch of a shelf that has entries in no order only as far as `tail` says.
-    fn read_indexed<'s>(&self, latch: &'s RwLock<Shelf>, tail: Tail) -> RwLockReadGuard<'s, Shelf> {
+    /// The latch of a shelf whose unsorted entries are as `unsorted` allows.
+    fn read_indexed<'s>(
+        &self,
+        latch: &'s RwLock<Shelf>,
+        unsorted: Unsorted,
+    ) -> RwLockReadGuard<'s, Shelf> {
         let read = latch.read();
-        let fine = match tail {
-            Tail::Any => true,
-            Tail::Cheap => read.log().may_look(),
-            Tail::None => read.log().tail() == 0,
+        let fine = match unsorted {
+            Unsorted::Any => true,
+            Unsorted::Cheap => read.log().may_look(),
+            Unsorted::None => read.log().unsorted() == 0,
         };
         if fine {
             return read;
@@ -53,17 +57,23 @@ impl WriteBuffer {
         }
     }
 
-    /// Calls `read` on shelves from the one that holds (`key`, `seq`) on to the right, for as long
-    /// as it returns true.
-    fn walk_right(&self, key: &[u8], seq: Seq, tail: Tail, mut read: impl FnMut(&Shelf) -> bool) {
+    /// Calls `read` on shelves from the one that holds (`key`, `seq`) to the right, as long as it
+    /// returns true.
+    fn walk_right(
+        &self,
+        key: &[u8],
+        seq: Seq,
+        unsorted: Unsorted,
+        mut read: impl FnMut(&Shelf) -> bool,
+    ) {
         let mut at: Option<Fence> = None;
         loop {
             let (key, seq) = at.as_ref().map_or((key, seq), |f| (&*f.key, f.seq));
             let directory = self.directory();
             let no = directory.router.route(key, seq);
-            let shelf = self.read_indexed(&directory.shelves[no], tail);
+            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
             if !shelf.span().reaches(key, seq) {
-                continue; // split meanwhile (invariant 3)
+                continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
             let hi = shelf.span().hi().filter(|_| goes_on).cloned();
@@ -75,12 +85,12 @@ impl WriteBuffer {
         }
     }
 
-    /// Calls `read` on shelves from the one that holds (`key`, `seq`), or the last, on to the left,
-    /// for as long as it returns true.
+    /// Calls `read` on shelves from the one that holds (`key`, `seq`), or the last, to the left, as
+    /// long as it returns true.
     fn walk_left(
         &self,
         from: Option<(&[u8], Seq)>,
-        tail: Tail,
+        unsorted: Unsorted,
         mut read: impl FnMut(&Shelf) -> bool,
     ) {
         let mut below: Option<Fence> = None;
@@ -95,14 +105,14 @@ impl WriteBuffer {
                 (None, Some((key, seq))) => directory.router.route(key, seq),
                 (None, None) => directory.shelves.len() - 1,
             };
-            let shelf = self.read_indexed(&directory.shelves[no], tail);
+            let shelf = self.read_indexed(&directory.shelves[no], unsorted);
             let current = match (&below, from) {
                 (Some(f), _) => shelf.span().hi() == Some(f),
                 (None, Some((key, seq))) => shelf.span().reaches(key, seq),
                 (None, None) => shelf.span().hi().is_none(),
             };
             if !current {
-                continue; // split meanwhile (invariant 3)
+                continue; // split meanwhile (BU3)
             }
             let goes_on = read(&shelf);
             below = Some(shelf.span().lo().clone());
@@ -116,12 +126,12 @@ impl WriteBuffer {
     fn find<T>(&self, key: &[u8], at: Seq, found: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
         let mut found = Some(found);
         let mut result = None;
-        self.walk_right(key, at, Tail::Cheap, |shelf| match shelf.get(key, at) {
+        self.walk_right(key, at, Unsorted::Cheap, |shelf| match shelf.get(key, at) {
             Some(e) => {
                 result = found.take().map(|f| f(e));
                 false
             }
-            // Versions of a key may be divided between shelves (invariant 2).
+            // Versions of a key may be divided between shelves (BU2).
             None => shelf.span().ends_within(key),
         });
         result
@@ -150,8 +160,8 @@ impl WriteBuffer {
             Bound::Excluded(k) => (k, 0),
         };
         let mut stop = Stop::Unsorted;
-        for tail in [Tail::Cheap, Tail::None] {
-            self.walk_right(key, seq, tail, |shelf| {
+        for unsorted in [Unsorted::Cheap, Unsorted::None] {
+            self.walk_right(key, seq, unsorted, |shelf| {
                 stop = copy_merged(shelf, scan.from, scan, batch, false);
                 stop == Stop::Edge
             });
@@ -171,8 +181,8 @@ impl WriteBuffer {
             Bound::Excluded(k) => Some((k, SEQ_MAX)),
         };
         let mut stop = Stop::Unsorted;
-        for tail in [Tail::Cheap, Tail::None] {
-            self.walk_left(from, tail, |shelf| {
+        for unsorted in [Unsorted::Cheap, Unsorted::None] {
+            self.walk_left(from, unsorted, |shelf| {
                 stop = copy_merged(shelf, scan.from, scan, batch, true);
                 stop == Stop::Edge
             });
@@ -191,19 +201,19 @@ impl WriteBuffer {
             Bound::Included(k) => (k, SEQ_MAX),
             Bound::Excluded(k) => (k, 0),
         };
-        // What is flushed is weighed well; an estimate for a query reads the records that are in no order alone.
+        // A flush needs good figures; an estimate for a query only reads the records of unsorted entries.
         let exact = if self.is_frozen() { WEIGHED } else { 0 };
         let mut w = Weight::default();
-        self.walk_right(key, seq, Tail::Any, |shelf| {
+        self.walk_right(key, seq, Unsorted::Any, |shelf| {
             w.add(shelf.weigh(lo, hi, exact));
             !shelf.span().ends(hi)
         });
         w
     }
 
-    /// Calls `f` with the keys of about `most` entries or of one of each array, if those are more, and how many
-    /// entries each stands for: it and those behind it in its array. For who wants to know where the
-    /// entries lie, about. The numbers add up to all entries of a buffer that does not change.
+    /// Samples how the keys are distributed: calls `f` with the keys of about `most` entries, at
+    /// least one of each array, and the number of entries each stands for: itself and those behind
+    /// it in its array. The numbers add up to all entries of a buffer that does not change.
     pub fn sample(&self, most: usize, f: &mut dyn FnMut(&[u8], u64)) {
         let directory = self.directory();
         let entries: usize = directory.shelves.iter().map(|s| s.read().entries()).sum();

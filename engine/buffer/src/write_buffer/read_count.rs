@@ -1,12 +1,12 @@
-//! How often a shelf was read since its base was made: what is only read is worth putting in order.
+//! How often a shelf was read since its base was made: sorting pays for a shelf that is only read.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A shelf is tidied when scans have copied one of so many of its entries, and not fewer than these.
-/// To gather an entry costs about a third of what it costs a scan that it lies apart.
+/// A shelf is tidied when scans have copied one in this many of its entries, and at least this
+/// number. Gathering an entry costs a third of what a scan pays for an entry that lies apart.
 const SCANNED: usize = 8;
 const LEAST_SCANNED: usize = 512;
-/// Its backlog goes down for single reads after one for so many of its entries, and not fewer.
+/// Single reads make its backlog go down after one read for this many entries, and at least this number.
 const GETS: usize = 32;
 const LEAST_GETS: usize = 128;
 

@@ -1,13 +1,14 @@
 //! Records: the entries of a shared buffer as bytes.
 //!
 //! A record: u16 = key length (12 bits) | kind << 12 | long << 13 | sequence width << 14; length of
-//! the value in 2 bytes, in 4 with `long`; sequence in 2, 4, 6 or 8 bytes; key; value. A *place* is
-//! segment << 16 | offset. Records never leave memory.
+//! the value in 2 bytes; sequence in 2, 4, 6 or 8 bytes; key; value. With `long`, for keys and values that
+//! this has no room for, the length of the value has 4 bytes, and 2 bytes more are the key length >> 12. A
+//! *place* is segment << 16 | offset. Records never leave memory.
 //!
-//! An [`Arena`] takes them in the order in which they come. [`Records`] are copied from there in the
-//! order of their keys, into segments that never change (invariant 6), so that several bases may have
-//! them in turn. A segment belongs to one base once the one before it is dropped, so the sum over the
-//! bases is what is held.
+//! An [`Arena`] takes them in the order in which they arrive. [`Records`] are copied from there in
+//! the order of their keys, into segments that never change (BU6), so that a base can share
+//! them with the base that replaces it. When the old base is dropped a segment belongs to one base,
+//! so the sum over the bases is the memory held.
 //!
 //! A large record is *alone*: encoded once, before any latch is taken, into a segment that goes from the
 //! arena through all bases and is never copied again.
@@ -18,7 +19,8 @@ use frond_base::{EntryKind, EntryRef};
 
 use crate::seq_width::seq_width;
 
-const KEY_BITS: u16 = 0xfff;
+const KEY_BITS: u32 = 12;
+const KEY_MASK: u16 = (1 << KEY_BITS) - 1;
 const KIND_BIT: u16 = 1 << 12;
 const LONG_BIT: u16 = 1 << 13;
 const WIDTH_SHIFT: u32 = 14;
@@ -26,21 +28,27 @@ const WIDTH_SHIFT: u32 = 14;
 const OFFSET_BITS: u32 = 16;
 /// Bytes of a segment, at most, unless a record is alone in it.
 const MOST_BYTES: usize = 1 << OFFSET_BITS;
-/// Bytes from which on a record is alone.
+/// A record of at least this many bytes is alone.
 const LARGE: usize = MOST_BYTES / 2;
 /// Bytes of a record beyond its key and value, at most.
-const HEADER: usize = 14;
+const HEADER: usize = 16;
 const FEWEST_BYTES: usize = 4096;
 /// The first segment of an arena starts with this many.
 const FIRST_BYTES: usize = 256;
-/// Records that are fetched at the same time, and the byte of each that is read besides its first.
+/// Records that are prefetched together, and which byte of each is read besides the first.
 const AHEAD: usize = 32;
 const FETCHED: usize = 32;
+
+/// Whether the lengths of `e` need the long form.
+#[inline]
+fn is_long(e: &EntryRef<'_>) -> bool {
+    e.value.len() > usize::from(u16::MAX) || e.key.len() > usize::from(KEY_MASK)
+}
 
 /// Bytes of the record of `e`.
 #[inline]
 pub(crate) fn record_bytes(e: &EntryRef<'_>) -> usize {
-    let long = if e.value.len() > usize::from(u16::MAX) { 2 } else { 0 };
+    let long = if is_long(e) { 4 } else { 0 };
     6 + long + 2 * seq_width(e.seq) as usize + e.key.len() + e.value.len()
 }
 
@@ -68,16 +76,17 @@ pub(crate) fn alone(e: &EntryRef<'_>) -> Arc<[u8]> {
 #[inline]
 fn header(e: &EntryRef<'_>) -> ([u8; 16], usize) {
     let width = seq_width(e.seq);
-    let mut word = e.key.len() as u16 | (width as u16) << WIDTH_SHIFT;
+    let mut word = e.key.len() as u16 & KEY_MASK | (width as u16) << WIDTH_SHIFT;
     if e.kind == EntryKind::Delete {
         word |= KIND_BIT;
     }
     let mut header = [0u8; 16];
-    let at = if e.value.len() > usize::from(u16::MAX) {
+    let at = if is_long(e) {
         header[..2].copy_from_slice(&(word | LONG_BIT).to_le_bytes());
         header[2..6].copy_from_slice(&(e.value.len() as u32).to_le_bytes());
-        header[6..14].copy_from_slice(&e.seq.to_le_bytes());
-        6
+        header[6..8].copy_from_slice(&((e.key.len() >> KEY_BITS) as u16).to_le_bytes());
+        header[8..].copy_from_slice(&e.seq.to_le_bytes());
+        8
     } else {
         let words = u64::from(word) | (e.value.len() as u64) << 16;
         header[..8].copy_from_slice(&words.to_le_bytes());
@@ -90,7 +99,7 @@ fn header(e: &EntryRef<'_>) -> ([u8; 16], usize) {
 fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
     let (header, n) = header(e);
     let header_end = out.len() + n;
-    // One copy of a fixed length, and what is too much is cut off.
+    // One copy of a fixed length; the excess is cut off.
     out.extend_from_slice(&header);
     out.truncate(header_end);
     out.extend_from_slice(e.key);
@@ -101,10 +110,13 @@ fn encode(e: &EntryRef<'_>, out: &mut Vec<u8>) {
 #[inline]
 fn decode(b: &[u8]) -> EntryRef<'_> {
     let word = u16::from_le_bytes([b[0], b[1]]);
-    let key_len = usize::from(word & KEY_BITS);
+    let mut key_len = usize::from(word & KEY_MASK);
     let (value_len, b) = match word & LONG_BIT {
         0 => (u32::from(u16::from_le_bytes([b[2], b[3]])), &b[4..]),
-        _ => (u32::from_le_bytes([b[2], b[3], b[4], b[5]]), &b[6..]),
+        _ => {
+            key_len |= usize::from(u16::from_le_bytes([b[6], b[7]])) << KEY_BITS;
+            (u32::from_le_bytes([b[2], b[3], b[4], b[5]]), &b[8..])
+        }
     };
     let (seq, b) = match word >> WIDTH_SHIFT {
         0 => (u64::from(u16::from_le_bytes([b[0], b[1]])), &b[2..]),
@@ -121,14 +133,17 @@ fn decode(b: &[u8]) -> EntryRef<'_> {
 #[inline]
 fn length(b: &[u8]) -> usize {
     let word = u16::from_le_bytes([b[0], b[1]]);
-    let rest = usize::from(word & KEY_BITS) + 2 + 2 * usize::from(word >> WIDTH_SHIFT);
+    let rest = usize::from(word & KEY_MASK) + 2 + 2 * usize::from(word >> WIDTH_SHIFT);
     match word & LONG_BIT {
         0 => 4 + rest + usize::from(u16::from_le_bytes([b[2], b[3]])),
-        _ => 6 + rest + u32::from_le_bytes([b[2], b[3], b[4], b[5]]) as usize,
+        _ => {
+            let key_high = usize::from(u16::from_le_bytes([b[6], b[7]])) << KEY_BITS;
+            8 + rest + key_high + u32::from_le_bytes([b[2], b[3], b[4], b[5]]) as usize
+        }
     }
 }
 
-/// Where places lead.
+/// The bytes that places refer to.
 pub(crate) trait Source {
     /// From the record at `place` to the end of its segment.
     fn at(&self, place: u32) -> &[u8];
@@ -142,8 +157,8 @@ pub(crate) trait Source {
     }
 }
 
-/// Reads a byte of each of the first two cache lines of some records, so that they are fetched at the
-/// same time.
+/// Reads a byte of each of the first two cache lines of some records, so that they are fetched
+/// together.
 #[inline]
 fn fetch(records: &[&[u8]]) {
     let sum = records
@@ -152,7 +167,7 @@ fn fetch(records: &[&[u8]]) {
     std::hint::black_box(sum);
 }
 
-/// Has the records at some places fetched at the same time.
+/// Prefetches the records at some places.
 #[inline]
 pub(crate) fn touch<S: Source + ?Sized>(places: &[u32], source: &S) {
     for some in places.chunks(AHEAD) {
@@ -170,7 +185,7 @@ enum Closed {
     Alone(Arc<[u8]>),
 }
 
-/// Records in the order in which they came.
+/// Records in the order in which they arrived.
 #[derive(Default)]
 pub(crate) struct Arena {
     /// The segment that takes records.
@@ -213,8 +228,8 @@ impl Arena {
         self.memory
     }
 
-    /// Appends the record of `e`, which is not large, and returns its place. A new segment is a part of
-    /// `about` bytes.
+    /// Appends the record of `e`, which is not large, and returns its place. The size of a new
+    /// segment depends on `about` bytes.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>, about: usize) -> u32 {
         debug_assert!(!is_large(e));
@@ -251,7 +266,7 @@ impl Arena {
         let mut open = std::mem::take(&mut self.open);
         self.memory -= open.capacity();
         if !open.is_empty() {
-            // Places are those of segments, so what was begun gets no more.
+            // A place is a segment and an offset, so the open segment takes no more.
             open.shrink_to_fit();
             self.memory += open.capacity();
             self.close(Closed::Full(open));
@@ -268,7 +283,7 @@ impl Arena {
         self.memory += (self.closed.capacity() - before) * std::mem::size_of::<Closed>();
     }
 
-    /// Forgets all records, and keeps room for few.
+    /// Forgets all records and keeps memory for few.
     pub fn clear(&mut self) {
         self.closed = Vec::new();
         self.open.clear();
@@ -288,9 +303,9 @@ pub(crate) struct Records {
     memory: usize,
 }
 
-/// What a segment costs beyond its bytes.
+/// Memory of a segment beyond its bytes.
 const SEGMENT: usize = std::mem::size_of::<Arc<[u8]>>() + COUNTS;
-/// What lies before the bytes of an `Arc`.
+/// The counters before the bytes of an `Arc`.
 const COUNTS: usize = 16;
 
 impl Source for Records {
@@ -318,7 +333,7 @@ impl Records {
         self.segments.len()
     }
 
-    /// Copies the records at `places`, in this order, and puts their new places there. Those that are alone
+    /// Copies the records at `places`, in this order, and updates `places`. Records that are alone
     /// are shared.
     pub fn gather<S: Source>(places: &mut [u32], from: &S) -> Records {
         let mut records = Records::default();
@@ -365,7 +380,7 @@ impl Records {
         self.segments.push(segment);
     }
 
-    /// These segments and those of `later`; and what is added to places of `later`.
+    /// These segments and those of `later`; also returns the shift for places of `later`.
     pub fn joined(&self, later: &Records) -> (Records, u32) {
         let records = Records {
             segments: [&self.segments[..], &later.segments].concat(),
@@ -382,7 +397,7 @@ impl Records {
         held
     }
 
-    /// So many bytes belong to no entry any more.
+    /// This many bytes belong to no entry any more.
     pub fn drop_bytes(&mut self, bytes: usize) {
         self.bytes -= bytes;
     }
@@ -402,12 +417,13 @@ mod tests {
     fn records_of_every_width_and_length_come_back_from_arenas_and_segments() {
         let seqs = [0, 0xffff, 0x1_0000, 0xffff_ffff, 1 << 32, (1 << 48) - 1, 1 << 48, u64::MAX];
         let lens = [0, 1, 255, 65_535, 65_536, 200_000];
+        let lengths = [1, 4095, 4096, 20_000, 65_535, 65_536, 300_000, crate::MAX_KEY];
         let value = vec![7u8; 200_000];
         let mut arena = Arena::default();
         let mut want = Vec::new();
         for (i, seq) in seqs.iter().enumerate() {
             for n in lens {
-                let key = vec![i as u8; 1 + i * 499];
+                let key = vec![i as u8; lengths[i]];
                 let kind = if n == 0 { EntryKind::Delete } else { EntryKind::Put };
                 let e = EntryRef { key: &key, seq: *seq, kind, value: &value[..n] };
                 let place = match is_large(&e) {
@@ -418,7 +434,7 @@ mod tests {
             }
         }
         let mut places: Vec<u32> = want.iter().map(|w| w.0).collect();
-        // Backwards: what is gathered is in the order asked for.
+        // Backwards: gathered records are in the order of `places`.
         places.reverse();
         let records = Records::gather(&mut places, &arena);
         places.reverse();

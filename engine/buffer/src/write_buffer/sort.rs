@@ -1,11 +1,11 @@
-//! Putting entries in order that came in none.
+//! Sorting entries.
 
 use crate::fence::order;
 use crate::write_buffer::part::Part;
 use crate::write_buffer::record::Source;
 
 impl Part {
-    /// Entries in the order in which they came; of equal (key, sequence) the last stays.
+    /// Takes entries in the order in which they arrived; of equal (key, sequence) the last stays.
     pub fn sort<S: Source>(heads: &[u64], places: &[u32], source: &S) -> Part {
         let n = heads.len();
         let mut part = Part::with_capacity(n);
@@ -15,7 +15,7 @@ impl Part {
             return part.finish();
         }
         let (low, high) = heads.iter().fold((u64::MAX, 0), |(l, h), x| (l.min(*x), h.max(*x)));
-        // The bits in which heads differ, cut to make room for the entry's number: one word to sort.
+        // The bits in which heads differ, cut to leave space for the entry's number: one word to sort.
         let shared = (high - low).leading_zeros().min(63);
         let mask = (n as u64).next_power_of_two() - 1;
         let word = |(head, i): (&u64, u64)| (((head - low) << shared) & !mask) | i;
@@ -40,7 +40,7 @@ impl Part {
         part.finish()
     }
 
-    /// Appends entries whose heads may be equal; they come in the order in which they were written.
+    /// Appends entries whose heads may be equal; they are in the order in which they were written.
     fn push_tied<S: Source>(&mut self, mut tied: Vec<(u64, u32)>, source: &S) {
         tied.sort_by(|a, b| {
             a.0.cmp(&b.0).then_with(|| {
@@ -63,13 +63,13 @@ impl Part {
     }
 }
 
-/// Fewer words than these are not dealt out first.
+/// Fewer words than this are sorted without buckets.
 const FEW: usize = 256;
 /// Words of a bucket when they are spread evenly.
 const BUCKET: usize = 8;
 
-/// `n` words in order. Heads of random keys are spread evenly, so they are dealt out by their first
-/// bits, and little is left to sort; where they are not, that is one pass in vain.
+/// Sorts `n` words. Heads of random keys are spread evenly, so they are first put into buckets by
+/// their first bits, and little is left to sort; of other heads this pass is useless.
 fn sorted(words: impl Iterator<Item = u64> + Clone, n: usize) -> Vec<u64> {
     if n < FEW {
         let mut words: Vec<u64> = words.collect();

@@ -1,4 +1,4 @@
-//! The span of a shelf: between which fences its entries lie.
+//! The span of a shelf: the fences between which its entries are.
 
 use std::ops::Bound;
 
@@ -24,7 +24,7 @@ impl Span {
         Span { lo, hi, hi_head }
     }
 
-    /// Ends this span at `fence`, which lies in it, and returns what follows (invariant 3).
+    /// Ends this span at `fence`, which lies in it, and returns what follows (BU3).
     pub fn cut(&mut self, fence: Fence) -> Span {
         let hi = self.hi.take();
         let lo = std::mem::replace(&mut self.lo, Fence::leftmost());
@@ -45,20 +45,20 @@ impl Span {
         self.lo.key.len() + self.hi.as_ref().map_or(0, |hi| hi.key.len())
     }
 
-    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
+    /// Whether (`key`, `seq`) is before the high fence (BU3).
     #[inline]
     pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
         head_after(key, 0) < self.hi_head
             || self.hi.as_ref().is_none_or(|hi| !hi.at_or_before(key, seq))
     }
 
-    /// Whether versions of `key` may go on in the next span (invariant 2).
+    /// Whether the next span may have versions of `key` (BU2).
     #[inline]
     pub fn ends_within(&self, key: &[u8]) -> bool {
         head_after(key, 0) == self.hi_head && self.hi.as_ref().is_some_and(|hi| *hi.key == *key)
     }
 
-    /// Whether everything that `to` lets in is before the high fence.
+    /// Whether a range that ends at `to` is before the high fence.
     pub fn ends(&self, to: Bound<&[u8]>) -> bool {
         match to {
             Bound::Unbounded => self.hi.is_none(),
@@ -67,7 +67,7 @@ impl Span {
         }
     }
 
-    /// Whether everything that `from` lets in is at or after the low fence.
+    /// Whether a range that begins at `from` is at or after the low fence.
     pub fn begins(&self, from: Bound<&[u8]>) -> bool {
         match from {
             Bound::Unbounded => self.lo.key.is_empty(),

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use crate::write_buffer::shelf::Shelf;
 
-/// A thread counts what it has added after it has released the latches, so there may be too little in
-/// here for a moment, even less than nothing; that is shown as nothing.
+/// A thread counts its entries after it has released the latches, so the totals may be too small
+/// for a moment, even negative; readers see 0 then.
 pub(crate) struct Totals {
     entries: AtomicI64,
     bytes: AtomicI64,
 }
 
 impl Totals {
-    /// Those of a first shelf.
+    /// The totals of a first shelf.
     pub fn of(shelf: &Shelf) -> Totals {
         let totals = Totals { entries: AtomicI64::new(0), bytes: AtomicI64::new(0) };
         let mut tally = Tally::default();

@@ -1,5 +1,5 @@
-//! The chunk: up to [`CHUNK_LEAVES`] leaves in order, between two fences. A leaf that loses its last entry
-//! goes, and its range to a neighbour, so whoever walks meets entries; only a leaf alone may be empty.
+//! The chunk: up to [`CHUNK_LEAVES`] leaves in order, between two fences. A leaf that loses its
+//! last entry is removed and a neighbour takes its range, so only a single leaf may be empty.
 
 use std::ops::Bound;
 
@@ -103,7 +103,7 @@ impl Chunk {
         self.leaves.iter().map(|l| l.payload()).sum()
     }
 
-    /// Whether (`key`, `seq`) is before the high fence (invariant 3).
+    /// Whether (`key`, `seq`) is before the high fence (BU3).
     #[inline]
     pub fn reaches(&self, key: &[u8], seq: Seq) -> bool {
         head_after(key, 0) < self.hi_head
@@ -200,7 +200,7 @@ impl Chunk {
         belongs
     }
 
-    /// Removes the entry at `place`. Places behind it are not what they were.
+    /// Removes the entry at `place`. Places behind it become invalid.
     pub fn remove(&mut self, place: Place) {
         let l = &mut self.leaves[place.leaf];
         let before = l.memory();
@@ -331,7 +331,7 @@ impl Chunk {
         Place { leaf, slot: self.leaves[leaf].len() }
     }
 
-    /// The first entry after all that `from` leaves out, and whether that place is decided in this
+    /// The first entry of a range that begins at `from`, and whether that place is decided in this
     /// chunk (otherwise it is the chunk's first entry or its end).
     pub fn lower(&self, from: Bound<&[u8]>) -> (Place, bool) {
         let (key, seq) = match from {
@@ -351,7 +351,7 @@ impl Chunk {
         (if step { self.next(p) } else { p }, true)
     }
 
-    /// The place after the last entry that `to` lets in, and whether it is decided in this chunk.
+    /// The place after the last entry of a range that ends at `to`, and whether it is decided in this chunk.
     pub fn upper(&self, to: Bound<&[u8]>) -> (Place, bool) {
         match to {
             Bound::Unbounded => (self.end(), false),

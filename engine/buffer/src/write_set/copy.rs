@@ -5,7 +5,7 @@ use std::ops::Bound;
 use crate::batch::{Batch, Scan, Stop};
 use crate::write_set::chunk::Chunk;
 
-/// Copies from `chunk` what the scan wants of it, left to right.
+/// Copies from `chunk` the entries that the scan asks for, left to right.
 pub(crate) fn copy_forward(
     chunk: &Chunk,
     from: Bound<&[u8]>,
@@ -27,7 +27,7 @@ pub(crate) fn copy_forward(
     }
 }
 
-/// Copies from `chunk` what the scan wants of it, right to left.
+/// Copies from `chunk` the entries that the scan asks for, right to left.
 pub(crate) fn copy_backward(
     chunk: &Chunk,
     from: Bound<&[u8]>,

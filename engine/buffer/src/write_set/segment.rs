@@ -1,7 +1,7 @@
-//! `SegmentScan`: the part of a transaction's buffer that was written between two of its savepoints, for
-//! whoever writes it elsewhere.
+//! `SegmentScan`: the part of a transaction's buffer that was written between two of its
+//! savepoints, to be written to private runs.
 //!
-//! It shares the buffer instead of borrowing or emptying it: if the writing fails, nothing was lost.
+//! It shares the buffer instead of borrowing or emptying it: if writing fails, nothing is lost.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl SegmentScan {
         scan
     }
 
-    /// Passes over what lies outside of the segment. Within a key the newest version comes first.
+    /// Skips versions outside of the segment. Within a key the newest version comes first.
     fn settle(&mut self) {
         while let Some(at) = self.at {
             let seq = self.buffer.entry_at(at).seq;

@@ -2,8 +2,9 @@
 //!
 //! A transaction keeps one per tree; the sequence of an entry is then the number of the operation
 //! that wrote it, and [`SortedBuffer::undo_to`] takes back everything after a savepoint. It needs no
-//! undo list: leaves know their newest sequence, so only leaves with something to undo are visited. Leaves
-//! and chunks that become empty go: whoever looks for the next entry would have to pass them every time.
+//! undo list: leaves know their newest sequence, so only leaves with something to undo are visited.
+//! Leaves and chunks that become empty are removed: a search for the next entry would pass them
+//! every time.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -135,7 +136,7 @@ impl SortedBuffer {
         }
     }
 
-    /// Moves (chunk, place) past ends of chunks; `None` at the end of the buffer.
+    /// Moves (chunk, place) past the ends of chunks; `None` at the end of the buffer.
     fn forward(&self, mut c: usize, mut p: Place) -> Option<(usize, Place)> {
         while !self.chunks.get(c)?.is_entry(p) {
             c += 1;
@@ -153,7 +154,7 @@ impl SortedBuffer {
         found.map(|p| (c, p))
     }
 
-    /// Removes every entry newer than `seq`. Costs a look at each chunk, and the leaves concerned.
+    /// Removes every entry newer than `seq`. Visits each chunk, and the leaves that have such entries.
     pub fn undo_to(&mut self, seq: Seq) {
         for at in (0..self.chunks.len()).rev() {
             if self.chunks[at].max_seq() > seq {
@@ -190,7 +191,7 @@ impl SortedBuffer {
         self.forward(c, self.chunks.get(c)?.find(key, seq))
     }
 
-    /// The place after all that `from` leaves out; not settled onto an entry.
+    /// The place where a range that begins at `from` begins; not yet moved onto an entry.
     fn lower(&self, from: Bound<&[u8]>) -> (usize, Place) {
         let c = match from {
             Bound::Unbounded => 0,

@@ -1,10 +1,11 @@
 //! The buffers against a `BTreeMap` (this file), under several threads (`concurrent`), and while versions
-//! that nobody needs are dropped (`readers`).
+//! that nobody needs are dropped (`readers`); keys of all lengths (`long_keys`).
 
 // Helpers outside #[test] functions; no simulated time in tests with real threads.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod concurrent;
+mod long_keys;
 mod readers;
 mod support;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use frond_base::{EntryKind, EntryRef, EntrySource, Seq, SEQ_MAX};
-use frond_buffer::{Cursor, SortedBuffer, Versions, WriteBuffer, MAX_KEY};
+use frond_buffer::{Cursor, SortedBuffer, Versions, WriteBuffer};
 
 use crate::support::{
     all, check_scans, expected, key, key_of, newest_in, own, random_bound, scan_all, value,
@@ -222,7 +223,7 @@ fn write_buffer_behaves_as_a_map_of_versions() {
         assert_eq!((w.entries, w.bytes), (buffer.entries(), buffer.payload_bytes()));
         let bytes: usize = model.iter().map(|((k, _), (_, v))| 6 + k.len() + v.len()).sum();
         let long = model.values().filter(|(_, v)| v.len() > 65_535).count();
-        assert_eq!(buffer.payload_bytes(), (bytes + 2 * long) as u64);
+        assert_eq!(buffer.payload_bytes(), (bytes + 4 * long) as u64);
     }
 }
 
@@ -331,37 +332,4 @@ fn cursor_steps_over_changes_of_the_buffer() {
     b.undo_to(400);
     assert!(c.next(&b).is_none());
     assert_eq!(c.prev(&b).map(|e| e.key.to_vec()), Some(398u64.to_be_bytes().to_vec()));
-}
-
-/// Keys as long as they may be, which differ in their last bytes alone, between two short ones.
-#[test]
-fn the_longest_keys_are_told_apart() {
-    let buffer = WriteBuffer::new();
-    let mut model = Model::new();
-    let mut rng = Rng(5);
-    let prefix = vec![b'p'; MAX_KEY - 8];
-    let long = |n: u64| [&prefix[..], &n.to_be_bytes()].concat();
-    for seq in 1..=60u64 {
-        let mut keys: Vec<Vec<u8>> = (0..50).map(|_| long(rng.below(2000))).collect();
-        keys.extend([b"a".to_vec(), b"z".to_vec(), prefix.clone()]);
-        keys.sort();
-        keys.dedup();
-        let entry = |key| EntryRef { key, seq, kind: EntryKind::Put, value: b"v" };
-        buffer.insert_batch(keys.iter().map(|k| entry(&k[..])));
-        model
-            .extend(keys.into_iter().map(|k| ((k, Reverse(seq)), (EntryKind::Put, b"v".to_vec()))));
-        for _ in 0..20 {
-            let (k, at) = (long(rng.below(2000)), rng.below(seq + 2));
-            let got = buffer.get(&k, at, &mut Vec::new());
-            assert_eq!(got, newest_in(&model, &k, at).map(|(s, kind, _)| (s, kind)));
-        }
-    }
-    let versions = Versions::VisibleAt(40);
-    for backward in [false, true] {
-        let got = scan_all(&buffer, Bound::Unbounded, Bound::Unbounded, versions, 7, backward);
-        let want = expected(&model, Bound::Unbounded, Bound::Unbounded, versions, backward);
-        assert!(got == want);
-    }
-    buffer.check();
-    assert_eq!(buffer.entries(), model.len() as u64);
 }

@@ -64,19 +64,13 @@ impl Core {
             if let Err(e) = self.renew_prepared(target) {
                 self.image_failed(&e);
             }
-            // A few tables per round: each image is a small write and two syncs.
-            for _ in 0..16 {
-                match self.shorten_log(target) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(e) => {
-                        self.image_failed(&e);
-                        break;
-                    }
-                }
+            match self.shorten_log(target) {
+                // More tables than one round images: the next round is now.
+                Ok(true) => self.queue.wake(),
+                Ok(false) => {}
+                Err(e) => self.image_failed(&e),
             }
         }
-        self.remove_doomed_files();
         self.return_memory();
     }
 
@@ -151,22 +145,6 @@ impl Core {
         }
         if self.messages.is_news(None, failure.kind(), self.shared.vfs.now()) {
             self.messages.say(0, &format!("checkpoint: {failure}"));
-        }
-    }
-
-    /// Removes files of dropped tables. A file that cannot be removed now is an orphan that the next
-    /// start removes.
-    pub(crate) fn remove_doomed_files(&self) {
-        for name in self.upkeep.take_doomed() {
-            match self.shared.vfs.remove(&name) {
-                Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
-                    self.upkeep.remove_later(name); // Somebody reads it: the next round.
-                }
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    self.messages.say(1, &format!("cannot remove {name} of a dropped table: {e}"));
-                }
-                _ => {}
-            }
         }
     }
 }

@@ -31,7 +31,8 @@ impl Core {
                 core.shared.vfs.yield_to_others();
                 core.poison_on_panic(|| {
                     while !core.queue.stopping() {
-                        if !core.job_step() {
+                        let cleared = core.clear_dropped();
+                        if !core.job_step() && !cleared {
                             core.queue.rest(IDLE_WAIT);
                         }
                     }
@@ -78,7 +79,8 @@ impl Core {
             return false;
         }
         self.log_round();
-        self.job_step()
+        let cleared = self.clear_dropped();
+        self.job_step() || cleared
     }
 
     /// Takes the most urgent job and runs it to its end. False when there is none.

@@ -16,10 +16,11 @@
 //! held_writers  where writers sleep
 //! ```
 //!
-//! `maintain` is OPTIMIZE.
+//! `maintain` is OPTIMIZE; `dropped` clears away dropped tables.
 
 pub(crate) mod admission;
 pub(crate) mod disk_full;
+pub(crate) mod dropped;
 pub(crate) mod held_writers;
 pub(crate) mod housekeeping;
 pub(crate) mod jobs;

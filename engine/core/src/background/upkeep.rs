@@ -1,10 +1,12 @@
 //! What the log thread keeps between its rounds (`housekeeping.rs`): when it did what is done once in a
 //! while, and what others leave for it to clean up.
 
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use frond_base::TableId;
 use parking_lot::Mutex;
 
 use crate::table::Table;
@@ -16,20 +18,26 @@ pub struct Upkeep {
     pub look: Every,
     /// The next sweep for readers' work begins with this table.
     pub swept_to: AtomicU32,
-    /// Files of dropped tables, to remove.
-    doomed: Mutex<Vec<String>>,
+    /// What is left of dropped tables, the oldest first.
+    dropped: Mutex<VecDeque<DroppedTable>>,
     /// Tables whose files have space that a rolled-back transaction took.
     lent: Mutex<Vec<Arc<Table>>>,
 }
 
 impl Upkeep {
-    /// The file belongs to no table any more: remove it.
-    pub fn remove_later(&self, file: String) {
-        self.doomed.lock().push(file);
+    /// The table is in no definition any more: its pages and its file are to go.
+    pub fn remove_later(&self, dropped: DroppedTable) {
+        self.dropped.lock().push_back(dropped);
     }
 
-    pub fn take_doomed(&self) -> Vec<String> {
-        std::mem::take(&mut *self.doomed.lock())
+    /// The table that was dropped first; whoever takes it removes it or puts it back.
+    pub fn take_dropped(&self) -> Option<DroppedTable> {
+        self.dropped.lock().pop_front()
+    }
+
+    /// As [`Upkeep::take_dropped`], for one that is not finished.
+    pub fn put_back(&self, dropped: DroppedTable) {
+        self.dropped.lock().push_front(dropped);
     }
 
     /// The table's file has space to give back.
@@ -43,6 +51,15 @@ impl Upkeep {
     pub fn take_lent(&self) -> Vec<Arc<Table>> {
         std::mem::take(&mut *self.lent.lock())
     }
+}
+
+/// A table whose file is to go.
+pub struct DroppedTable {
+    pub id: TableId,
+    /// As long as somebody has the table, its file stays whole.
+    pub table: Weak<Table>,
+    /// Its pages are in the cache no more.
+    pub forgotten: bool,
 }
 
 /// Something that is done once in a while, counted from the clock's zero.

@@ -13,10 +13,11 @@ use frond_tree::Tree;
 use frond_txn::WriteSet;
 use frond_wal::Claim;
 
+use crate::background::upkeep::DroppedTable;
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::record::CounterRecord;
-use crate::table::store::{file_name, TableStore};
+use crate::table::store::TableStore;
 use crate::table::{tree_id, tree_options, Table};
 
 /// What a new table looks like; its number is chosen at creation.
@@ -175,19 +176,19 @@ impl Core {
     /// The table is in no definition any more: forget it and remove its file in the background.
     fn retire_table(&self, id: TableId) {
         let table = self.tables.write().remove(&id);
-        if let Some(table) = table {
+        if let Some(table) = &table {
             table.mark_dropped();
         }
         self.queue.retry(id);
         self.ledger.forget(id);
         self.images.forget(id);
-        self.shared.cache.forget_table(id);
         self.shared.readahead.forget_table(id);
-        self.upkeep.remove_later(file_name(id));
+        let table = table.as_ref().map(Arc::downgrade).unwrap_or_default();
+        self.upkeep.remove_later(DroppedTable { id, table, forgotten: false });
         if self.disk.is_full() {
             // Whoever drops a table on a full disk goes on at once with the room that it leaves; if that is
             // not enough, the next write finds out.
-            self.remove_doomed_files();
+            self.clear_all_dropped();
             self.queue.retry_all();
             self.disk.end();
         }

@@ -33,6 +33,9 @@ use crate::commit::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
 
+/// Images that one round writes to make the log shorter: each is a small write and two syncs.
+const IMAGES: usize = 64;
+
 impl Core {
     /// Writes an image of `table`, in a file made now if there is none. Does nothing for a dropped table.
     pub(crate) fn checkpoint_table(&self, table: &Table) -> Result<()> {
@@ -122,30 +125,36 @@ impl Core {
         wal.trim(needed).map_err(|e| self.shared.poison(e))
     }
 
-    /// Works towards a shorter log: freezes or images the table that holds it back. Returns whether there
-    /// was anything to do at once (a frozen buffer must be flushed by a job first).
+    /// Works towards a log that begins at `target`: freezes what is buffered of all tables that hold it
+    /// back, and images those of which nothing is buffered any more, at most [`IMAGES`]. Returns whether
+    /// there is more to do at once (a frozen buffer must be flushed by a job first).
     pub(crate) fn shorten_log(&self, target: Lsn) -> Result<bool> {
-        let Some((needed, table)) = self.oldest_needed() else {
-            self.trim_log()?;
-            return Ok(false);
+        let mut holding: Vec<(Lsn, Arc<Table>)> = {
+            let tables = self.tables.read();
+            let from = tables.values().filter_map(|t| Some((t.holds_log_from()?, t)));
+            from.filter(|(lsn, _)| *lsn < target).map(|(lsn, t)| (lsn, t.clone())).collect()
         };
-        if needed >= target {
-            self.trim_log()?;
-            return Ok(false);
-        }
-        let mut frozen = false;
-        for tree in table.trees() {
-            if tree.oldest_needed().is_some_and(|lsn| lsn < target) {
-                frozen |= tree.frozen_count() > 0 || self.freeze(tree);
+        // Ordered, so that the log gets shorter with the first ones.
+        holding.sort_by_key(|(lsn, table)| (*lsn, table.id()));
+        let (mut any_frozen, mut images) = (false, 0);
+        for (_, table) in holding {
+            let mut frozen = false;
+            for tree in table.trees() {
+                if tree.oldest_needed().is_some_and(|lsn| lsn < target) {
+                    frozen |= tree.frozen_count() > 0 || self.freeze(tree);
+                }
             }
+            if !frozen && images < IMAGES {
+                self.checkpoint_table(&table)?;
+                images += 1;
+            }
+            any_frozen |= frozen;
         }
-        if frozen {
+        if any_frozen {
             self.queue.wake();
-            return Ok(false);
         }
-        self.checkpoint_table(&table)?;
         self.trim_log()?;
-        Ok(true)
+        Ok(images == IMAGES)
     }
 
     /// K5. For closing, before the log is settled: an image beyond the last record would make damage to

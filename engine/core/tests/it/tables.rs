@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use frond_engine::{ErrorKind, TableSpec};
+use frond_engine::{ErrorKind, TableSpec, KEY_BYTES_MAX};
 use frond_vfs::Vfs;
 
 use crate::support::*;
@@ -114,14 +114,14 @@ fn impossible_keys_and_values_are_refused() {
     let engine = open(&vfs);
     let table = engine.create_table(plain("t")).unwrap();
     let mut txn = begin(&engine);
-    for bad in [Vec::new(), vec![1; 3501]] {
+    for bad in [Vec::new(), vec![1; KEY_BYTES_MAX + 1]] {
         assert_eq!(txn.put(&table, &bad, b"", false).unwrap_err().kind(), ErrorKind::TooBig);
     }
-    txn.put(&table, &vec![255; 3500], &vec![7; 3 << 20], false).unwrap();
+    txn.put(&table, &vec![255; KEY_BYTES_MAX], &vec![7; 3 << 20], false).unwrap();
     txn.commit().unwrap();
     engine.flush_all().unwrap();
     let mut txn = begin(&engine);
-    assert_eq!(get(&mut txn, &table, &vec![255; 3500]).unwrap().len(), 3 << 20);
+    assert_eq!(get(&mut txn, &table, &vec![255; KEY_BYTES_MAX]).unwrap().len(), 3 << 20);
 }
 
 #[test]

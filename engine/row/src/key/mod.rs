@@ -33,7 +33,7 @@ pub(crate) struct KeyPart {
     pub mask: u8,
     /// The whole column, not a prefix.
     pub whole: bool,
-    /// Whether the key gives the column's bytes back, exceptions in the value (R3) aside.
+    /// Whether the key gives the column's bytes back, exceptions in the value (RK3) aside.
     pub reversible: bool,
     pub kind: PartKind,
     /// Bytes of the value in a key tuple, without NULL byte and length.

@@ -120,11 +120,20 @@ fn computed_columns_are_in_indexes_only() {
 #[test]
 fn keys_above_the_limit_are_refused() {
     let wide = ColumnType::VarChar { length_bytes: 2 };
-    let columns = vec![column(0, INT, 4), column(1, wide, 4002)];
-    let table = Table::new(schema(columns, vec![vec![part(0)], vec![part(1)]]));
-    let (record, blobs) = table.record(&vec![Some(vec![1; 4]), Some(vec![b'x'; 3600])]);
-    let row = RowInput { record: &record, blobs: &blobs, row_id: 0 };
-    let e = table.codec.encode_row(&row, &mut Entries::new()).unwrap_err();
+    let mut columns = vec![column(0, INT, 4)];
+    columns.extend((1..=5).map(|n| column(n, wide, 65_537)));
+    let key = (1..=5).map(part).collect();
+    let table = Table::new(schema(columns, vec![vec![part(0)], key]));
+    let encode = |byte| {
+        let mut row = vec![Some(vec![1; 4])];
+        row.extend((1..=5).map(|_| Some(vec![byte; 65_535])));
+        let (record, blobs) = table.record(&row);
+        let row = RowInput { record: &record, blobs: &blobs, row_id: 0 };
+        table.codec.encode_row(&row, &mut Entries::new())
+    };
+    encode(b'x').unwrap();
+    // Zeros take two bytes each.
+    let e = encode(0).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::TooBig);
     assert!(e.message().contains("'k1'"), "{e}");
 }

@@ -66,7 +66,7 @@ pub(super) struct Target {
     pub(super) columns: usize,
     fields: [u64; KeyShape::MAX_FIELDS],
     masks: [u64; KeyShape::MAX_FIELDS],
-    /// What equal fields mean: keys have one length, the target another one.
+    /// The result when all fields are equal: the keys and the target may differ in length.
     tie: Ordering,
 }
 

@@ -1,10 +1,11 @@
 //! A page in memory: its payload as stored, decompressed and validated, read in place.
 //!
-//! Invariants
-//! 1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
-//!    outside the payload, whatever the bytes were.
-//! 2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
-//!    position. Scans check order as they go and report corruption.
+//! Invariants:
+//!
+//! - PG1. After [`Page::parse`] every accessor is total for positions below `len()`: no panic, no read
+//!   outside the payload, whatever the bytes were.
+//! - PG2. Parsing does not check that keys ascend; a search in unordered (forged) keys gives some
+//!   position. Scans check order as they go and report corruption.
 //!
 //! The payload stays packed: a cached page takes about as much memory as its entries do on disk
 //! before compression.
@@ -16,6 +17,7 @@ use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
 
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
+use crate::index::WHOLE_FENCE;
 use crate::layout::{
     Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
 };
@@ -31,7 +33,7 @@ pub(crate) use fields::{field_places, FieldPlace};
 const WORDS: usize = KeyShape::MAX_BYTES / 8;
 
 thread_local! {
-    /// Zstandard contexts are dear to make.
+    /// Zstandard contexts are expensive to make.
     static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -71,7 +73,7 @@ impl Page {
         }
         let raw = match codec {
             CODEC_NONE if raw_len == stored.len() => None,
-            // LZ4 cannot do better than 255 to 1: a larger claim is not worth the memory.
+            // LZ4 cannot do better than 255 to 1: do not allocate memory for a larger claim.
             CODEC_LZ4 if raw_len / 255 <= stored.len() => {
                 let mut raw = vec![0; raw_len];
                 match lz4_flex::block::decompress_into(stored, &mut raw) {
@@ -139,8 +141,8 @@ impl Page {
         (g - 1) * GROUP + partition(1, n, below)
     }
 
-    /// Orders the first key of group `g` relative to `target`, reading no more of the header than that
-    /// takes.
+    /// Orders the first key of group `g` relative to `target`; reads only the part of the header
+    /// that this needs.
     fn first_of(&self, g: usize, target: &Target, data: &[u8]) -> Ordering {
         let n = self.layout.group_len(g);
         let mut header = self.layout.walk(self.payload(), g);
@@ -170,6 +172,18 @@ impl Page {
             Ordering::Equal if common < prefix.len() => Ordering::Greater,
             Ordering::Equal => suffix.cmp(&key[common..]),
             decided => decided,
+        }
+    }
+
+    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+        match self.layout.variable {
+            true => {
+                let first = self.suffix(0);
+                let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
+                (cut && first.starts_with(fence)) || first == fence
+            }
+            false => self.compare_key(0, fence).is_eq(),
         }
     }
 
@@ -203,7 +217,7 @@ impl Page {
         self.words(&field_places(self.layout.columns.list()), &group, at)[0]
     }
 
-    /// The sequence as stored, 0 in a page without them. What it is: [`RunMeta::seq`].
+    /// The sequence as stored, 0 in a page without sequences. The effective one: [`RunMeta::seq`].
     pub fn stored_seq(&self, i: usize) -> Seq {
         match self.layout.seq {
             None => 0,
@@ -275,7 +289,7 @@ impl Page {
 }
 
 impl RunMeta {
-    /// The sequence of entry `i` of `page`, which is a page of this run: nobody else may ask the page.
+    /// The sequence of entry `i` of `page`, which is a page of this run. Do not ask the page itself.
     #[inline]
     pub fn seq(&self, page: &Page, i: usize) -> Seq {
         if self.one_seq {

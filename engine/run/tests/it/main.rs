@@ -3,5 +3,6 @@
 
 mod data;
 mod hostile;
+mod long_keys;
 mod merging;
 mod round_trip;

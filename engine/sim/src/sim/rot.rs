@@ -50,7 +50,7 @@ impl Sim {
         let older = self.older.as_ref();
         let Some((name, damage, at)) = damage(&mut disk, older, rng) else { return Ok(()) };
         self.stats.rotten_images += 1;
-        // A torn tail of the log is not told from damage to what nothing promised yet. One flipped
+        // A torn end of the log is not told from damage to what nothing promised yet. One flipped
         // bit cannot hit both the last record and the promise behind it; larger damage can. A closed log
         // that ends too early is noticed by what the catalog says (K5).
         let log = FileClass::of(&name) == FileClass::Log;

@@ -195,7 +195,7 @@ impl Sim {
             let (n, differences) = self.model.nearest(&found, lower, upper);
             let earlier = self.model.find(found.fingerprint(), 0, lower);
             return fail(format!(
-                "recovered no state from {lower} to {upper} (O1-O3); an earlier one: {earlier:?}; \
+                "O1: recovered no state from {lower} to {upper} (nor O2, O3); an earlier one: {earlier:?}; \
                  nearest is {n}: {} differences: {:?}",
                 differences.len(),
                 &differences[..differences.len().min(6)]

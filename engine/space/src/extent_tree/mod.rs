@@ -1,12 +1,12 @@
-//! Which bytes of a file are in use, kept so that a hole is found in O(log n).
+//! The used bytes of a file, in a structure that finds a hole in O(log n).
 //!
 //! The used bytes form maximal stretches (extents that touch are one stretch). Stretches are nodes of
 //! an AVL tree ordered by offset; each node knows the hole in front of it and the largest hole in its
 //! subtree. First fit at the lowest offset is one descent: go left while the left subtree has a hole
 //! that is large enough. A sorted array scanned from the front (what `bench/micro/src/linear.rs` does)
-//! needs as many steps as there are holes that are too small, which is what made large fragmented
-//! files slow in the field. A tree of single extents would also do, but stretches make allocation
-//! from the front of a hole a change of two numbers, without a new node or a rotation.
+//! needs a step for each hole that is too small, which made large fragmented files slow in the field.
+//! A tree of single extents would also do, but with stretches an allocation from the front of a hole
+//! changes two numbers and needs neither a new node nor a rotation.
 //!
 //! Invariants:
 //! - ET1. Stretches are disjoint and not adjacent: the hole in front of every node but the first is > 0.
@@ -92,8 +92,8 @@ impl ExtentTree {
         Extent { offset, len }
     }
 
-    /// Takes exactly `extent`; false (and no change) when any byte of it is in use or it is empty or
-    /// overflows. Replay and opening use it, with extents that come from bytes on disk.
+    /// Takes exactly `extent`; false (and no change) when any byte of it is in use or it is empty
+    /// or overflows. Replay and opening call it with extents read from disk.
     #[must_use]
     pub fn alloc_at(&mut self, extent: Extent) -> bool {
         let Some(end) = extent.offset.checked_add(extent.len) else { return false };
@@ -168,17 +168,17 @@ impl ExtentTree {
         self.used
     }
 
-    /// Number of holes in front of the tail.
+    /// Number of holes in front of the file's free end.
     pub fn holes(&self) -> usize {
         self.nodes.len() - self.vacant.len() - 1
     }
 
-    /// The largest hole in front of the tail, bytes.
+    /// The largest hole in front of the file's free end, bytes.
     pub fn largest_hole(&self) -> u64 {
         self.nodes[self.root as usize].largest
     }
 
-    /// Free stretches within `[from, to)`, clipped to it, ascending; the space behind the tail counts.
+    /// Free stretches within `[from, to)`, clipped to it, ascending; so is the space behind the last stretch.
     pub fn holes_within(&self, from: u64, to: u64) -> Vec<Extent> {
         let mut found = Vec::new();
         let mut at = self.at_or_before(from);

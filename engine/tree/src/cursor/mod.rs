@@ -6,11 +6,12 @@
 //! (backward: the largest), at equal keys the newest source; a tombstone hides the key.
 //!
 //! Invariants
-//! 1. Sources are in rank order: private runs newest first, active buffer, frozen items newest first, edges from the root
-//!    down, each newest first, deltas newest first, base.
-//! 2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
-//!    key: the snapshot sees the same in any view. So no cursor pins dead runs or flushed buffers
-//!    for long.
+//!
+//! - CU1. Sources are in rank order: private runs newest first, active buffer, frozen items newest first, edges from the root
+//!   down, each newest first, deltas newest first, base.
+//! - CU2. The cursor reads one view. It takes a new one every `cursor_refills` loads, re-seeking by
+//!   key: the snapshot sees the same in any view. So no cursor pins dead runs or flushed buffers
+//!   for long.
 //!
 //! On leaving a window the cursor charges the entries that it had to look at beyond the leaf's
 //! base, and dead ones, to the node's heat: that is how read-hot and tombstone-rich leaves get

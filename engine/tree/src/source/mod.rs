@@ -1,7 +1,7 @@
 //! Sources of a cursor: each yields, key by key in the cursor's direction, the newest version that
 //! the snapshot sees. Which source wins a key is the cursor's business.
 //!
-//! Invariant: a key's versions are resolved inside its source, whichever page or batch they span;
+//! Invariant SO1: a key's versions are resolved inside its source, whichever page or batch they span;
 //! the cursor sees each key at most once per source.
 //!
 //! `source/buffer.rs` reads write buffers, `source/run.rs` slices of runs. Tested with cursors, in `tests/`.

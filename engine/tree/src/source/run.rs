@@ -157,7 +157,7 @@ impl RunSource {
     fn page_end(&self, slice: usize, index: &RunIndex, page: &Page, number: u32) -> usize {
         match &self.slices[slice].hi {
             // A key may span pages: when the next one starts with `hi`, this one may end with it.
-            Some(hi) if number + 1 >= index.pages() || *index.first_key(number + 1) >= **hi => {
+            Some(hi) if number + 1 >= index.pages() || *index.fence(number + 1) >= **hi => {
                 page.lower_bound(hi)
             }
             _ => page.len(),
@@ -193,7 +193,7 @@ impl RunSource {
         let hi = self.slices[slice].hi.as_deref();
         let more = open.end == open.page.len()
             && number < open.index.pages()
-            && hi.is_none_or(|hi| &*open.index.first_key(number) < hi);
+            && hi.is_none_or(|hi| &*open.index.fence(number) < hi);
         if !more {
             return self.open_forward(walk, slice + 1);
         }
@@ -231,7 +231,7 @@ impl RunSource {
                 walk.examine(1)?;
             } else {
                 let same = open.number + 1 < open.index.pages()
-                    && *open.index.first_key(open.number + 1) == key[..];
+                    && *open.index.fence(open.number + 1) == key[..];
                 if !same {
                     break;
                 }
@@ -335,7 +335,7 @@ impl RunSource {
                         break;
                     }
                     open.at -= 1;
-                } else if open.number > 0 && *open.index.first_key(open.number) == key[..] {
+                } else if open.number > 0 && *open.index.fence(open.number) == key[..] {
                     // The page before may end with newer versions of the same key.
                     let (slice, number) = (open.slice, open.number - 1);
                     let page = self.load(walk, slice, number)?;

@@ -1,12 +1,12 @@
 //! The real machine: one directory of a Linux file system.
 //!
 //! - OS1. The directory is opened once; every name is resolved relative to that handle, never
-//!   follows a symbolic link and must be plain (no separator, not `.` or `..`), so that nothing
-//!   outside the directory can be reached, whatever a log or a manifest says.
+//!   follows a symbolic link and must be plain (no separator, not `.` or `..`), so that no bytes of
+//!   a log can name a file outside the directory.
 //! - OS2. Only regular files are opened: no device, no pipe.
 //! - OS3. `sync` is one `fdatasync`. It is never repeated, not even after `EINTR` (V3 in `lib.rs`).
 //!
-//! Does not retry or hide failures, and closes without syncing.
+//! It does not retry or hide failures, and closes without syncing.
 //!
 //! Tested by the unit tests below.
 
@@ -145,7 +145,7 @@ impl VfsFile for OsFile {
 
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {
         reads.iter().for_each(|r| self.assert_aligned(r.buf, r.offset));
-        // Through the system's cache, submitting would read each before it goes on to the next.
+        // For files in the system's cache, submitting would do each read before it starts the next.
         if self.direct && reads.len() > 1 {
             crate::aio::read(self.fd.as_raw_fd(), reads);
         }
@@ -220,8 +220,8 @@ struct OsThread(std::thread::JoinHandle<()>);
 
 impl JoinThread for OsThread {
     fn join(self: Box<Self>) {
-        // A panic of the thread was reported when it happened; whoever depends on its work must
-        // notice that by its own means (poisoning), not here.
+        // The panic of a thread was reported when it happened; those who depend on its work notice
+        // by other means (poisoning).
         let _ = self.0.join();
     }
 }
@@ -233,11 +233,11 @@ pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Box<dyn JoinT
 }
 
 /// Nice value of background threads. On two cores iiBench's insert was a tenth faster with 10 than with 0
-/// (means of four runs each; single runs differ as much). Even so many busy readers leave merges
-/// more than a hundredth of the time, and writers who wait for merges use none.
+/// (means of four runs each; single runs differ as much). Even beside many busy readers merges get more
+/// than a hundredth of the time, and writers that wait for merges use none.
 const BACKGROUND_NICE: libc::c_int = 10;
 
-/// On Linux a nice value is a thread's own.
+/// On Linux each thread has its own nice value.
 pub(crate) fn yield_to_others() {
     // SAFETY: no pointers. Raising one's own nice value is always permitted; if not, nothing changes.
     unsafe {
@@ -330,7 +330,7 @@ impl Vfs for OsVfs {
 
     /// Directories and names that are not UTF-8 are left out: they are not ours.
     fn list(&self) -> io::Result<Vec<String>> {
-        // A description of its own: reading moves its position.
+        // A separate open file description: reading moves its position.
         let fd = open_at(self.dir.as_raw_fd(), c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
         let stream = DirStream::new(fd)?;
         let mut names = Vec::new();

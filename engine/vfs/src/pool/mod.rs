@@ -1,29 +1,30 @@
 //! [`FilePool`]: many files behind few descriptors.
 //!
-//! A machine whose files of certain names are closed while nobody uses them and opened again on the next
-//! use. Whoever holds a [`VfsFile`] of it notices nothing, so the number of tables that are open does not
-//! depend on how many descriptors the process may have.
+//! Files of certain names are closed while nobody uses them and opened again on the next use. The
+//! holder of a [`VfsFile`] notices nothing, so the number of open tables does not depend on how
+//! many descriptors the process may have.
 //!
-//! Which file is closed: CLOCK. A use sets the file's bit; looking for a victim clears bits and takes the
-//! first that was clear. (A list by recency would make every read of a page take one latch.)
+//! Which file is closed: CLOCK. A use sets the file's bit; the search for a victim clears bits and
+//! takes the first file whose bit was clear. (With an LRU list every read of a page would take one
+//! latch.)
 //!
-//! - FP1. A file that has unsynced changes, or whose sync failed, is not closed: the system tells a failed
-//!   write-back to the handles that were open then, and a sync through another handle may say that all is
-//!   well (V3 in `lib.rs`). A file opened for writing is not closed before its first sync: an earlier
-//!   process may have left unsynced changes. Giving space back (a hole, a shorter length) is no such change: a
-//!   table's checkpoint ends with it, and idle tables would stay open for ever. So `sync` does not promise
-//!   that such space stays gone after a crash; nobody needs its bytes, and table files do not count on it.
-//! - FP2. A file that was removed is not closed: its name opens nothing any more.
-//! - FP3. A file is not closed in the middle of a transfer: whoever transfers holds the handle.
-//! - FP4. At most `limit` files are open, as long as FP1 to FP3 leave something to close. A file is synced soon
-//!   after it was written, but for what nobody will sync (of a transaction that was rolled back): when twice
-//!   `limit` are open, whoever opens one more syncs one first. So only files in use exceed that.
+//! - FP1. A file that has unsynced changes, or whose sync failed, is not closed: the system reports a failed
+//!   write-back to the handles that were open then, and a sync through another handle may succeed (V3 in
+//!   `lib.rs`). A file opened for writing is not closed before its first sync: an earlier process may have
+//!   left unsynced changes. Freeing space (a hole, a shorter length) does not count as a change: a table's
+//!   checkpoint ends with it, and idle tables would stay open for ever. So after a `sync` freed space may
+//!   come back in a crash; nobody needs its bytes, and table files do not rely on it.
+//! - FP2. A file that was removed is not closed: it could not be opened again.
+//! - FP3. A file is not closed during a transfer: the transfer holds the handle.
+//! - FP4. At most `limit` files are open, as long as FP1 to FP3 leave something to close. A file is
+//!   usually synced soon after it was written; not after a rolled back transaction wrote to it. So
+//!   when twice `limit` are open, the next open syncs one first, and only files in use exceed that.
 //! - FP5. A handle follows its file when that is renamed.
 //! - FP6. When the system has no descriptor left, for this pool's files or for any other file opened
-//!   through it, idle files are closed and it is tried once more. If all of them have unsynced changes, one
-//!   is synced for it.
+//!   through it, idle files are closed and the call is tried once more. If all of them have unsynced
+//!   changes, one is synced first.
 //!
-//! Locks: `ring`, then a file's `slot`, then `syncing`; whoever holds a later one alone does not ask for an earlier one.
+//! Lock order: `ring`, then a file's `slot`, then `syncing`.
 //!
 //! Tested by the unit tests below, by `engine/core/tests/it/descriptors.rs`, and by every simulator run.
 
@@ -37,7 +38,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::{DirLock, JoinThread, OpenHow, ReadAt, Vfs, VfsFile};
 
-/// Files closed at once when the system has no descriptor left: whoever else needs some gets them.
+/// Files closed at once when the system has no descriptor left, so that other parts of the process get some.
 const CLOSE_AT_ONCE: usize = 16;
 
 /// The process, or the system, has no descriptor left.
@@ -64,7 +65,7 @@ struct Shared {
 struct Ring {
     /// The files that are open, in the order in which they are looked at.
     open: VecDeque<Arc<Slot>>,
-    /// Those with a handle, by name; not the removed ones.
+    /// The files that have a handle, by name; not the removed ones.
     named: HashMap<String, Arc<Slot>>,
 }
 
@@ -73,7 +74,7 @@ struct Slot {
     how: OpenHow,
     direct: bool,
     state: RwLock<State>,
-    /// Used since the clock's hand came by.
+    /// Used since the clock's hand passed.
     used: AtomicBool,
     /// Changes begun and ended, each counted (FP1).
     changes: AtomicU64,
@@ -81,8 +82,8 @@ struct Slot {
     synced: AtomicU64,
     /// A sync failed.
     failed: AtomicBool,
-    /// Held for a sync: the system tells a failure to one of two that sync at once, and the other one must
-    /// not go on.
+    /// Held for a sync: of two concurrent syncs the system reports a failure to one only, and the
+    /// other must not succeed.
     syncing: Mutex<()>,
 }
 
@@ -95,7 +96,7 @@ struct State {
 impl Slot {
     fn use_it(&self) -> Option<Arc<dyn VfsFile>> {
         let file = self.state.read().file.clone();
-        // Read before written: a line that all readers share stays shared.
+        // Read before it is written: the cache line stays shared among readers.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -112,13 +113,13 @@ impl Slot {
         let done = file.sync();
         match done {
             Ok(()) => drop(self.synced.fetch_max(changes, Ordering::AcqRel)),
-            // The owner is told by its next sync (FP1).
+            // The owner's next sync reports it (FP1).
             Err(_) => self.failed.store(true, Ordering::Release),
         }
         done
     }
 
-    /// The file, if it could be closed were it synced.
+    /// The file, if only a sync keeps it from being closed.
     fn unsynced(&self) -> Option<Arc<dyn VfsFile>> {
         let state = self.state.try_read()?;
         let file = state.file.as_ref()?;
@@ -191,13 +192,13 @@ impl Shared {
             ring.open.iter().find_map(|slot| Some((Arc::clone(slot), slot.unsynced()?)))
         };
         if let Some((slot, file)) = unsynced {
-            // Its owner hears of a failure (FP1).
+            // Its owner's next sync reports a failure (FP1).
             let _ = slot.sync(&*file);
         }
     }
 
-    /// The file with a handle and this name, open, so that whoever has the handle can go on when the name is
-    /// gone (FP2). Fails when there is no descriptor for it: then it must keep its name.
+    /// The file with a handle and this name, open, so that the handle works when the name is gone
+    /// (FP2). Fails when there is no descriptor for it: then the file must keep its name.
     fn keep_open(&self, ring: &mut Ring, name: &str) -> io::Result<Option<Arc<Slot>>> {
         let Some(slot) = ring.named.get(name).cloned() else { return Ok(None) };
         self.open_again(ring, &slot)?;
@@ -211,7 +212,7 @@ impl Shared {
             return Ok(Arc::clone(file));
         }
         // FP2: it was open when it was removed, and stayed so.
-        assert!(!state.removed, "{} was removed while it was closed", state.name);
+        assert!(!state.removed, "{} was removed while it was closed (FP2)", state.name);
         let file = self.insist(ring, || self.vfs.open(&state.name, slot.how))?;
         state.file = Some(Arc::clone(&file));
         drop(state);
@@ -307,7 +308,7 @@ impl VfsFile for PooledFile {
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {
         match self.file() {
             Ok(file) => file.read_together(reads),
-            // Each is told so by its own try.
+            // Each read reports it itself.
             Err(_) => reads.iter_mut().for_each(|read| {
                 read.done = Some(self.read_at(read.buf, read.offset));
             }),
@@ -409,7 +410,7 @@ impl Vfs for FilePool {
         if from == to {
             return self.shared.vfs.rename(from, to);
         }
-        // What had that name is removed by this.
+        // This removes the file that had that name.
         let replaced = self.shared.keep_open(&mut ring, to)?;
         let moved = ring.named.get(from).cloned();
         let mut replaced = replaced.as_ref().map(|slot| slot.state.write());
@@ -430,7 +431,7 @@ impl Vfs for FilePool {
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut ring = self.ring();
         let Some(slot) = self.shared.keep_open(&mut ring, name)? else {
-            // Frees all of its space at once, which takes its time.
+            // Frees all of its space at once, which takes long.
             drop(ring);
             return self.shared.vfs.remove(name);
         };

@@ -5,12 +5,13 @@
 //! or `-tt`. `recognise` tells them apart by their first bytes.
 //!
 //! Invariants
-//!  1. A format's `step` looks only at the bytes it is given and says how many of them it is done
-//!     with; it never keeps a reference. [`Reader`] keeps what is left for the next call.
-//!  2. No length in a file makes the reader keep more than [`LIMIT`] bytes: longer is damage.
-//!  3. Damage is given out with its place and its whole size, and never silently passed over. A pcap
-//!     file goes on where several records in a row fit (`resume`), and text at the next line with a
-//!     time; damage in pcapng ends the file.
+//!
+//! - CF1. A format's `step` looks only at the bytes it is given and says how many of them it is done
+//!   with; it never keeps a reference. [`Reader`] keeps what is left for the next call.
+//! - CF2. No length in a file makes the reader keep more than [`LIMIT`] bytes: longer is damage.
+//! - CF3. Damage is given out with its place and its whole size, and never silently passed over. A pcap
+//!   file goes on where several records in a row fit (`resume`), and text at the next line with a
+//!   time; damage in pcapng ends the file.
 //!
 //! Not here: what a packet holds (`packet`).
 

@@ -8,14 +8,15 @@
 //! needed.
 //!
 //! Invariants
-//!  1. The table holds at most `Options::most_connections`, and the connections' buffers at most
-//!     `Options::most_memory` bytes in all; past that, those longest without a packet forget the
-//!     texts of their prepared statements, and if that is not enough are closed, until they go on.
-//!  2. A closed connection stays in the table until its room is needed, so that its late packets
-//!     do not begin another.
-//!  3. Connections without a byte of payload, and closed ones, make room before working ones do,
-//!     unless they take less than a quarter of the table: neither a flood of SYNs nor clients that
-//!     connect for each statement push out a pool's connections.
+//!
+//! - FL1. The table holds at most `Options::most_connections`, and the connections' buffers at most
+//!   `Options::most_memory` bytes in all; past that, those longest without a packet forget the
+//!   texts of their prepared statements, and if that is not enough are closed, until they go on.
+//! - FL2. A closed connection stays in the table until its room is needed, so that its late packets
+//!   do not begin another.
+//! - FL3. Connections without a byte of payload, and closed ones, make room before working ones do,
+//!   unless they take less than a quarter of the table: neither a flood of SYNs nor clients that
+//!   connect for each statement push out a pool's connections.
 
 mod flow;
 mod hash;

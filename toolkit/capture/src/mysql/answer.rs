@@ -7,9 +7,10 @@
 //! the connection ([`Dialect`]).
 //!
 //! Invariants
-//!  1. A packet that cannot stand where it stands is [`Verdict::Nonsense`]: the caller has lost its
-//!     place in the stream and must find it again. Nothing is guessed.
-//!  2. Only the beginning of a packet is looked at: rows are counted by their first byte.
+//!
+//! - AN1. A packet that cannot stand where it stands is [`Verdict::Nonsense`]: the caller has lost its
+//!   place in the stream and must find it again. Nothing is guessed.
+//! - AN2. Only the beginning of a packet is looked at: rows are counted by their first byte.
 
 use super::cursor::Cursor;
 use super::words::{status, Command};

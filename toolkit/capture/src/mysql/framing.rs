@@ -2,10 +2,11 @@
 //! number (1), then the payload.
 //!
 //! Invariants
-//!  1. A packet that lies within one segment is given out where it is; only what spans segments is
-//!     gathered, and of that no more than the given limit.
-//!  2. `begun` is what is known about the first byte of a packet's header: the time of an answer is
-//!     the time of that byte, however long the packet is.
+//!
+//! - FR1. A packet that lies within one segment is given out where it is; only what spans segments is
+//!   gathered, and of that no more than the given limit.
+//! - FR2. `begun` is what is known about the first byte of a packet's header: the time of an answer is
+//!   the time of that byte, however long the packet is.
 
 use super::unpack::Unpacker;
 use crate::bytes::le24;

@@ -5,8 +5,9 @@
 //! may begin and end anywhere within.
 //!
 //! Invariants
-//!  1. Nothing is gathered: bytes are unpacked as they come, through a buffer of [`CHUNK`] bytes.
-//!  2. A packet gives out no more than the length it declares, which is below 16 MiB.
+//!
+//! - UP1. Nothing is gathered: bytes are unpacked as they come, through a buffer of [`CHUNK`] bytes.
+//! - UP2. A packet gives out no more than the length it declares, which is below 16 MiB.
 
 use crate::bytes::le24;
 use flate2::{Decompress, FlushDecompress, Status};

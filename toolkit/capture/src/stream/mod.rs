@@ -5,20 +5,21 @@
 //! at [`ORIGIN`]. Acknowledgements become positions in the other direction.
 //!
 //! Invariants
-//!  1. Each byte of a direction is given out at most once and in order: what was retransmitted or
-//!     overlaps is dropped, the first copy counts.
-//!  2. Bytes are given out only after everything that their segment acknowledges was given out or
-//!     declared missing. So a request comes after the answer before it, and an answer after its
-//!     request, even if the capture has them the other way round or lost one of them.
-//!  3. Nothing is declared missing while it may still come: bytes that the receiver has
-//!     acknowledged were delivered, so the capture lost them unless it is a few packets out of
-//!     order ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
-//!     retransmitted ([`way::RETRANSMISSION`]). What then fills a hole long after what follows it
-//!     is missing all the same: its first copy may have been lost by the capture alone.
-//!  4. What is held back is bounded by [`MOST_HELD`] per connection; past it, and at the end, holes
-//!     are declared missing at once. (The bound over all connections is the caller's.)
-//!  5. Numbers that cannot be this connection's begin another one between the same ports
-//!     ([`Receiver::another`]): what is known of this one is not said of that one.
+//!
+//! - STR1. Each byte of a direction is given out at most once and in order: what was retransmitted or
+//!   overlaps is dropped, the first copy counts.
+//! - STR2. Bytes are given out only after everything that their segment acknowledges was given out or
+//!   declared missing. So a request comes after the answer before it, and an answer after its
+//!   request, even if the capture has them the other way round or lost one of them.
+//! - STR3. Nothing is declared missing while it may still come: bytes that the receiver has
+//!   acknowledged were delivered, so the capture lost them unless it is a few packets out of
+//!   order ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
+//!   retransmitted ([`way::RETRANSMISSION`]). What then fills a hole long after what follows it
+//!   is missing all the same: its first copy may have been lost by the capture alone.
+//! - STR4. What is held back is bounded by [`MOST_HELD`] per connection; past it, and at the end, holes
+//!   are declared missing at once. (The bound over all connections is the caller's.)
+//! - STR5. Numbers that cannot be this connection's begin another one between the same ports
+//!   ([`Receiver::another`]): what is known of this one is not said of that one.
 //!
 //! Not here: which direction is the client's, and when connections begin and end (`flows`).
 

@@ -1,11 +1,11 @@
-//! What waits is given out when it can be, and what does not come is declared missing: invariants 2 to
-//! 4 of `stream`.
+//! What waits is given out when it can be, and what does not come is declared missing: STR2 to
+//! STR4 of `stream`.
 
 use super::way::{Noticed, Way, OVERHEAD, PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
 use super::{give_out, Receiver, Side, Streams, MOST_HELD};
 
 impl Streams {
-    /// Gives out whatever can be, and declares holes missing whose time has come (invariant 3), or
+    /// Gives out whatever can be, and declares holes missing whose time has come (STR3), or
     /// all of them if `last`.
     #[cold]
     pub(super) fn settle(&mut self, now: Noticed, last: bool, receiver: &mut impl Receiver) {

@@ -11,13 +11,14 @@
 //! sizes (`10MB`, `4KiB`), `true` and `false`; times are strings as `--since` takes them.
 //!
 //! Invariants
-//!  1. Everything is checked when the text is parsed: names, types, literals, patterns. Each error
-//!     points at its column. Evaluation cannot fail.
-//!  2. A comparison with a number or time the event does not have is false, `!=` included; use
-//!     `known(field)` to ask. An unknown text is the empty text.
-//!  3. Evaluation neither allocates (its buffers are in `Scratch`) nor recurses: an expression is
-//!     compiled to tests, each of which names the test to go on with if it holds and if it does not.
-//!  4. Patterns run in linear time and their compiled size is bounded.
+//!
+//! - FI1. Everything is checked when the text is parsed: names, types, literals, patterns. Each error
+//!   points at its column. Evaluation cannot fail.
+//! - FI2. A comparison with a number or time the event does not have is false, `!=` included; use
+//!   `known(field)` to ask. An unknown text is the empty text.
+//! - FI3. Evaluation neither allocates (its buffers are in `Scratch`) nor recurses: an expression is
+//!   compiled to tests, each of which names the test to go on with if it holds and if it does not.
+//! - FI4. Patterns run in linear time and their compiled size is bounded.
 //!
 //! Tested in `tests/it/filter/`.
 

@@ -1,16 +1,17 @@
 //! The statements that run, asked for again and again: how long each was seen running.
 //!
 //! A statement is given out once, when it is no longer in the list: with the time it had when it was seen last, which
-//! is less than it took, by at most one interval (invariant 2). A statement shorter than the interval is seen with the
+//! is less than it took, by at most one interval (PL2). A statement shorter than the interval is seen with the
 //! probability of its time divided by the interval; what was never seen is not counted. So counts and total times are
 //! lower bounds, times of statements longer than the interval are right to one interval, and the busiest classes are
 //! at the top. `Tracker::load` is unbiased: the mean number of statements running at a moment.
 //!
 //! Invariants:
-//! 1. Two looks see the same statement if the connection and `query_id` agree (MariaDB). Where there is no `query_id`:
-//!    if connection and text agree and the time did not fall.
-//! 2. Times come from the server's own clock for the statement, never from the moments of looking alone.
-//! 3. Memory is that of one list: at most `MAX_TEXT` bytes for each running statement.
+//!
+//! - PL1. Two looks see the same statement if the connection and `query_id` agree (MariaDB). Where there is no `query_id`:
+//!   if connection and text agree and the time did not fall.
+//! - PL2. Times come from the server's own clock for the statement, never from the moments of looking alone.
+//! - PL3. Memory is that of one list: at most `MAX_TEXT` bytes for each running statement.
 
 use std::collections::HashMap;
 

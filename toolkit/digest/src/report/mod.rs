@@ -1,6 +1,6 @@
 //! Reports: the document (`model`), how it is made (`build`, `rank`), and the renderers.
 
-pub mod build;
+pub(crate) mod build;
 pub mod csv;
 pub mod diff;
 pub mod html;
@@ -10,7 +10,7 @@ pub mod ptqd;
 pub mod ptqd_numbers;
 pub mod rank;
 pub mod redact;
-pub mod significance;
+pub(crate) mod significance;
 pub mod text;
 
 pub use build::{build, Options};

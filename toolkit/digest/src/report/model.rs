@@ -5,12 +5,13 @@
 //! add, do not rename, and raise `SCHEMA` when the meaning of one changes.
 //!
 //! Invariants:
-//! 1. Times of the clock are microseconds since the epoch, UTC; durations are seconds; sizes are bytes.
-//! 2. Shares are between 0 and 1, of all events that were chosen (not only of the classes shown).
-//! 3. `classes` is in the order of `rank`, which begins at 1. What is not shown is summed up in `rest`.
-//! 4. Text is UTF-8; bytes of a log that are not were replaced by U+FFFD. With `--redact` no literal of a statement is
-//!    anywhere in the document.
-//! 5. What is not known is `None` or an empty list, never a zero.
+//!
+//! - MO1. Times of the clock are microseconds since the epoch, UTC; durations are seconds; sizes are bytes.
+//! - MO2. Shares are between 0 and 1, of all events that were chosen (not only of the classes shown).
+//! - MO3. `classes` is in the order of `rank`, which begins at 1. What is not shown is summed up in `rest`.
+//! - MO4. Text is UTF-8; bytes of a log that are not were replaced by U+FFFD. With `--redact` no literal of a statement is
+//!   anywhere in the document.
+//! - MO5. What is not known is `None` or an empty list, never a zero.
 
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,9 @@
 //! Written out because only four functions of statistics are needed and the crates that have them bring linear algebra.
 //!
 //! Invariants:
-//! 1. A p-value is between 0 and 1. `None` means that the data do not suffice for the test, never "no difference".
-//! 2. All tests are two-sided.
+//!
+//! - SG1. A p-value is between 0 and 1. `None` means that the data do not suffice for the test, never "no difference".
+//! - SG2. All tests are two-sided.
 
 /// Count, mean and variance (of the sample, by `n - 1`) of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,11 +1,12 @@
 //! From inputs to classes: reads every input, on several threads where its format allows, and adds up.
 //!
 //! Invariants:
-//! 1. The result does not depend on the number of threads (except for which rare classes are folded once
-//!    `max_classes` is reached).
-//! 2. A slow log and raw statements are parsed on all threads; a general log, captured traffic and, if patterns are
-//!    asked for, everything in order on one.
-//! 3. An input that cannot be read, or not to its end, is a `Problem`; the others are read all the same.
+//!
+//! - DG1. The result does not depend on the number of threads (except for which rare classes are folded once
+//!   `max_classes` is reached).
+//! - DG2. A slow log and raw statements are parsed on all threads; a general log, captured traffic and, if patterns are
+//!   asked for, everything in order on one.
+//! - DG3. An input that cannot be read, or not to its end, is a `Problem`; the others are read all the same.
 
 mod attributes;
 pub mod follow;
@@ -13,7 +14,7 @@ mod order;
 mod settings;
 mod skips;
 mod slow;
-pub mod unanswered;
+pub(crate) mod unanswered;
 mod worker;
 
 use std::cell::RefCell;

@@ -1,8 +1,9 @@
 //! Statements of captured traffic that never returned: what hangs, which no time tells of.
 //!
 //! Invariants:
-//! 1. At most [`KEPT`] statements are kept, those that waited longest, each up to the limit of a sample.
-//! 2. `waited` is a lower bound and never added to a time.
+//!
+//! - UA1. At most [`KEPT`] statements are kept, those that waited longest, each up to the limit of a sample.
+//! - UA2. `waited` is a lower bound and never added to a time.
 
 use frond_event::{Event, Micros};
 

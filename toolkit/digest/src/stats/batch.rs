@@ -5,9 +5,10 @@
 //! belong together with a small table that does stay in the cache, and adds them class by class.
 //!
 //! Invariants:
-//! 1. A batch borrows nothing: what is kept of an event is copied, the statement only if it may become the sample.
-//! 2. Its memory is bounded: `EVENTS` events, and keys and samples of about `TEXT_BYTES`, unless one is longer.
-//! 3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
+//!
+//! - BA1. A batch borrows nothing: what is kept of an event is copied, the statement only if it may become the sample.
+//! - BA2. Its memory is bounded: `EVENTS` events, and keys and samples of about `TEXT_BYTES`, unless one is longer.
+//! - BA3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
 
 use super::breakdowns::Breakdowns;
 use super::class::Sample;

@@ -5,11 +5,12 @@
 //! compatible numbers and ours.
 //!
 //! Invariants:
-//! 1. Bucket 0 is everything below 1e-6, so in particular zero.
-//! 2. A coarse bucket is exactly `FINE` fine ones: coarse = fine / FINE.
-//! 3. Counts do not depend on the order of `add` and `merge`.
-//! 4. A histogram takes, whichever is less (but for slack): 2 bytes for each 15 values of a bucket, or 4 bits per bucket
-//!    between its lowest and highest (8 if a count passes 15, 16 if one passes 255, 32 if one passes 65 535).
+//!
+//! - BK1. Bucket 0 is everything below 1e-6, so in particular zero.
+//! - BK2. A coarse bucket is exactly `FINE` fine ones: coarse = fine / FINE.
+//! - BK3. Counts do not depend on the order of `add` and `merge`.
+//! - BK4. A histogram takes, whichever is less (but for slack): 2 bytes for each 15 values of a bucket, or 4 bits per bucket
+//!   between its lowest and highest (8 if a count passes 15, 16 if one passes 255, 32 if one passes 65 535).
 //!
 //! The stated relative error of a quantile is half a bucket: 2.5 % coarse, 0.61 % fine.
 
@@ -137,7 +138,7 @@ enum Counts {
     },
 }
 
-/// Counts by bucket (invariants 3 and 4). The owner knows whether its buckets are fine or coarse.
+/// Counts by bucket (BK3 and BK4). The owner knows whether its buckets are fine or coarse.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Counts,

@@ -1,8 +1,9 @@
 //! How many different hashes there were, about, in 4 KiB (HyperLogLog: Flajolet, Fusy, Gandouet, Meunier 2007).
 //!
 //! Invariants:
-//! 1. The order of `add` and `merge` makes no difference, nor how often a hash is added.
-//! 2. The standard error is 1.6 %.
+//!
+//! - DI1. The order of `add` and `merge` makes no difference, nor how often a hash is added.
+//! - DI2. The standard error is 1.6 %.
 
 const BITS: u32 = 12;
 const REGISTERS: usize = 1 << BITS;

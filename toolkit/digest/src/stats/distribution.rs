@@ -1,9 +1,10 @@
 //! How one attribute's values are distributed within one class: the sum of what is known about them.
 //!
 //! Invariants:
-//! 1. Count, sum, min and max are exact (a sum saturates at 2^64 base units).
-//! 2. `merge` of parts equals adding all values to one, whatever the order: everything is a sum of integers.
-//! 3. Zeros are only counted: most attributes of most statements are zero.
+//!
+//! - DN1. Count, sum, min and max are exact (a sum saturates at 2^64 base units).
+//! - DN2. `merge` of parts equals adding all values to one, whatever the order: everything is a sum of integers.
+//! - DN3. Zeros are only counted: most attributes of most statements are zero.
 
 use super::bucket::{scale_of, Buckets, Histogram, FINE};
 use frond_event::{Metric, Unit};

@@ -3,19 +3,19 @@
 //! Everything here is mergeable: threads collect events apart and add them to one table in any order, with the same
 //! result as one thread.
 
-pub mod batch;
-pub mod breakdowns;
-pub mod bucket;
-pub mod class;
-pub mod distinct;
+pub(crate) mod batch;
+pub(crate) mod breakdowns;
+pub(crate) mod bucket;
+pub(crate) mod class;
+pub(crate) mod distinct;
 pub mod distribution;
-pub mod names;
-pub mod patterns;
-pub mod series;
-pub mod shared;
-pub mod spill;
-pub mod table;
-pub mod top;
+pub(crate) mod names;
+pub(crate) mod patterns;
+pub(crate) mod series;
+pub(crate) mod shared;
+pub(crate) mod spill;
+pub(crate) mod table;
+pub(crate) mod top;
 pub mod waiting;
 
 pub use batch::Batch;

@@ -5,9 +5,10 @@
 //! it took nearly twice the memory, and the merging took longer than a tenth of the run.
 //!
 //! Invariants:
-//! 1. A class is in the shard its hash says.
-//! 2. Numbers of names mean the same in all shards.
-//! 3. A thread holds at most one lock at a time.
+//!
+//! - SHR1. A class is in the shard its hash says.
+//! - SHR2. Numbers of names mean the same in all shards.
+//! - SHR3. A thread holds at most one lock at a time.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Texts of samples that are too long to be kept in memory, in a file without a name.
 //!
 //! Invariants:
-//! 1. The file goes away with the process, however that ends.
-//! 2. It never holds more than `LIMIT` bytes. What finds no room, or fails to be written, is cut in memory, as a
-//!    statement longer than the limit of samples is: reports say how long it was.
+//!
+//! - SP1. The file goes away with the process, however that ends.
+//! - SP2. It never holds more than `LIMIT` bytes. What finds no room, or fails to be written, is cut in memory, as a
+//!   statement longer than the limit of samples is: reports say how long it was.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,14 +1,15 @@
 //! Classes by their keys.
 //!
 //! Invariants:
-//! 1. Two events are in one class if and only if their keys are equal: the hash only finds candidates.
-//! 2. Never more than `max_classes` classes: when there would be, the quarter with the least time (then the fewest
-//!    events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays. One that
-//!    comes back begins anew.
-//! 3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class: when
-//!    they take more, longer ones go to disk as they come.
-//! 4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
-//! 5. `breakdowns` has the names of all events; `rest` has none.
+//!
+//! - TA1. Two events are in one class if and only if their keys are equal: the hash only finds candidates.
+//! - TA2. Never more than `max_classes` classes: when there would be, the quarter with the least time (then the fewest
+//!   events) is folded into `rest`, which has no key. So a class that takes much of the server's time stays. One that
+//!   comes back begins anew.
+//! - TA3. Texts of samples (statements, plans, warnings) take at most `SAMPLES` bytes of memory and 256 bytes per class: when
+//!   they take more, longer ones go to disk as they come.
+//! - TA4. `overall` is the sum over all classes and `rest`; no event is added twice or lost.
+//! - TA5. `breakdowns` has the names of all events; `rest` has none.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -176,7 +177,7 @@ impl Table {
                 Some(&class) if *self.classes[class as usize].key == *key => {
                     return Ok(class as usize)
                 }
-                // Another key has this hash (invariant 1): try the next.
+                // Another key has this hash (TA1): try the next.
                 Some(_) => hash = hash.wrapping_add(1),
                 None => return Err(hash),
             }
@@ -217,7 +218,7 @@ impl Table {
         all.count().saturating_sub(self.classes.len() as u64).clamp(1, ever)
     }
 
-    /// Makes room (invariant 2).
+    /// Makes room (TA2).
     fn fold(&mut self) {
         let mut order: Vec<(u64, u64, u32)> = self
             .classes
@@ -291,7 +292,7 @@ impl Table {
         self.rehash();
     }
 
-    /// The sum of all classes (invariant 4).
+    /// The sum of all classes (TA4).
     pub fn overall(&self) -> Class {
         let mut overall = Class::new(b"");
         for class in &self.classes {

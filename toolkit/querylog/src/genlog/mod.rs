@@ -4,11 +4,12 @@
 //! the statement before it. Servers write the time only when the second changed (MySQL from 5.7 on: always).
 //!
 //! Invariants:
-//! 1. User, host and database of a connection are those of its `Connect`, `Init DB` and `Change user` entries and of
-//!    statements `USE`; the parser must therefore see the log in order.
-//! 2. MariaDB logs a prepared statement's execution with the values filled in: it is a statement like any other.
-//! 3. At most `MAX_CONNECTIONS` connections are remembered; the log of a server that never logs `Quit` cannot fill
-//!    the memory.
+//!
+//! - GL1. User, host and database of a connection are those of its `Connect`, `Init DB` and `Change user` entries and of
+//!   statements `USE`; the parser must therefore see the log in order.
+//! - GL2. MariaDB logs a prepared statement's execution with the values filled in: it is a statement like any other.
+//! - GL3. At most `MAX_CONNECTIONS` connections are remembered; the log of a server that never logs `Quit` cannot fill
+//!   the memory.
 
 mod connection;
 

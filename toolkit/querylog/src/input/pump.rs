@@ -1,9 +1,10 @@
 //! Cuts a text log into pieces that hold whole events.
 //!
 //! Invariants:
-//! 1. Where a log is cut depends on its bytes only, not on threads or on how reads come back.
-//! 2. The pieces are the log, in order, without a gap.
-//! 3. No buffer is longer than `MAX_EVENT` plus one piece: a longer event is cut there (and counted as cut).
+//!
+//! - PM1. Where a log is cut depends on its bytes only, not on threads or on how reads come back.
+//! - PM2. The pieces are the log, in order, without a gap.
+//! - PM3. No buffer is longer than `MAX_EVENT` plus one piece: a longer event is cut there (and counted as cut).
 
 use std::io::{self, Read};
 

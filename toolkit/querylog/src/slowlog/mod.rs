@@ -2,10 +2,11 @@
 //! Percona Server.
 //!
 //! Invariants:
-//! 1. A piece is parsed without looking at other pieces: what an event inherits from before its piece (`# Time`,
-//!    `use`, the log's zone) comes in a `Carry`, so that the result does not depend on the number of threads.
-//! 2. Nothing is allocated per event.
-//! 3. Every byte belongs to an event, to a server's start, or to a `Skip`.
+//!
+//! - SW1. A piece is parsed without looking at other pieces: what an event inherits from before its piece (`# Time`,
+//!   `use`, the log's zone) comes in a `Carry`, so that the result does not depend on the number of threads.
+//! - SW2. Nothing is allocated per event.
+//! - SW3. Every byte belongs to an event, to a server's start, or to a `Skip`.
 //!
 //! # Whose times
 //!

@@ -96,7 +96,7 @@ impl Writer<'_> {
         }
     }
 
-    /// After a tuple of VALUES: reads past the tuples that follow (invariant 3).
+    /// After a tuple of VALUES: reads past the tuples that follow (FC3).
     pub(super) fn skip_tuples(&mut self) {
         let start = self.lexer.position();
         loop {

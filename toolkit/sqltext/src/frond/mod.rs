@@ -14,10 +14,11 @@
 //!  - `asc` and a closing semicolon are dropped, repeated UNION arms become a remark.
 //!
 //! Invariants
-//!  1. Equal token sequences give equal text: spacing never depends on the spacing of the input.
-//!  2. What looks ahead (lists, limits) reads each byte at most once more than it is read anyway.
-//!  3. After the first tuple of VALUES at most `TUPLES_READ` bytes are read to find the statement's
-//!     tail, then only the last `TAIL_READ` bytes are searched for one (`lists`).
+//!
+//! - FC1. Equal token sequences give equal text: spacing never depends on the spacing of the input.
+//! - FC2. What looks ahead (lists, limits) reads each byte at most once more than it is read anyway.
+//! - FC3. After the first tuple of VALUES at most `TUPLES_READ` bytes are read to find the statement's
+//!   tail, then only the last `TAIL_READ` bytes are searched for one (`lists`).
 
 mod arms;
 mod cases;

@@ -24,9 +24,10 @@
 //! or double quotes are cleaned up in a copy first.
 //!
 //! Invariants
-//!  1. "White space" and "word" are those of ASCII; bytes from 0x80 on are neither. Vertical tabs
-//!     are white space to some rules and not to others, as the experiments show.
-//!  2. Time is linear, except for rule 9, which gives up after a fixed number of comparisons.
+//!
+//! - PT1. "White space" and "word" are those of ASCII; bytes from 0x80 on are neither. Vertical tabs
+//!   are white space to some rules and not to others, as the experiments show.
+//! - PT2. Time is linear, except for rule 9, which gives up after a fixed number of comparisons.
 //!
 //! Tested in `tests/it/`: the experiments, each by name, and equality with the installed
 //! tool on a corpus and on random text. Release 3.5 was not at hand: what the toolkit's own notes

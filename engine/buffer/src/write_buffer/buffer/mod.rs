@@ -24,7 +24,7 @@ pub struct WriteBuffer {
     directory: ArcSwap<Directory>,
     /// Serialises replacing the directory.
     publishing: Mutex<()>,
-    /// Asked whenever backlogs go down: versions that none of them needs are dropped there.
+    /// Asked when a backlog goes down: versions that no reader needs are dropped then.
     readers: Arc<dyn Readers>,
     frozen: AtomicBool,
     /// No backlog is left in a frozen buffer.
@@ -33,12 +33,12 @@ pub struct WriteBuffer {
     router_bytes: AtomicU64,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
-    /// Joins that came too late.
+    /// Joins whose result was not used.
     #[cfg(test)]
     wasted: AtomicU64,
 }
 
-/// Entries that one writer puts on a shelf before it gives others a chance at the latch, and bytes.
+/// Entries, and bytes, that a writer adds to a shelf before it lets others take the latch.
 const RUN: usize = 256;
 const RUN_BYTES: usize = 256 << 10;
 
@@ -54,8 +54,8 @@ impl WriteBuffer {
         WriteBuffer::read_by(Arc::new(AllReaders))
     }
 
-    /// A buffer that drops versions which none of `readers` needs, so that a row changed often does not
-    /// pile up. Every read of it is at one of their snapshots, or at `SEQ_MAX`.
+    /// A buffer that drops versions which none of `readers` needs, so that a row that is changed
+    /// often does not fill it. Every read must be at one of their snapshots or at `SEQ_MAX`.
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
         let router = Router::new();
@@ -77,9 +77,9 @@ impl WriteBuffer {
         }
     }
 
-    /// Adds entries that come in order (invariant 1; asserted in debug builds). Several threads may
+    /// Adds entries that come in order (BU1; asserted in debug builds). Several threads may
     /// call this at once. An entry with the key and sequence of an existing one replaces it. Each
-    /// entry becomes readable by itself: atomicity of a transaction is a matter of sequences.
+    /// entry becomes readable by itself: sequences make a transaction atomic.
     pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
         assert!(!self.is_frozen(), "insert into a frozen buffer");
         let mut source = entries.into_iter();
@@ -109,14 +109,14 @@ impl WriteBuffer {
         let mut done = 0;
         let mut tally = Tally::default();
         while let Some(e) = entries.get(done) {
-            // Copied without a latch, be it megabytes.
+            // Copied without a latch: it may be megabytes.
             let large = is_large(e).then(|| alone(e));
             let no = directory.router.route(e.key, e.seq);
             let latch = &directory.shelves[no];
             let mut shelf = latch.write();
             let before = shelf.backlog();
             if let Some(next) = directory.shelves.get(no + 1) {
-                // Most batches go on there: its cache line comes meanwhile.
+                // Most batches go on with the next shelf: prefetch its cache line.
                 std::hint::black_box(next.is_locked());
             }
             let most = shelf.log().bytes() + RUN_BYTES;
@@ -137,7 +137,7 @@ impl WriteBuffer {
             }
             tally.grew(before, after);
             if shelf.is_due() {
-                // That takes a while.
+                // This may take long.
                 self.totals.add(std::mem::take(&mut tally));
                 self.send_down(latch, shelf);
             }
@@ -146,7 +146,8 @@ impl WriteBuffer {
         done
     }
 
-    /// Sends a shelf's backlog on its way and joins it with the base, or waits for the one before it.
+    /// Starts the descent of a shelf's backlog and joins it with the base, or waits for the descent
+    /// before it.
     fn send_down<'s>(&self, latch: &'s RwLock<Shelf>, mut shelf: RwLockWriteGuard<'s, Shelf>) {
         if !shelf.is_descending() {
             self.change(&mut shelf, Shelf::begin);
@@ -157,8 +158,8 @@ impl WriteBuffer {
         self.join(latch);
     }
 
-    /// Joins a shelf's base with the backlog on its way there, outside the latch. Whoever comes while another
-    /// thread is at it waits: its backlog is overdue, and to do the same again would help nobody.
+    /// Joins a shelf's base with its descent, outside the latch. While another thread does that,
+    /// the caller waits: its backlog is overdue, and the work must not be done twice.
     fn join(&self, latch: &RwLock<Shelf>) {
         let joiner = latch.read().joiner();
         let _alone = joiner.lock();
@@ -169,7 +170,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Puts in place what was joined, unless the shelf was put in order otherwise meanwhile.
+    /// Installs the joined base, unless the shelf was sorted otherwise meanwhile.
     fn land(&self, latch: &RwLock<Shelf>, joining: &Joining, joined: Joined) {
         let mut shelf = latch.write();
         if !shelf.awaits(joining) {
@@ -177,7 +178,7 @@ impl WriteBuffer {
             self.wasted.fetch_add(1, Relaxed);
             return;
         }
-        // Counted at once: what is cut off is never missing from the totals.
+        // Counted at once: the part that is cut off is never missing from the totals.
         let mut tally = Tally::default();
         tally.minus(&shelf);
         let right = shelf.land(joined);
@@ -189,7 +190,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Puts everything of a shelf that is read much into its base and, for scans, neighbours together.
+    /// Merges all entries of a shelf that is read much into its base and, for scans, gathers
+    /// records of neighbours.
     pub(crate) fn tidy(&self, latch: &RwLock<Shelf>) {
         let mut shelf = latch.write();
         if !shelf.is_to_be_tidied() {
@@ -209,7 +211,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Changes a shelf and keeps the totals.
+    /// Changes a shelf and updates the totals.
     pub(crate) fn change<T>(&self, shelf: &mut Shelf, change: impl FnOnce(&mut Shelf) -> T) -> T {
         let mut tally = Tally::default();
         tally.minus(shelf);
@@ -219,8 +221,8 @@ impl WriteBuffer {
         result
     }
 
-    /// Makes a shelf known, and counted already, that was cut off one whose latch the caller holds
-    /// (invariant 3).
+    /// Publishes a shelf, already counted, that was cut off one whose latch the caller holds
+    /// (BU3).
     fn publish(&self, right: Shelf) {
         let fence = right.span().lo().clone();
         let right = Arc::new(RwLock::new(right));
@@ -239,7 +241,7 @@ impl WriteBuffer {
         self.directory.load()
     }
 
-    /// No entry will be added any more. The caller sees to it that no writer is at work.
+    /// No entry is added after this. The caller makes sure that no writer is at work.
     pub fn freeze(&self) {
         self.frozen.store(true, std::sync::atomic::Ordering::Release);
     }
@@ -248,8 +250,8 @@ impl WriteBuffer {
         self.frozen.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Puts a frozen buffer (asserted) in order, which takes a few hundred milliseconds for millions of entries.
-    /// Whoever iterates does so otherwise.
+    /// Sorts a frozen buffer (asserted), which takes a few hundred milliseconds for millions of
+    /// entries. Otherwise iterators do it.
     pub fn settle(&self) {
         assert!(self.is_frozen(), "putting a buffer in order that still changes");
         self.settle_all();

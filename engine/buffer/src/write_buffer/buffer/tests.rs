@@ -86,7 +86,7 @@ fn a_base_gathered_late_has_no_place() {
     buffer.check();
 }
 
-/// A flush puts whatever a shelf holds into one base, be it more than a shelf is divided at.
+/// A flush merges all of a shelf into one base, even above the size at which a shelf is divided.
 #[test]
 fn large_values_are_all_there_when_a_buffer_is_frozen() {
     let value = vec![7; 200_000];
@@ -108,12 +108,12 @@ fn large_values_are_all_there_when_a_buffer_is_frozen() {
     }
 }
 
-/// A thread sends a backlog down to which another one has added what it has not counted yet.
+/// A thread starts the descent of a backlog that has entries which another thread has not counted yet.
 #[test]
 fn totals_are_never_below_nothing() {
     let buffer = WriteBuffer::new();
     let latch = only_shelf(&buffer);
-    // No two fit a small segment: a backlog of them takes twice what becomes of it.
+    // No two fit into a small segment: a backlog of them takes twice the memory of the base that it becomes.
     let (seq, kind, value) = (1, EntryKind::Put, &[7; 2100][..]);
     for n in 0..200u32 {
         latch.write().push(&EntryRef { key: &n.to_be_bytes(), seq, kind, value });
@@ -129,7 +129,7 @@ fn totals_are_never_below_nothing() {
     assert_eq!(buffer.entries(), 200);
 }
 
-/// A shelf with what another thread has not counted yet is divided, and what was counted is cut off.
+/// A shelf with entries that another thread has not counted yet is divided, and counted ones are cut off.
 #[test]
 fn what_was_counted_is_counted_while_a_shelf_is_divided() {
     let buffer = WriteBuffer::new();

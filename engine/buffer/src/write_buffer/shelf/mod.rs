@@ -1,16 +1,16 @@
 //! The shelf: the entries of a shared buffer between two fences.
 //!
-//! A batch of random keys meets another place with every key, and if that place were a leaf, each
-//! would cost several cache and translation misses. So an entry is written at the end of its shelf's
-//! *backlog*: there are about a hundred shelves however large the buffer is, and the ends of
-//! their backlogs stay in the cache. A backlog that has grown to a part of its shelf's *base* is
-//! sorted and joined with it, and that moves 12 bytes an entry, in order, from one array to another.
+//! Every key of a random batch goes to another place; if that were a leaf, each would cost several
+//! cache and TLB misses. So an entry is written at the end of its shelf's *backlog*: there are
+//! about a hundred shelves however large the buffer is, and the ends of their backlogs stay in the
+//! cache. A backlog that has grown to a fraction of its shelf's *base* is sorted and joined with
+//! it, which copies 12 bytes an entry sequentially.
 //!
-//! The base and a backlog on its way there, the *descent*, never change: a thread joins them without the
-//! latch and takes it to put the result in place. Readers look into the base, the descent, and the
-//! parts of the backlog that came since; what no part has is looked through while it is short or few
-//! readers come, and sorted otherwise. So there are at most seven places to look into, the more recent
-//! ones later in this order.
+//! The base and the *descent*, a backlog that is being joined with it, never change: a thread joins
+//! them without the latch and takes it to install the result. Readers search the base, the descent,
+//! and the parts of the backlog that follows; entries that no part has are searched one by one
+//! while they are few or readers are few, and sorted otherwise. So a reader searches at most seven
+//! lists, the more recent ones later in this order.
 //!
 //! Records are copied twice: in the order of their keys when a backlog goes down, and when a shelf is
 //! divided or was read more than it was changed. Neighbours then lie together, which is what a scan and
@@ -32,14 +32,14 @@ use crate::write_buffer::read_count::ReadCount;
 use crate::write_buffer::record::{record_bytes, Source};
 use crate::write_buffer::span::Span;
 
-/// Bytes of what joiners hold.
+/// Bytes that joiners hold.
 const JOINER: usize = 24;
-/// Entries in no order that an estimate looks at, of a shelf.
+/// Unsorted entries of a shelf that an estimate looks at.
 const LOOKED_AT: usize = 256;
 
 pub(crate) struct Shelf {
     span: Span,
-    /// That of the base, the descent and the backlog.
+    /// The prefix of base, descent and backlog.
     head_prefix: HeadPrefix,
     base: Arc<Base>,
     descent: Option<Arc<Base>>,
@@ -67,7 +67,7 @@ impl Shelf {
         }
     }
 
-    /// To be held by whoever joins, taken without the latch: two threads would do the same work.
+    /// The joining thread holds it, and takes it without the latch, so that no two threads do the same work.
     pub fn joiner(&self) -> Arc<Mutex<()>> {
         self.joiner.clone()
     }
@@ -76,7 +76,7 @@ impl Shelf {
         &self.span
     }
 
-    /// Entries, those that will replace others or be dropped counted too until they are settled.
+    /// Entries, including those that will replace others or be dropped.
     pub fn entries(&self) -> usize {
         self.base.len() + self.descent.as_ref().map_or(0, |d| d.len()) + self.log.len()
     }
@@ -131,12 +131,12 @@ impl Shelf {
         self.limit.is_used_up(&self.log)
     }
 
-    /// Whether that is overdue.
+    /// Whether the backlog is overdue to go down.
     pub fn is_overdue(&self) -> bool {
         self.limit.is_overdrawn(&self.log)
     }
 
-    /// Appends `e`, which the shelf reaches and which is not large.
+    /// Appends `e`, which belongs to the shelf and is not large.
     #[inline]
     pub fn push(&mut self, e: &EntryRef<'_>) {
         assert!(!e.key.is_empty() && e.key.len() <= crate::MAX_KEY, "key of {} bytes", e.key.len());
@@ -149,12 +149,12 @@ impl Shelf {
         self.log.push_alone(self.head_prefix.head(e.key), e.seq, record);
     }
 
-    /// Sorts what no part has yet.
+    /// Sorts the entries that no part has yet.
     pub fn index(&mut self) {
         self.log.index();
     }
 
-    /// Starts the backlog's way down (none is on its way yet).
+    /// Turns the backlog into the descent (there is none yet).
     pub fn begin(&mut self) {
         debug_assert!(self.descent.is_none());
         if self.log.is_empty() {
@@ -166,7 +166,7 @@ impl Shelf {
         self.log.clear();
     }
 
-    /// What is to be joined, if something is on its way.
+    /// The base and the descent, if there is one.
     pub fn joining(&self) -> Option<Joining> {
         let descent = self.descent.clone()?;
         Some(Joining { base: self.base.clone(), descent })
@@ -177,7 +177,7 @@ impl Shelf {
         self.descent.as_ref().is_some_and(|d| Arc::ptr_eq(d, &joining.descent))
     }
 
-    /// Puts in place what became of the descent. Returns what follows this shelf now and must be
+    /// Installs the joined base. Returns the shelf that follows this one now, which must be
     /// published under the same latch.
     #[must_use]
     pub fn land(&mut self, joined: Joined) -> Option<Shelf> {
@@ -185,7 +185,7 @@ impl Shelf {
         self.set_base(joined.base);
         let (fence, base) = joined.right?;
         let mut right = Shelf::of(self.span.cut(fence), base);
-        // What came meanwhile. Where keys arrive in order, this shelf needs no room for more.
+        // The entries that arrived meanwhile. Where keys arrive in order, this shelf needs no room for more.
         right.log = Backlog::after(&self.log);
         let after = Backlog::after(&self.log);
         let log = std::mem::replace(&mut self.log, after);
@@ -210,14 +210,14 @@ impl Shelf {
         self.reads = ReadCount::default();
     }
 
-    /// Puts the same base in place, its records gathered.
+    /// Installs the same base with gathered records.
     pub fn replace(&mut self, old: &Arc<Base>, gathered: Base) {
         if Arc::ptr_eq(&self.base, old) {
             self.set_base(Arc::new(gathered));
         }
     }
 
-    /// Puts everything into the base at once, and gives back what a backlog needs. The shelf is not
+    /// Merges everything into the base at once and frees the backlog's memory. The shelf is not
     /// divided.
     pub fn settle(&mut self, keep: &[Seq]) {
         for _ in 0..2 {
@@ -236,7 +236,7 @@ impl Shelf {
         self.reads.note_scan(n);
     }
 
-    /// Readers have begun to put the shelf in order: the others count anew meanwhile.
+    /// A reader has begun to tidy the shelf: counting starts again.
     pub fn forget_reads(&mut self) {
         self.reads = ReadCount::default();
     }
@@ -263,7 +263,7 @@ impl Shelf {
         if self.is_settled() {
             return base.part.find(key, at, head_prefix, &base.records);
         }
-        let (mut best, is_newest) = log.find_in_tail(head_prefix.head(key), key, at);
+        let (mut best, is_newest) = log.find_unsorted(head_prefix.head(key), key, at);
         if is_newest {
             return best;
         }
@@ -284,7 +284,7 @@ impl Shelf {
         best
     }
 
-    /// All that is in order, with its records: the base, the descent and the parts of the backlog, the
+    /// All sorted lists with their records: the base, the descent and the parts of the backlog, the
     /// more recent ones later.
     pub fn parts(&self) -> impl Iterator<Item = (&Part, &dyn Source)> {
         fn of(base: &Base) -> (&Part, &dyn Source) {
@@ -294,7 +294,7 @@ impl Shelf {
         std::iter::once(of(&self.base)).chain(self.descent.iter().map(|d| of(d))).chain(log)
     }
 
-    /// The least and the greatest head of keys between two bounds.
+    /// The smallest and the largest head of keys between two bounds.
     pub fn heads(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> (u64, u64) {
         let head_of = |b: Bound<&[u8]>, open| match b {
             Bound::Unbounded => open,
@@ -311,8 +311,8 @@ impl Shelf {
         }
     }
 
-    /// Entries and bytes of records in a range; the bytes of more than `exact` entries in proportion. With 0,
-    /// at most [`LOOKED_AT`] entries in no order are looked at.
+    /// Entries and bytes of records in a range; the bytes of more than `exact` entries in
+    /// proportion. With 0, at most [`LOOKED_AT`] unsorted entries are looked at.
     pub fn weigh(&self, lo: Bound<&[u8]>, hi: Bound<&[u8]>, exact: usize) -> (u64, u64) {
         let ranges = || {
             self.parts().map(|(part, source)| {
@@ -323,8 +323,8 @@ impl Shelf {
         let in_order: usize = ranges().map(|(_, _, from, to)| to - from).sum();
         let heads = self.heads(lo, hi);
         let most = if exact > 0 { usize::MAX } else { LOOKED_AT };
-        let (tail, mut bytes) = self.log.weigh_tail(lo, hi, heads, most);
-        let entries = in_order as u64 + tail;
+        let (unsorted, mut bytes) = self.log.weigh_unsorted(lo, hi, heads, most);
+        let entries = in_order as u64 + unsorted;
         if in_order <= exact {
             for (part, source, from, to) in ranges() {
                 let records = (from..to).map(|i| record_bytes(&part.entry(i, source)) as u64);
@@ -343,7 +343,7 @@ impl Shelf {
                 f(part.entry(from, source).key, step.min(part.len() - from) as u64);
             }
         }
-        self.log.sample_tail(step, f);
+        self.log.sample_unsorted(step, f);
     }
 
     /// Asserts the structure of a settled shelf; for tests.

@@ -10,7 +10,7 @@ pub fn push(shelf: &mut Shelf, key: &[u8], seq: Seq, value: &[u8]) {
     shelf.push(&EntryRef { key, seq, kind: EntryKind::Put, value });
 }
 
-/// Joins what is on its way; the shelf is not divided.
+/// Joins the descent; the shelf is not divided.
 fn descend(shelf: &mut Shelf) {
     let joined = shelf.joining().map(|joining| joining.run(&[], usize::MAX));
     assert!(joined.and_then(|joined| shelf.land(joined)).is_none());
@@ -31,7 +31,7 @@ fn scan(shelf: &Shelf, backward: bool) -> Vec<(Vec<u8>, Seq, Vec<u8>)> {
     (0..batch.len()).map(|i| own(batch.entry(i))).collect()
 }
 
-/// Entry by entry into the base, the descent, a part and the tail: the later ones are more recent.
+/// Entries in the base, the descent, a part and unsorted: the later ones are more recent.
 #[test]
 fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
     let mut shelf = Shelf::new();
@@ -62,7 +62,7 @@ fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
     push(&mut shelf, b"hot", 2, b"part");
     push(&mut shelf, b"hot", 3, b"part");
     shelf.index();
-    assert_eq!(shelf.log().tail(), 0);
+    assert_eq!(shelf.log().unsorted(), 0);
     see(&shelf, b"part", &[3, 2, 1]);
     push(&mut shelf, b"y", 2, b"tail");
     push(&mut shelf, b"hot", 3, b"tail");
@@ -79,7 +79,7 @@ fn readers_see_the_most_recent_of_equal_versions_at_every_stage() {
     shelf.check();
 }
 
-/// Versions that come in any order, some of them twice, while parts and descents are made.
+/// Versions arrive in any order, some of them twice, while parts and descents are made.
 #[test]
 fn reads_find_the_newest_version_in_whatever_order_they_came() {
     let mut shelf = Shelf::new();
@@ -119,7 +119,7 @@ fn keys_that_begin_alike_are_told_apart_by_their_heads() {
     let head =
         |i: u64| shelf.head_prefix.head(&[&b"tenant-0001/orders/"[..], &i.to_be_bytes()].concat());
     assert!((1..500).all(|i| head(i - 1) < head(i)));
-    // Others arrive: they have the extreme heads, and order is kept.
+    // Keys without the prefix arrive: they have the extreme heads, and order is kept.
     for i in 0..600u64 {
         push(&mut shelf, &[&b"tenant-0000/"[..], &i.to_be_bytes()].concat(), 1, b"");
         push(&mut shelf, &[&b"zone/"[..], &i.to_be_bytes()].concat(), 1, b"");

@@ -5,8 +5,9 @@
 //! over the whole array with a fixed number of steps and no branch that depends on data.
 //!
 //! A record: u16 = key length (12 bits) | kind << 12 | big << 13 | sequence width << 14; u16 = value
-//! length; sequence in 2, 4, 6 or 8 bytes; key; value. With `big` the value is a u16 index into
-//! `big`, the values too large to be moved about. Records never leave memory.
+//! length; sequence in 2, 4, 6 or 8 bytes; key; value. With `big` the value length is an index into
+//! `big`, the values too large to be moved about. A key length of 0 stands for a key that is there, too:
+//! u32 = key length; key; value. Records never leave memory.
 
 use std::cmp::Ordering;
 
@@ -21,10 +22,14 @@ pub const INLINE_VALUE: usize = 1024;
 /// Entries of a leaf. Half of this many heads and offsets move at an insert in the middle.
 pub(crate) const LEAF_ENTRIES: usize = 128;
 
-/// What a cleared leaf keeps of its arena.
+/// Bytes of its arena that a cleared leaf keeps.
 const KEEP_ARENA: usize = 4096;
 
 const ARENA_LIMIT: usize = u16::MAX as usize;
+/// Keys up to this many bytes lie in the arena.
+const INLINE_KEY: usize = 0xfff;
+/// Bytes before a key that lies in `big`.
+const FAR_KEY: usize = 4;
 const KIND_BIT: u16 = 1 << 12;
 const BIG_BIT: u16 = 1 << 13;
 const WIDTH_SHIFT: u32 = 14;
@@ -35,7 +40,7 @@ pub(crate) struct Leaf {
     len: u16,
     /// Bytes that every key of the leaf begins with and heads leave out.
     skip: u16,
-    /// Inserts in a row that went to the end: tells ascending keys from random ones at a split.
+    /// Consecutive inserts at the end: a split tells ascending keys from random ones by it.
     appends: u16,
     /// Arena bytes of records that are gone.
     dead: u16,
@@ -88,8 +93,8 @@ impl Leaf {
         self.arena.len() - self.dead as usize + self.big_bytes
     }
 
-    /// A leaf to the right of this one, which has been filled in order and will get no more: takes
-    /// heads after `left_skip` bytes from now on. The new leaf has room for as many bytes.
+    /// A new leaf to the right of this one, with an arena as large. This leaf was filled in order
+    /// and gets no more entries: it takes heads after `left_skip` bytes from now on.
     pub fn grow_right(&mut self, left_skip: usize, right_skip: usize) -> Box<Leaf> {
         let mut right = Leaf::new(right_skip);
         right.appends = self.appends;
@@ -101,13 +106,28 @@ impl Leaf {
     #[inline]
     fn record(&self, slot: usize) -> Record<'_> {
         debug_assert!(slot < self.len());
-        Record::at(&self.arena, self.offsets[slot] as usize)
+        let mut record = Record::at(&self.arena, self.offsets[slot] as usize);
+        if record.key.is_empty() {
+            record.key = self.far(&record).0;
+        }
+        record
+    }
+
+    /// Key and value of a record whose key is in `big`.
+    #[cold]
+    fn far(&self, r: &Record<'_>) -> (&[u8], &[u8]) {
+        let (len, rest) = self.big[r.big_index()].split_at(FAR_KEY);
+        rest.split_at(u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize)
     }
 
     #[inline]
     pub fn entry(&self, slot: usize) -> EntryRef<'_> {
         let r = self.record(slot);
-        let value = if r.big { &self.big[r.big_index()][..] } else { r.inline };
+        let value = match r.big {
+            false => r.inline,
+            true if r.key.len() > INLINE_KEY => self.far(&r).1,
+            true => &self.big[r.big_index()][..],
+        };
         EntryRef { key: r.key, seq: r.seq, kind: r.kind, value }
     }
 
@@ -217,24 +237,30 @@ impl Leaf {
         let at = self.arena.len();
         self.reserve(need);
         let width = seq_width(e.seq);
-        let mut word = e.key.len() as u16 | (width as u16) << WIDTH_SHIFT;
+        let is_far = e.key.len() > INLINE_KEY;
+        let key = if is_far { &[] } else { e.key };
+        let mut word = key.len() as u16 | (width as u16) << WIDTH_SHIFT;
         if e.kind == EntryKind::Delete {
             word |= KIND_BIT;
         }
-        let big = e.value.len() > INLINE_VALUE;
+        let big = is_far || e.value.len() > INLINE_VALUE;
         let mut second = e.value.len() as u16;
         if big {
             word |= BIG_BIT;
             second = self.big.len() as u16;
-            self.big.push(e.value.into());
-            self.big_bytes += e.value.len();
+            let bytes: Box<[u8]> = match is_far {
+                true => [&(e.key.len() as u32).to_le_bytes(), e.key, e.value].concat().into(),
+                false => e.value.into(),
+            };
+            self.big_bytes += bytes.len();
+            self.big.push(bytes);
         }
         let mut header = [0u8; 12];
         header[..2].copy_from_slice(&word.to_le_bytes());
         header[2..4].copy_from_slice(&second.to_le_bytes());
         header[4..].copy_from_slice(&e.seq.to_le_bytes());
         self.arena.extend_from_slice(&header[..4 + seq_bytes(width)]);
-        self.arena.extend_from_slice(e.key);
+        self.arena.extend_from_slice(key);
         if !big {
             self.arena.extend_from_slice(e.value);
         }
@@ -381,8 +407,12 @@ fn seq_bytes(width: u32) -> usize {
 /// Arena bytes of the record of `e`.
 #[inline]
 fn record_bytes(e: &EntryRef<'_>) -> usize {
-    let value = if e.value.len() > INLINE_VALUE { 0 } else { e.value.len() };
-    4 + seq_bytes(seq_width(e.seq)) + e.key.len() + value
+    let header = 4 + seq_bytes(seq_width(e.seq));
+    match (e.key.len(), e.value.len()) {
+        (key, _) if key > INLINE_KEY => header,
+        (key, value) if value > INLINE_VALUE => header + key,
+        (key, value) => header + key + value,
+    }
 }
 
 struct Record<'a> {
@@ -401,7 +431,7 @@ impl<'a> Record<'a> {
         let b = &arena[at..];
         let word = u16::from_le_bytes([b[0], b[1]]);
         let second = u16::from_le_bytes([b[2], b[3]]);
-        let key_len = usize::from(word & 0xfff);
+        let key_len = usize::from(word) & INLINE_KEY;
         let width = u32::from(word >> WIDTH_SHIFT);
         let seq = match width {
             0 => u64::from(u16::from_le_bytes([b[4], b[5]])),

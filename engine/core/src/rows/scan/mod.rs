@@ -306,6 +306,19 @@ impl Scan {
         Ok(Fetched::Row)
     }
 
+    /// As [`Self::fetch`], by a key tuple with all parts of the primary key.
+    pub fn fetch_tuple(
+        &mut self,
+        txn: &mut Transaction,
+        (tuple, parts): (&[u8], usize),
+        record: &mut [u8],
+        hooks: &mut dyn ScanHooks,
+    ) -> Result<Fetched> {
+        let mut key = Vec::new();
+        self.codec.tuple_key(0, tuple, parts, &mut key)?;
+        self.fetch(txn, &key, record, hooks)
+    }
+
     /// Between entries, where an entry with `key` would be the next.
     fn stand_before(&mut self, key: &[u8]) {
         self.gap_key.clear();

@@ -5,11 +5,12 @@
 //! strings, quoted names and comments.
 //!
 //! Invariants
-//!  1. Memory is bounded: per connection [`MOST_STATEMENTS`], [`MOST_TEXT`] of text and
-//!     [`MOST_LONG`] of long data. What does not fit is forgotten, and executions of it have no
-//!     text.
-//!  2. If the number of placeholders or a value does not fit the packet, the text keeps its `?`: a
-//!     wrong value is worse than none.
+//!
+//! - PS1. Memory is bounded: per connection [`MOST_STATEMENTS`], [`MOST_TEXT`] of text and
+//!   [`MOST_LONG`] of long data. What does not fit is forgotten, and executions of it have no
+//!   text.
+//! - PS2. If the number of placeholders or a value does not fit the packet, the text keeps its `?`: a
+//!   wrong value is worse than none.
 
 mod placeholders;
 mod statement;

@@ -25,7 +25,7 @@ impl Session {
     /// Looks whether a segment begins with a command where the client's place is not known.
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
-        if let Some(unseen) = &mut self.unseen {
+        if let Some(unseen) = &mut self.lost.unseen {
             unseen.goes_on = true;
         }
         if recognise::is_tls(bytes) {
@@ -239,7 +239,7 @@ impl Session {
             }
             Command::Execute | Command::BulkExecute => {
                 request.of_last_prepared = le32(body, 0) == Some(u32::MAX);
-                if request.of_last_prepared && self.before.is_some() {
+                if request.of_last_prepared && self.steps.before.is_some() {
                     self.promise_last();
                 }
                 let ahead = self.statements.take_ahead(le32(body, 0).unwrap_or(0));

@@ -15,7 +15,7 @@ impl Session {
     pub(super) fn greeting(&mut self, header: Header, payload: &[u8], output: &mut Output<'_>) {
         if self.phase == Phase::Greeting {
             if let Some(greeting) = handshake::greeting(payload) {
-                self.thread_id = Some(u64::from(greeting.thread_id));
+                self.client.thread_id = Some(u64::from(greeting.thread_id));
                 self.offered = Some(greeting.capabilities);
                 self.opened = self.opened.or(Some(header.begun.time));
                 self.phase = Phase::Login;
@@ -107,8 +107,8 @@ impl Session {
         request.user = kept(login.user);
         request.sent = begun.time;
         request.expect = Some(header.sequence.wrapping_add(1));
-        self.user = request.user.clone();
-        self.db = request.db.clone();
+        self.client.user = request.user.clone();
+        self.client.db = request.db.clone();
         self.phase = Phase::Authentication;
         self.pending.push_back(request);
     }
@@ -120,7 +120,7 @@ impl Session {
         if self.offered.is_some() {
             self.dialect.deprecate_eof = Some(both & capability::DEPRECATE_EOF != 0);
         }
-        self.attributes = login.attributes.iter().map(|(n, v)| (kept(n), kept(v))).collect();
+        self.client.attributes = login.attributes.iter().map(|(n, v)| (kept(n), kept(v))).collect();
     }
 
     /// The login succeeded: from here on commands, perhaps compressed.

@@ -1,4 +1,4 @@
-//! What missing bytes do to a connection (invariants 1 and 2 of `session`).
+//! What missing bytes do to a connection (CS1 and CS2 of `session`).
 
 use super::{Phase, Session};
 use crate::mysql::answer::LONGEST;
@@ -7,6 +7,21 @@ use crate::mysql::words::Command;
 use crate::stream::{Piece, Side};
 use crate::Output;
 use frond_event::Unmeasured;
+
+/// What is missing of a client's bytes.
+#[derive(Default)]
+pub(super) struct Lost {
+    /// Set when any was lost: if the client waits for answers, then its next request acknowledges
+    /// more than this.
+    pub(super) after: Option<u64>,
+    /// Where the server was then, as far as it was seen.
+    pub(super) at: u64,
+    /// What is missing since it was last told how many requests that is.
+    pub(super) unseen: Option<Unseen>,
+    pub(super) pace: Pace,
+    /// Position behind the last request whose begin was seen and whose rest was not.
+    owed: u64,
+}
 
 /// Bytes of a client that are missing and belong to no request that is known.
 pub(super) struct Unseen {
@@ -67,7 +82,7 @@ impl Session {
                 }
             }
             (_, Side::Server) => {
-                match &mut self.unseen {
+                match &mut self.lost.unseen {
                     Some(unseen) if !unseen.goes_on => unseen.alone = false,
                     _ => self.count_unseen(output),
                 }
@@ -133,16 +148,17 @@ impl Session {
     /// So much of the client's is missing that cannot be bridged.
     fn note_unseen(&mut self, at: u64, length: u64) {
         // Of what is missing, this much belongs to a request whose begin was seen.
-        self.owed = self.owed.max(at + self.requests.left());
+        self.lost.owed = self.lost.owed.max(at + self.requests.left());
         let goes_on = self.command.is_some()
             || self.requests.open_packet().is_some_and(|h| h.length == LONGEST)
             || self.pending.front().is_some_and(|r| r.local_file);
-        let bytes = (at + length).saturating_sub(self.owed.max(at));
-        if bytes == 0 || goes_on && !self.pipelines {
+        let bytes = (at + length).saturating_sub(self.lost.owed.max(at));
+        if bytes == 0 || goes_on && !self.steps.pipelines {
             return;
         }
         let alone = self.server_seen == self.server_end;
-        let unseen = self.unseen.get_or_insert(Unseen { bytes: 0, alone: true, goes_on: false });
+        let unseen =
+            self.lost.unseen.get_or_insert(Unseen { bytes: 0, alone: true, goes_on: false });
         unseen.bytes += bytes;
         unseen.alone &= alone;
     }
@@ -150,9 +166,9 @@ impl Session {
     /// Something follows what is missing.
     #[inline]
     pub(super) fn count_unseen(&mut self, output: &mut Output<'_>) {
-        if let Some(unseen) = &self.unseen {
+        if let Some(unseen) = &self.lost.unseen {
             self.estimate_requests(unseen.bytes, unseen.alone, output);
-            self.unseen = None;
+            self.lost.unseen = None;
         }
     }
 
@@ -163,13 +179,13 @@ impl Session {
     #[cold]
     fn estimate_requests(&self, bytes: u64, alone: bool, output: &mut Output<'_>) {
         let counts = &mut *output.counts;
-        if alone && !self.pipelines {
+        if alone && !self.steps.pipelines {
             counts.requests_missing += 1;
             return;
         }
         let mean = counts.request_bytes / counts.requests.max(1);
         let by_length = (bytes + mean / 2).checked_div(mean).unwrap_or(1).max(1);
-        counts.requests_missing += by_length.min(self.pace.most(output.now));
+        counts.requests_missing += by_length.min(self.lost.pace.most(output.now));
     }
 
     /// The rest of a request that was begun is not known: it is given out as far as it was seen.
@@ -208,8 +224,8 @@ impl Session {
             self.requests.synced = false;
         }
         // With nothing seen between, a gap on either side is one of both.
-        if self.lost_after == Some(self.server_end) && !self.waits() {
-            self.lost_after = Some(at + length);
+        if self.lost.after == Some(self.server_end) && !self.waits() {
+            self.lost.after = Some(at + length);
         }
         self.server_end = at + length;
         let end = if length == 0 { u64::MAX } else { at + length };
@@ -238,15 +254,11 @@ impl Session {
             self.phase = Phase::Commands;
             self.answers.synced = false;
         }
-        self.certain = false;
-        self.proven = 0;
-        if self.pipelines || self.pending.len() > 1 {
-            self.doubtful = true;
-        }
-        self.before = None;
-        self.pace.goes_on = false;
-        self.lost_after = Some(if self.waits() { self.server_seen } else { self.server_end });
-        self.lost_at = self.server_seen;
+        let in_doubt = self.steps.pipelines || self.pending.len() > 1;
+        self.steps.lose(in_doubt);
+        self.lost.pace.goes_on = false;
+        self.lost.after = Some(if self.waits() { self.server_seen } else { self.server_end });
+        self.lost.at = self.server_seen;
         self.statements.doubt();
         self.requests.synced = false;
         self.requests.restart();

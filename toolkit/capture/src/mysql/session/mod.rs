@@ -4,22 +4,23 @@
 //! client may send requests before the answers to earlier ones (pipelining).
 //!
 //! Invariants
-//!  1. A request is measured only if its first byte, every byte of it, and the first byte of its
-//!     answer were captured, nothing between the answer before and this answer is missing, the
-//!     answer's segment acknowledges the whole request, and the packets' sequence numbers go on
-//!     from the request's. Otherwise it is given out without a time, or, where what is there of its
-//!     text does not tell its class, counted.
-//!  2. After a loss, the server's packets are found again only at the position that the next
-//!     request acknowledges: a client sends its next request when it has the answer before, so
-//!     there its own answer begins. The client's packets are found again at a segment that has the
-//!     form of a command (`recognise`), its header perhaps in the segment before. What is missing
-//!     within one packet of a request leaves both sides in their places: that packet's header says
-//!     where it ends.
-//!  3. A pipelined request's time begins not before the answer before it has ended, so that it
-//!     does not contain another's time. Behind a loss a request has a time only if its answer can be
-//!     told from those to requests that were lost or are still due (`steps` says how).
-//!  4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
-//!     back, of [`MOST_PENDING_BYTES`] in all.
+//!
+//! - CS1. A request is measured only if its first byte, every byte of it, and the first byte of its
+//!   answer were captured, nothing between the answer before and this answer is missing, the
+//!   answer's segment acknowledges the whole request, and the packets' sequence numbers go on
+//!   from the request's. Otherwise it is given out without a time, or, where what is there of its
+//!   text does not tell its class, counted.
+//! - CS2. After a loss, the server's packets are found again only at the position that the next
+//!   request acknowledges: a client sends its next request when it has the answer before, so
+//!   there its own answer begins. The client's packets are found again at a segment that has the
+//!   form of a command (`recognise`), its header perhaps in the segment before. What is missing
+//!   within one packet of a request leaves both sides in their places: that packet's header says
+//!   where it ends.
+//! - CS3. A pipelined request's time begins not before the answer before it has ended, so that it
+//!   does not contain another's time. Behind a loss a request has a time only if its answer can be
+//!   told from those to requests that were lost or are still due (`steps` says how).
+//! - CS4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
+//!   back, of [`MOST_PENDING_BYTES`] in all.
 //!
 //! Tested here only in small; `tests/it` simulates clients and servers and removes packets.
 
@@ -34,13 +35,13 @@ use super::answer::Dialect;
 use super::framing::{Framing, Header};
 use super::prepared::Statements;
 use super::request::{End, Request};
-use super::words::Command;
 use crate::stream::{Piece, Receiver, Side};
 use crate::Output;
 use client::HeaderAlone;
 use frond_event::{Event, Place, Unmeasured};
-use losses::{Pace, Unseen};
+use losses::Lost;
 use std::collections::VecDeque;
+use steps::{Steps, Synchrony};
 
 const MOST_PENDING: usize = 256;
 const MOST_PENDING_BYTES: usize = 8 << 20;
@@ -67,17 +68,12 @@ pub(crate) struct Totals {
 }
 
 pub(crate) struct Session {
-    /// The client's address as text.
-    ip: String,
+    client: Client,
     phase: Phase,
     /// What the server's greeting offers, and what the login then agreed on.
     offered: Option<u32>,
     capabilities: Option<u32>,
     dialect: Dialect,
-    thread_id: Option<u64>,
-    user: Vec<u8>,
-    db: Vec<u8>,
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
     statements: Statements,
     /// The inner packets' sequence numbers then do not go on by one (each flush sets them to those
     /// of the compressed packets), so they are not looked at.
@@ -86,7 +82,7 @@ pub(crate) struct Session {
     requests: Framing,
     answers: Framing,
     pending: VecDeque<Request>,
-    /// Answered, and held back until it is known whether the client waits for answers (invariant 3).
+    /// Answered, and held back until it is known whether the client waits for answers (CS3).
     held: VecDeque<(Request, End)>,
     /// Of both.
     pending_bytes: usize,
@@ -100,39 +96,31 @@ pub(crate) struct Session {
     answered: Option<(i64, u64)>,
     /// An EOF with this sequence number may follow the last answer.
     eof_may_follow: Option<u8>,
-    /// Invariant 3: requests are sent before the answers to those before.
-    pipelines: bool,
-    /// Invariant 3: requests and answers may be out of step.
-    doubtful: bool,
-    /// They are in step, even if the client does not wait.
-    certain: bool,
-    /// The request before, and what it acknowledged, if none was lost since.
-    before: Option<(Command, u64)>,
-    /// Requests for which the client had waited for an answer to the one before, since it last did
-    /// not wait, and since requests were lost, too.
-    steps: u8,
-    proven: u8,
-    /// The longest that an answer took, to its last byte: nanoseconds.
-    slowest: i64,
+    /// CS3: are requests and answers in step, and does the client wait?
+    steps: Steps,
     /// Position behind the last of the server's bytes, and behind the last that were captured.
     server_end: u64,
     server_seen: u64,
-    /// Set when the client's bytes were lost: if the client waits for answers, then its next request
-    /// acknowledges more than this.
-    lost_after: Option<u64>,
-    /// Where the server was then, as far as it was seen.
-    lost_at: u64,
-    /// What is missing of the client's since it was last told how many requests that is.
-    unseen: Option<Unseen>,
-    pace: Pace,
-    /// Position behind the last request whose begin was seen and whose rest was not.
-    owed: u64,
+    /// What is missing of the client's.
+    lost: Lost,
     tls_records: u8,
     /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
     spoke: bool,
     understood: bool,
     had_gap: bool,
     totals: Totals,
+}
+
+/// Who asks, as far as it is known.
+#[derive(Default)]
+struct Client {
+    /// Its address as text.
+    ip: String,
+    /// The server's number of the connection.
+    thread_id: Option<u64>,
+    user: Vec<u8>,
+    db: Vec<u8>,
+    attributes: Vec<(Vec<u8>, Vec<u8>)>,
     /// Tells connections of one capture apart.
     number: u64,
 }
@@ -170,15 +158,11 @@ impl Session {
     pub(crate) fn new(ip: String, opened: Option<i64>, output: &mut Output<'_>) -> Self {
         output.counts.numbered += 1;
         let mut session = Session {
-            ip,
+            client: Client { ip, number: output.counts.numbered, ..Client::default() },
             phase: if opened.is_some() { Phase::Greeting } else { Phase::Commands },
             offered: None,
             capabilities: None,
             dialect: Dialect::default(),
-            thread_id: None,
-            user: Vec::new(),
-            db: Vec::new(),
-            attributes: Vec::new(),
             statements: Statements::default(),
             compressed: false,
             requests: Framing::default(),
@@ -191,26 +175,19 @@ impl Session {
             opened,
             answered: None,
             eof_may_follow: None,
-            pipelines: false,
-            doubtful: false,
-            certain: opened.is_some(),
-            before: None,
-            steps: 0,
-            proven: 0,
-            slowest: 0,
+            steps: Steps::new(if opened.is_some() {
+                Synchrony::InStep
+            } else {
+                Synchrony::Unknown
+            }),
             server_end: 0,
             server_seen: 0,
-            lost_after: None,
-            lost_at: 0,
-            unseen: None,
-            pace: Pace::default(),
-            owed: 0,
+            lost: Lost::default(),
             tls_records: 0,
             spoke: false,
             understood: false,
             had_gap: false,
             totals: Totals::default(),
-            number: output.counts.numbered,
         };
         session.requests.synced = opened.is_some();
         session.answers.synced = opened.is_some();
@@ -272,7 +249,7 @@ impl Session {
         output.counts.gap(0);
         output.counts.connections += 1;
         output.counts.connections_with_gaps += 1;
-        *self = Session::new(std::mem::take(&mut self.ip), None, output);
+        *self = Session::new(std::mem::take(&mut self.client.ip), None, output);
         self.had_gap = true;
     }
 
@@ -308,13 +285,13 @@ impl Session {
     }
 
     fn identify<'a>(&'a self, event: &mut Event<'a>) {
-        event.db = &self.db;
-        event.user = &self.user;
-        event.host = self.ip.as_bytes();
-        event.ip = self.ip.as_bytes();
-        event.thread_id = self.thread_id;
-        event.connection = self.number;
-        event.extra.extend(self.attributes.iter().map(|(n, v)| (&n[..], &v[..])));
+        event.db = &self.client.db;
+        event.user = &self.client.user;
+        event.host = self.client.ip.as_bytes();
+        event.ip = self.client.ip.as_bytes();
+        event.thread_id = self.client.thread_id;
+        event.connection = self.client.number;
+        event.extra.extend(self.client.attributes.iter().map(|(n, v)| (&n[..], &v[..])));
     }
 }
 

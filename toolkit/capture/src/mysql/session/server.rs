@@ -30,7 +30,7 @@ impl Session {
         self.unpack(Side::Server, bytes, piece, output);
     }
 
-    /// Where in a segment the answer to the first pending request begins (invariant 2).
+    /// Where in a segment the answer to the first pending request begins (CS2).
     #[cold]
     fn find_answer(
         &mut self,
@@ -76,7 +76,7 @@ impl Session {
             // An answer to a request that was lost, or the server's last words.
             output.counts.orphans += 1;
             self.answers.synced = false;
-            if self.before.is_some() && header.sequence == 1 && !self.compressed {
+            if self.steps.before.is_some() && header.sequence == 1 && !self.compressed {
                 // No request was lost since the last: so the answer that it had was another's.
                 self.see_out_of_step();
             }
@@ -128,7 +128,8 @@ impl Session {
                     self.eof_may_follow = Some(header.sequence.wrapping_add(1));
                 }
                 self.answered = Some((piece.time, piece.at));
-                self.slowest = self.slowest.max(piece.time.saturating_sub(front.begun.time));
+                self.steps.slowest =
+                    self.steps.slowest.max(piece.time.saturating_sub(front.begun.time));
                 self.settle(output);
                 self.finish(End::Complete(piece.time), output);
                 if let Some(next) = self.pending.front_mut() {
@@ -170,7 +171,7 @@ impl Session {
             Command::ChangeUser if succeeded => {
                 let (user, db) = (std::mem::take(&mut front.user), std::mem::take(&mut front.db));
                 self.enter(db, output);
-                self.user = user;
+                self.client.user = user;
                 self.statements.clear();
             }
             Command::InitDb if succeeded => {
@@ -195,7 +196,7 @@ impl Session {
     /// Another database is the default from here on, not for what came before.
     fn enter(&mut self, db: Vec<u8>, output: &mut Output<'_>) {
         self.release(output);
-        self.db = db;
+        self.client.db = db;
     }
 }
 

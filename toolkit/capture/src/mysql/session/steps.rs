@@ -1,4 +1,4 @@
-//! Are requests and answers in step? (Invariant 3 of `session`.)
+//! Are requests and answers in step? (CS3 of `session`.)
 //!
 //! What is known of a client is of three kinds.
 //!  - It waits for its answers: one answer stands between two requests, and what was lost is known
@@ -33,6 +33,63 @@ pub(super) const QUIET: i64 = 1_000_000_000;
 /// So many requests are held back.
 pub(super) const MOST_HELD: usize = 16;
 
+/// Are requests and answers in step?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Synchrony {
+    /// Yes, even if the client does not wait for its answers.
+    InStep,
+    /// They are if the client waits. While that is not known, nothing is given out with a time.
+    Unknown,
+    /// An answer may be another request's: what is asked from here on has no time.
+    Doubtful,
+}
+
+/// What is known of a client.
+pub(super) struct Steps {
+    sync: Synchrony,
+    /// It sends requests before the answers to those before.
+    pub(super) pipelines: bool,
+    /// The request before, and what it acknowledged, if none was lost since.
+    pub(super) before: Option<(Command, u64)>,
+    /// Requests for which it had waited for an answer to the one before, since it last did not
+    /// wait, and since requests were lost, too.
+    waited: u8,
+    proven: u8,
+    /// The longest that an answer took, to its last byte: nanoseconds.
+    pub(super) slowest: i64,
+}
+
+impl Steps {
+    pub(super) fn new(sync: Synchrony) -> Self {
+        Steps { sync, pipelines: false, before: None, waited: 0, proven: 0, slowest: 0 }
+    }
+
+    /// Requests are lost; `in_doubt`: whose answers follow is not known.
+    pub(super) fn lose(&mut self, in_doubt: bool) {
+        self.sync = match self.sync {
+            Synchrony::InStep | Synchrony::Unknown if !in_doubt => Synchrony::Unknown,
+            _ => Synchrony::Doubtful,
+        };
+        self.proven = 0;
+        self.before = None;
+    }
+
+    /// The client had the answer to its last request when it sent this one.
+    fn see_waiting(&mut self) {
+        if self.pipelines && self.sync == Synchrony::Doubtful {
+            return;
+        }
+        self.waited = self.waited.saturating_add(1);
+        self.proven = self.proven.saturating_add(1);
+        self.pipelines &= self.waited < STEPS_AGAIN;
+    }
+
+    /// Requests and answers are in step, or the client is known to wait or not to.
+    fn is_known(&self) -> bool {
+        self.sync == Synchrony::InStep || self.pipelines || self.proven >= STEPS
+    }
+}
+
 impl Session {
     /// A request is there: what it shows of the client, and whether it can be told which answer is
     /// its own.
@@ -46,29 +103,31 @@ impl Session {
         }
         let alone = self.pending.iter().all(|r| !r.command.is_answered());
         let acknowledged = request.begun.acknowledged;
-        let before = self.pace.step(request.begun.time);
+        let before = self.lost.pace.step(request.begun.time);
         self.watch(request, alone);
-        if self.is_known() {
+        if self.steps.is_known() {
             self.release(output);
         }
         // The answer to a lost request, had the client waited for it, would be between.
-        let behind_loss = self.lost_after.is_some_and(|at| acknowledged <= at);
-        if behind_loss && acknowledged <= self.lost_at {
+        let behind_loss = self.lost.after.is_some_and(|at| acknowledged <= at);
+        if behind_loss && acknowledged <= self.lost.at {
             // Either what was lost has no answer, or the client did not wait for it.
-            self.steps = 0;
+            self.steps.waited = 0;
         }
         // Behind a loss, an execution of the statement prepared last: so what is lost prepared it.
-        let without_prepare = request.of_last_prepared && self.before.is_none();
+        let without_prepare = request.of_last_prepared && self.steps.before.is_none();
         if request.command.is_answered() {
-            self.before = Some((request.command, acknowledged));
+            self.steps.before = Some((request.command, acknowledged));
         }
         let out_of_step = behind_loss || without_prepare || !alone;
-        self.doubtful |= behind_loss || without_prepare;
-        if self.doubtful && !out_of_step && self.in_step(request, before) {
-            self.doubtful = false;
-            self.certain |= self.pipelines;
+        if behind_loss || without_prepare {
+            self.steps.sync = Synchrony::Doubtful;
         }
-        request.ambiguous |= self.doubtful;
+        if self.steps.sync == Synchrony::Doubtful && !out_of_step && self.in_step(request, before) {
+            self.steps.sync =
+                if self.steps.pipelines { Synchrony::InStep } else { Synchrony::Unknown };
+        }
+        request.ambiguous |= self.steps.sync == Synchrony::Doubtful;
     }
 
     /// The last answer was that to the last request, which was sent at `before`: the client goes on
@@ -76,23 +135,19 @@ impl Session {
     fn in_step(&self, request: &Request, before: i64) -> bool {
         self.answered.is_some_and(|(time, at)| {
             let silence = request.begun.time.saturating_sub(time.max(before));
-            let quiet = silence > QUIET.max(self.slowest);
-            at == request.begun.acknowledged && (!self.pipelines || quiet)
+            let quiet = silence > QUIET.max(self.steps.slowest);
+            at == request.begun.acknowledged && (!self.steps.pipelines || quiet)
         })
     }
 
     /// Does the client wait for its answers? `alone`: none is due when it sends this.
     fn watch(&mut self, request: &Request, alone: bool) {
         let acknowledged = request.begun.acknowledged;
-        match self.before {
+        match self.steps.before {
             // Part of the step before.
             Some((Command::Prepare, _)) if request.of_last_prepared => {}
             Some((_, before)) if acknowledged > before && alone => {
-                if !(self.pipelines && self.doubtful) {
-                    self.steps = self.steps.saturating_add(1);
-                    self.proven = self.proven.saturating_add(1);
-                    self.pipelines &= self.steps < STEPS_AGAIN;
-                }
+                self.steps.see_waiting();
             }
             None if alone => {}
             _ => self.see_pipelining(),
@@ -101,19 +156,24 @@ impl Session {
 
     /// The server's place is lost: of a client that does not wait, whose answers follow is not known.
     pub(super) fn doubt_answers(&mut self) {
-        self.certain &= self.pending.is_empty();
-        if self.pipelines && !self.pending.is_empty() {
+        if self.pending.is_empty() {
+            return;
+        }
+        if self.steps.sync == Synchrony::InStep {
+            self.steps.sync = Synchrony::Unknown;
+        }
+        if self.steps.pipelines {
             self.doubt();
         }
     }
 
     /// The client was seen not to wait: what was lost before was taken for what one loses that does.
     fn see_pipelining(&mut self) {
-        if !self.certain && !self.pipelines {
+        if self.steps.sync != Synchrony::InStep && !self.steps.pipelines {
             self.doubt();
         }
-        self.pipelines = true;
-        (self.steps, self.proven) = (0, 0);
+        self.steps.pipelines = true;
+        (self.steps.waited, self.steps.proven) = (0, 0);
     }
 
     /// An answer shows that there are more requests than were seen.
@@ -124,19 +184,19 @@ impl Session {
 
     /// Whose answers the server gives may be another request's.
     fn doubt(&mut self) {
-        self.doubtful = true;
+        self.steps.sync = Synchrony::Doubtful;
         let held = self.held.iter_mut().map(|(request, _)| request);
         self.pending.iter_mut().chain(held).for_each(|request| request.ambiguous = true);
     }
 
-    /// The client was seen to wait for answers (invariant 3).
+    /// The client was seen to wait for answers (CS3).
     pub(super) fn waits(&self) -> bool {
-        self.steps >= STEPS && !self.pipelines
+        self.steps.waited >= STEPS && !self.steps.pipelines
     }
 
     /// Gives out a request, or holds it back while it is not known whether the answer is its own.
     pub(super) fn give_out(&mut self, request: Request, end: End, output: &mut Output<'_>) {
-        if self.held.is_empty() && self.is_known() {
+        if self.held.is_empty() && self.steps.is_known() {
             self.emit(&request, end, output);
             return output.reuse(request.sql);
         }
@@ -161,10 +221,5 @@ impl Session {
         self.emit(&request, end, output);
         output.reuse(request.sql);
         true
-    }
-
-    /// Invariant 3: requests and answers are in step, or the client is known to wait or not to.
-    fn is_known(&self) -> bool {
-        self.certain || self.pipelines || self.proven >= STEPS
     }
 }

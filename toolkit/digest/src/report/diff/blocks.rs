@@ -7,9 +7,10 @@
 //! correlation of neighbours was rejected: of twenty intervals it is hardly known, and too small as often as too large.
 //!
 //! Invariants:
-//! 1. Never fewer than `LEAST_BLOCKS` blocks, counted by how evenly they share the denominator: a class whose calls are
-//!    all in one interval has one. What is slower than a block (a sixth of the period) stays unseen.
-//! 2. The degrees of freedom are those blocks less one, not the calls.
+//!
+//! - BL1. Never fewer than `LEAST_BLOCKS` blocks, counted by how evenly they share the denominator: a class whose calls are
+//!   all in one interval has one. What is slower than a block (a sixth of the period) stays unseen.
+//! - BL2. The degrees of freedom are those blocks less one, not the calls.
 
 use super::super::model::{Class, Point, Report, Series};
 use super::super::significance::Estimate;

@@ -8,9 +8,10 @@
 //! value is below `LEVEL` and it is at least `LEAST_CHANGE`.
 //!
 //! Invariants:
-//! 1. Fewer than `LEAST_CALLS` calls on a side: no test of durations or rows. Without any test a class is `unsure`.
-//! 2. A class that a shortened report may have hidden is never called new or gone.
-//! 3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor the reverse.
+//!
+//! - DF1. Fewer than `LEAST_CALLS` calls on a side: no test of durations or rows. Without any test a class is `unsure`.
+//! - DF2. A class that a shortened report may have hidden is never called new or gone.
+//! - DF3. A class is not called faster while its mean or, at the same calls, its load is certainly higher; nor the reverse.
 
 use std::collections::HashMap;
 

@@ -5,9 +5,10 @@
 //! markup here because sorting, searching and charts need the numbers there anyway.
 //!
 //! Invariants:
-//! 1. No text of a log is ever markup: in the file it stands inside JSON in which `<`, `>` and `&` are escaped, and the
-//!    script makes text nodes only. Characters that reorder or hide text are shown by their names.
-//! 2. The file is smaller than `MAX_BYTES`, whatever the report holds; what was shortened is said on the page.
+//!
+//! - HT1. No text of a log is ever markup: in the file it stands inside JSON in which `<`, `>` and `&` are escaped, and the
+//!   script makes text nodes only. Characters that reorder or hide text are shown by their names.
+//! - HT2. The file is smaller than `MAX_BYTES`, whatever the report holds; what was shortened is said on the page.
 //!
 //! The style and the script are in `parts/`, by noun. Tested in `tests/it/report/`, where a browser runs the page's test of
 //! itself (`#selftest`).

@@ -5,8 +5,9 @@
 //! what is left without them are the sample statements, ready for a client.
 //!
 //! Invariants:
-//! 1. No line made here is longer than `width`, which is 80 at least (statements, plans and file names may be).
-//! 2. Control characters of a log do not reach the terminal: they are U+FFFD.
+//!
+//! - TE1. No line made here is longer than `width`, which is 80 at least (statements, plans and file names may be).
+//! - TE2. Control characters of a log do not reach the terminal: they are U+FFFD.
 
 use std::io::{self, Write};
 
@@ -35,7 +36,7 @@ pub fn write(report: &Report, width: usize, out: &mut dyn Write) -> io::Result<(
     out.write_all(plain(&String::from_utf8_lossy(&text)).as_bytes())
 }
 
-/// Without what a terminal would take for commands (invariant 2).
+/// Without what a terminal would take for commands (TE2).
 pub fn plain(text: &str) -> String {
     let odd = |c: char| {
         c.is_control() && !matches!(c, '\n' | '\t')

@@ -1,13 +1,14 @@
 //! `tail -F` for a log: what is appended is digested, and at each interval there is an outcome.
 //!
 //! Invariants:
-//! 1. An event is counted once, in the interval in which its end was read.
-//! 2. A rotated log is read to its end before the next one is begun. A server writes to the file it has open until
-//!    `FLUSH LOGS`, however long another one has the name: the old file is left when there is something in the new one
-//!    and the old one is quiet for `QUIET`. A log that is missing for a while (between two steps of `logrotate`) is
-//!    waited for. A log that became shorter (`copytruncate`) is read from its begin.
-//! 3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
-//!    writes an event in more than one piece.
+//!
+//! - FO1. An event is counted once, in the interval in which its end was read.
+//! - FO2. A rotated log is read to its end before the next one is begun. A server writes to the file it has open until
+//!   `FLUSH LOGS`, however long another one has the name: the old file is left when there is something in the new one
+//!   and the old one is quiet for `QUIET`. A log that is missing for a while (between two steps of `logrotate`) is
+//!   waited for. A log that became shorter (`copytruncate`) is read from its begin.
+//! - FO3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
+//!   writes an event in more than one piece.
 //!
 //! Not seen: what a `copytruncate` removes before it was read, and that there was one if by the next look the log is
 //! as long as before.

@@ -11,10 +11,11 @@
 //! Nothing is corrected: rates and charts of such inputs are what they are, and a note says why they look odd.
 //!
 //! Invariants:
-//! 1. Each piece of a file is looked at by itself and the pieces are put together in the files' order, so that the
-//!    number of threads makes no difference. What happens from one piece to the next is seen in their first and
-//!    latest times.
-//! 2. Memory: a table of a fixed size per thread, and some words per piece.
+//!
+//! - OR1. Each piece of a file is looked at by itself and the pieces are put together in the files' order, so that the
+//!   number of threads makes no difference. What happens from one piece to the next is seen in their first and
+//!   latest times.
+//! - OR2. Memory: a table of a fixed size per thread, and some words per piece.
 
 mod servers;
 

@@ -9,8 +9,9 @@
 //!   stays there, and logs put one behind the other do not come back.
 //!
 //! Invariants:
-//! 1. The first sign is kept, and one for each file at most is looked for.
-//! 2. Fixed memory: a sign's text is bounded, of starts the last two versions and the last address are kept.
+//!
+//! - SVR1. The first sign is kept, and one for each file at most is looked for.
+//! - SVR2. Fixed memory: a sign's text is bounded, of starts the last two versions and the last address are kept.
 
 use frond_event::{Micros, Place};
 

@@ -1,10 +1,11 @@
 //! The statistics of one class.
 //!
 //! Invariants:
-//! 1. An attribute that was zero in every event costs nothing; one that had one value costs 64 bytes.
-//! 2. `merge` of parts equals adding all events to one, whatever the order (but see `top` for names).
-//! 3. The worst sample is that of the longest time, the last in the input among equals.
-//! 4. Events come in batches (`batch`): fetching a class's distributions once for several of its events is faster.
+//!
+//! - CE1. An attribute that was zero in every event costs nothing; one that had one value costs 64 bytes.
+//! - CE2. `merge` of parts equals adding all events to one, whatever the order (but see `top` for names).
+//! - CE3. The worst sample is that of the longest time, the last in the input among equals.
+//! - CE4. Events come in batches (`batch`): fetching a class's distributions once for several of its events is faster.
 
 use std::sync::Arc;
 

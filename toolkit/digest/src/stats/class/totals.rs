@@ -1,9 +1,10 @@
 //! A class of which a server counted only totals: `performance_schema` digests.
 //!
 //! Invariants:
-//! 1. What such a class says of count, sum and, where they are given, bounds is exact; the rest is not known (`Known`)
-//!    and stays so when the class is added to others.
-//! 2. One statement is known completely: its sum is its value.
+//!
+//! - TT1. What such a class says of count, sum and, where they are given, bounds is exact; the rest is not known (`Known`)
+//!   and stays so when the class is added to others.
+//! - TT2. One statement is known completely: its sum is its value.
 
 use std::sync::Arc;
 

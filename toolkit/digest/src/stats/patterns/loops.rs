@@ -4,9 +4,10 @@
 //! connection are its last classes and, for each period, how long that has been so.
 //!
 //! Invariants:
-//! 1. A connection's state has a fixed size, and a statement costs `LONGEST` comparisons at most.
-//! 2. A loop is counted with its smallest period: A, A, A, A is no loop of A, A, and A, B, A, B none of four.
-//! 3. Loops that differ only in where they begin (A, B and B, A) are one (`Key`).
+//!
+//! - LO1. A connection's state has a fixed size, and a statement costs `LONGEST` comparisons at most.
+//! - LO2. A loop is counted with its smallest period: A, A, A, A is no loop of A, A, and A, B, A, B none of four.
+//! - LO3. Loops that differ only in where they begin (A, B and B, A) are one (`Key`).
 
 /// Statements in a turn, at most.
 pub const LONGEST: usize = 4;

@@ -8,13 +8,14 @@
 //! is put among the packed slowly.
 //!
 //! Invariants:
-//! 1. Intervals begin at multiples of their width since the epoch; the width is one of `Widths`, each of which
-//!    divides the next.
-//! 2. At most `limit` entries: when there would be more, neighbours become one (`level` grows). So a statement longer
-//!    than `limit` intervals makes them wider before it is split, and no statement takes more steps than that.
-//! 3. The result does not depend on the order of events: times are split in whole nanoseconds, so that splitting and then
-//!    widening gives the same as widening and then splitting; and the level is the least that invariant 2 permits.
-//! 4. The packed intervals are those before the latest two, ascending by index; none if there are not two.
+//!
+//! - SER1. Intervals begin at multiples of their width since the epoch; the width is one of `Widths`, each of which
+//!   divides the next.
+//! - SER2. At most `limit` entries: when there would be more, neighbours become one (`level` grows). So a statement longer
+//!   than `limit` intervals makes them wider before it is split, and no statement takes more steps than that.
+//! - SER3. The result does not depend on the order of events: times are split in whole nanoseconds, so that splitting and then
+//!   widening gives the same as widening and then splitting; and the level is the least that SER2 permits.
+//! - SER4. The packed intervals are those before the latest two, ascending by index; none if there are not two.
 
 mod width;
 mod words;

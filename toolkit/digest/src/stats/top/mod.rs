@@ -6,11 +6,12 @@
 //! counter takes the lowest, and inherits what that one had as what may have been missed of it.
 //!
 //! Invariants:
-//! 1. What is said of a string was added of it: a count is exact or a lower bound. What was added of strings that lost
-//!    their counter is said of `OTHERS`, so the sums are those of the class.
-//! 2. If `n` events are of strings that compete, each string with more than `n / LATE` of them has a counter, which
-//!    misses at most `n / LATE`: whoever comes late is seen, however many there are.
-//! 3. While there is room, every count is exact and so does not depend on the order of events. Behind that it does.
+//!
+//! - TP1. What is said of a string was added of it: a count is exact or a lower bound. What was added of strings that lost
+//!   their counter is said of `OTHERS`, so the sums are those of the class.
+//! - TP2. If `n` events are of strings that compete, each string with more than `n / LATE` of them has a counter, which
+//!   misses at most `n / LATE`: whoever comes late is seen, however many there are.
+//! - TP3. While there is room, every count is exact and so does not depend on the order of events. Behind that it does.
 //!
 //! Rejected: Space-Saving for all strings. Forty equally busy hosts take each other's counters for ever, and what is
 //! then certain of each is next to nothing.

@@ -13,7 +13,7 @@ fn add(top: &mut Top, truth: &mut Truth, id: NameId, room: &Arc<Room>) {
     *sum = (sum.0 + 1, sum.1 + time);
 }
 
-/// Invariant 1.
+/// TP1.
 fn check(top: &Top, truth: &Truth) {
     let shares = top.sorted();
     for share in shares.iter().filter(|s| s.id != OTHERS) {

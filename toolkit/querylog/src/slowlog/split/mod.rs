@@ -4,15 +4,15 @@
 //! line. The same bytes may stand inside a string literal or a comment of a statement, and an event may be torn
 //! (a full disk, a copied and truncated file, a crash). So:
 //!
-//! 1. A boundary needs a head line as servers write it, not merely `;\n#`.
-//! 2. A boundary inside an open quote is believed only if no later one closes the quote within `LOOK_AHEAD` bytes, or
-//!    if what follows cannot be the rest of a literal (`unclosed`): a statement without a closing quote, which servers
-//!    write as they got it, or one that a crash cut, must not swallow the rest of the log. With `;` it is whole.
-//! 3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
-//! 4. A head whose first lines are damaged begins an event all the same (`damaged_head`): each event has a line
-//!    `# Query_time:`, behind which no other event can hide.
-//! 5. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
-//!    (see `cut`), so that it does not matter how much of it is in the buffer.
+//! - BO1. A boundary needs a head line as servers write it, not merely `;\n#`.
+//! - BO2. A boundary inside an open quote is believed only if no later one closes the quote within `LOOK_AHEAD` bytes, or
+//!   if what follows cannot be the rest of a literal (`unclosed`): a statement without a closing quote, which servers
+//!   write as they got it, or one that a crash cut, must not swallow the rest of the log. With `;` it is whole.
+//! - BO3. Head lines of a server start (`..., Version: ...`) end an event wherever they stand at the begin of a line.
+//! - BO4. A head whose first lines are damaged begins an event all the same (`damaged_head`): each event has a line
+//!   `# Query_time:`, behind which no other event can hide.
+//! - BO5. An `Ending` is certain if no bytes behind those looked at can change it; a log is cut only behind certain ones
+//!   (see `cut`), so that it does not matter how much of it is in the buffer.
 
 use memchr::memmem;
 
@@ -121,7 +121,7 @@ pub enum End {
 pub struct Ending {
     pub at: usize,
     pub how: End,
-    /// Invariant 5.
+    /// BO5.
     pub certain: bool,
     /// A literal or a comment of the statement holds what looks like the begin of an event.
     pub holds: bool,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 #
-# The layout gate: proves that a plugin fits the installed server before a server loads it.
+# The layout check: proves that a plugin fits the installed server before a server loads it.
 #
-#   mariadb/gate/gate.sh PLUGIN.so VERSION      (CXX and FLAGS as the plugin was compiled)
+#   mariadb/layout/check.sh PLUGIN.so VERSION      (CXX and FLAGS as the plugin was compiled)
 #
 # MariaDB compares one number, MYSQL_VERSION_ID, when it loads an engine. Everything else that can
 # differ (a virtual function added in a distribution's patch, a missing symbol) ends in a crash. So:
@@ -92,5 +92,5 @@ check_version
 check_symbols
 check_exports
 vtables=$(check_vtables)
-say "gate: $(basename "$PLUGIN") fits MariaDB $VERSION" \
+say "layout check: $(basename "$PLUGIN") fits MariaDB $VERSION" \
     "($(wc -l <"$WORK/wanted") symbols found, $vtables)"

@@ -1,4 +1,4 @@
-// What the gate compares with the installed server: compiled by gate.sh, never linked. It includes
+// What the layout check compares with the installed server: compiled by check.sh, never linked. It includes
 // what the engine includes, so that the compiler's dump of the class layouts is the engine's view.
 //
 // EXPECTED_VERSION_ID comes from the server binary; the server refuses any other at load time, and

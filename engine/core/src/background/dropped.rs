@@ -1,0 +1,134 @@
+//! Dropped tables: their pages leave the cache and their files the disk behind the statement's back.
+//!
+//! DROP and TRUNCATE take a moment, whatever the table's size: nobody finds the table any more, and its number
+//! is never used again. Its pages would age out of the cache, but they may be the warmest there. A large file is
+//! cut off in pieces first: to unlink it in one go holds up the file system, and with it every sync, for seconds.
+//!
+//! Workers do this between jobs, a piece at a time. What a crash leaves is an orphan that the next start
+//! removes.
+
+use std::io;
+
+use frond_vfs::OpenHow;
+
+use crate::background::upkeep::DroppedTable;
+use crate::commit::core::Core;
+use crate::table::store::file_name;
+
+/// What is cut off a file at a time, in bytes: some milliseconds.
+const PIECE: u64 = 256 << 20;
+
+impl Core {
+    /// Removes a piece of a dropped table. False when there is none, or what is left is in use.
+    pub(crate) fn clear_dropped(&self) -> bool {
+        let Some(mut dropped) = self.upkeep.take_dropped() else { return false };
+        if !dropped.forgotten {
+            self.shared.cache.forget_table(dropped.id);
+            dropped.forgotten = true;
+            self.upkeep.put_back(dropped);
+            return true;
+        }
+        // Whoever reads on has the pages that it reads. In one go then: that ends when the last one lets go.
+        if dropped.table.strong_count() == 0 && self.cut_off(dropped.id).unwrap_or(false) {
+            self.upkeep.put_back(dropped);
+            return true;
+        }
+        self.remove_dropped(dropped)
+    }
+
+    /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.
+    pub(crate) fn clear_all_dropped(&self) {
+        while let Some(dropped) = self.upkeep.take_dropped() {
+            if !self.remove_dropped(dropped) {
+                return;
+            }
+        }
+    }
+
+    /// Makes the file a piece shorter; false when it is short enough to be unlinked.
+    fn cut_off(&self, id: frond_base::TableId) -> io::Result<bool> {
+        let file = self.shared.vfs.open(&file_name(id), OpenHow::WRITE)?;
+        let len = file.len()?;
+        if len <= PIECE {
+            return Ok(false);
+        }
+        file.set_len(len - PIECE)?;
+        Ok(true)
+    }
+
+    /// False when it cannot be removed now.
+    fn remove_dropped(&self, dropped: DroppedTable) -> bool {
+        let name = file_name(dropped.id);
+        match self.shared.vfs.remove(&name) {
+            Err(e) if frond_vfs::is_out_of_descriptors(&e) => {
+                self.upkeep.put_back(dropped);
+                return false;
+            }
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                self.messages.say(1, &format!("cannot remove {name} of a dropped table: {e}"));
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use frond_vfs::{OsVfs, Vfs};
+
+    use crate::catalog::ddl::TableSpec;
+    use crate::catalog::IndexDef;
+    use crate::engine::Engine;
+    use crate::options::Options;
+    use crate::table::store::file_name;
+
+    use super::PIECE;
+
+    fn spec() -> TableSpec {
+        TableSpec {
+            name: "t".into(),
+            indexes: vec![IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        }
+    }
+
+    /// A sparse file stands for a large one.
+    #[test]
+    fn a_large_file_goes_in_pieces_unless_somebody_has_the_table() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { background_threads: 0, ..Options::default() };
+        let vfs = Arc::new(OsVfs::new(dir.path()).unwrap());
+        let engine = Engine::open(vfs.clone(), options).unwrap();
+        for in_use in [false, true] {
+            let table = engine.create_table(spec()).unwrap();
+            engine.flush_all().unwrap();
+            let path = dir.path().join(file_name(table.id()));
+            let file =
+                std::fs::File::options().write(true).create(true).truncate(false).open(&path);
+            let file = file.unwrap();
+            file.set_len(3 * PIECE + 5).unwrap();
+            let held = in_use.then(|| table.clone());
+            drop(table);
+            engine.drop_table("t").unwrap();
+            let mut lengths = Vec::new();
+            while path.exists() {
+                lengths.push(file.metadata().unwrap().len());
+                assert!(engine.core().clear_dropped() || !path.exists());
+            }
+            let cut: &[u64] = match in_use {
+                false => &[3 * PIECE + 5, 3 * PIECE + 5, 2 * PIECE + 5, PIECE + 5, 5],
+                true => &[3 * PIECE + 5, 3 * PIECE + 5],
+            };
+            assert_eq!(lengths, cut);
+            assert!(!engine.core().clear_dropped());
+            drop(held);
+        }
+        drop(engine);
+        assert!(!vfs.list().unwrap().iter().any(|name| name.ends_with("2.frd")));
+    }
+}
