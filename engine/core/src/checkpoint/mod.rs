@@ -96,7 +96,7 @@ impl Core {
         let end = self.shared.wal.durable();
         // K4. Read before what the tables need: a commit that is applied meanwhile shows there.
         let end = self.clock.holds_log_from().map_or(end, |lsn| lsn.min(end));
-        // PR1, in this order for the same reason.
+        // PX1, in this order for the same reason.
         let held = match canary::active(canary::HOLD_NO_PREPARED) {
             true => end,
             false => self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end)),

@@ -37,7 +37,7 @@ use crate::background::upkeep::Upkeep;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
 use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
-use crate::commit::prepared::PreparedSet;
+use crate::commit::prepared_set::PreparedSet;
 use crate::commit::readers::Readers;
 use crate::messages::{Log, Messages};
 use crate::options::{Durability, Options};

@@ -1,33 +1,30 @@
 //! Prepared transactions: they can be committed or rolled back, whatever happens, and nothing can refuse the
 //! commit. The decisions are in `docs/rfcs/0006-prepared-transactions.md`.
 //!
-//! - PR1. From before its prepare record is appended until its changes are in the buffers, or its rollback
-//!   is in the log, a transaction has an entry here, and holds the log.
-//! - PR2. What its end needs is there when it is prepared: room in the log, runs on disk, memory.
-//! - PR3. Its locks are held until its end is in the log: then nobody else can have written its keys
+//! - PX1. From before its prepare record is appended until its changes are in the buffers, or its rollback
+//!   is in the log, a transaction has an entry in `prepared_set.rs`, and holds the log.
+//! - PX2. What its end needs is there when it is prepared: room in the log, runs on disk, memory.
+//! - PX3. Its locks are held until its end is in the log: then nobody else can have written its keys
 //!   before that.
-//! - PR4. The blocks of its private runs are not given back before its rollback is in the log, and not used
+//! - PX4. The blocks of its private runs are not given back before its rollback is in the log, and not used
 //!   again before that is durable.
-//! - PR5. The commit record's place is the commit's place; the prepare record only has the content (C1 of
+//! - PX5. The commit record's place is the commit's place; the prepare record only has the content (C1 of
 //!   `core.rs`). Buffers are told that they need the log from the prepare record on.
-//!
-//! Latches: an entry's `state`, then the commit mutex, then `entries`.
 //!
 //! Tested by `tests/it/prepared.rs` and the simulator.
 
-use std::collections::btree_map::Entry as Place;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{put_varint, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
+use frond_txn::OwnerHandle;
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
 use crate::canary;
-use crate::checkpoint::holders::Holder;
 use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
+use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::Transaction;
 use crate::commit::xid::Xid;
 use crate::record::{
@@ -35,91 +32,8 @@ use crate::record::{
 };
 use crate::table::Table;
 
-/// Log position of a transaction that holds no log, as it wrote nothing.
-const NOTHING: Lsn = Lsn::MAX;
 /// Bytes that name a prepare record, at most.
 const NAME_BYTES: usize = 16;
-
-/// All prepared transactions.
-#[derive(Default)]
-pub(crate) struct PreparedSet {
-    entries: Mutex<BTreeMap<Xid, Arc<Entry>>>,
-}
-
-pub(crate) struct Entry {
-    /// The log is needed from here on (PR1).
-    needs_log_from: AtomicU64,
-    /// A handle of it is alive.
-    attached: AtomicBool,
-    tables: Vec<TableId>,
-    /// `None` while it is being prepared, and when it has ended.
-    state: Mutex<Option<State>>,
-}
-
-/// What its end needs.
-struct State {
-    txn: Transaction,
-    /// Where its newest prepare record starts.
-    at: Lsn,
-    /// For the record of its end. None after a start on a full disk.
-    room: Option<KeptRoom>,
-}
-
-impl PreparedSet {
-    fn add(&self, xid: &Xid, entry: Arc<Entry>) -> Result<()> {
-        match self.entries.lock().entry(xid.clone()) {
-            Place::Vacant(place) => {
-                place.insert(entry);
-                Ok(())
-            }
-            Place::Occupied(_) => Err(Error::new(
-                ErrorKind::Exists,
-                format!("a transaction of the name {xid:?} is prepared already"),
-            )),
-        }
-    }
-
-    fn get(&self, xid: &Xid) -> Option<Arc<Entry>> {
-        self.entries.lock().get(xid).cloned()
-    }
-
-    fn remove(&self, xid: &Xid) {
-        self.entries.lock().remove(xid);
-    }
-
-    pub fn len(&self) -> usize {
-        self.entries.lock().len()
-    }
-
-    /// Those that no handle is of and a restart would find again, by name.
-    pub fn detached(&self) -> Vec<Xid> {
-        let is_one = |e: &Arc<Entry>| {
-            let logged = e.needs_log_from.load(Ordering::Acquire) != NOTHING;
-            logged && !e.attached.load(Ordering::Acquire)
-        };
-        self.entries.lock().iter().filter(|(_, e)| is_one(e)).map(|(x, _)| x.clone()).collect()
-    }
-
-    /// One that has changes in `table`.
-    fn of_table(&self, table: TableId) -> Option<Xid> {
-        let entries = self.entries.lock();
-        entries.iter().find(|(_, e)| e.tables.contains(&table)).map(|(xid, _)| xid.clone())
-    }
-
-    /// The database is closed: they stay as the log has them.
-    pub fn clear(&self) {
-        let entries = std::mem::take(&mut *self.entries.lock());
-        entries.values().for_each(|e| drop(e.state.lock().take()));
-    }
-}
-
-impl Holder for PreparedSet {
-    /// What ends after this was asked needs the log as buffered changes do: to be asked before the tables are.
-    fn holds_log_from(&self) -> Option<Lsn> {
-        let needs = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire);
-        self.entries.lock().values().map(needs).min().filter(|lsn| *lsn != NOTHING)
-    }
-}
 
 impl Transaction {
     /// Prepares: afterwards the transaction survives a crash, undecided, and its commit cannot be refused.
@@ -129,11 +43,11 @@ impl Transaction {
     /// [`ErrorKind::Exists`] when another prepared transaction has this name; otherwise as
     /// [`Transaction::commit`]: before anything is logged it is rolled back, and after [`ErrorKind::Io`]
     /// and [`ErrorKind::Poisoned`] the next recovery finds out what it is.
-    pub fn prepare(mut self, xid: Xid) -> Result<PreparedTransaction> {
-        self.end_reads();
+    pub fn prepare(self, xid: Xid) -> Result<PreparedTransaction> {
         let core = self.core.clone();
         if self.changes() == 0 {
-            let entry = core.keep_prepared(&xid, self, NOTHING, None, true)?;
+            core.log_unlogged_counters(self.tables.values());
+            let entry = core.keep_prepared(&xid, self.into_parts(), NOTHING, None, true)?;
             return Ok(PreparedTransaction { core, xid, entry, ended: None });
         }
         core.may_write()?;
@@ -158,7 +72,7 @@ pub struct PreparedTransaction {
 /// What is left to do after a commit.
 struct Ended {
     end: Option<Lsn>,
-    txn: Transaction,
+    parts: Parts,
     /// It attached runs.
     had_runs: bool,
 }
@@ -221,7 +135,7 @@ impl Core {
     pub(crate) fn keep_prepared(
         &self,
         xid: &Xid,
-        txn: Transaction,
+        parts: Parts,
         at: Lsn,
         room: Option<KeptRoom>,
         attached: bool,
@@ -229,8 +143,8 @@ impl Core {
         let entry = Arc::new(Entry {
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
-            tables: txn.tables.values().iter().map(|t| t.id()).collect(),
-            state: Mutex::new(Some(State { txn, at, room })),
+            tables: parts.tables.values().iter().map(|t| t.id()).collect(),
+            state: Mutex::new(Some(State { parts, at, room })),
         });
         self.prepared.add(xid, entry.clone())?;
         Ok(entry)
@@ -257,25 +171,41 @@ impl Core {
             self.pace(txn.writes.bytes() as u64 / 2, &owner)?;
         }
         let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
-        let payload = self.prepare_payload(xid, &txn, 0)?;
+        let parts = txn.into_parts();
+        let lent = tables_with_runs(&parts);
+        let logged = self.log_parts(xid, parts, large, &owner);
+        if logged.is_err() {
+            lent.iter().for_each(|table| self.upkeep.give_back_later(table));
+        }
+        logged
+    }
+
+    fn log_parts(
+        self: &Arc<Self>,
+        xid: &Xid,
+        mut parts: Parts,
+        large: bool,
+        owner: &OwnerHandle,
+    ) -> Result<(Appended, Arc<Entry>)> {
+        let payload = self.prepare_payload(xid, &parts, 0)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(bytes, Claim::Ordinary);
         let _room = room.map_err(|e| self.disk.note(e))?;
-        let kept = self.room_for_end(txn.tables.values(), Claim::Ordinary);
+        let kept = self.room_for_end(parts.tables.values(), Claim::Ordinary);
         let kept = KeptForEnd::new(self, kept.map_err(|e| self.disk.note(e))?);
         if !large {
-            self.pace(bytes, &owner)?;
+            self.pace(bytes, owner)?;
         }
         let entry = Arc::new(Entry {
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
-            tables: txn.tables.values().iter().map(|t| t.id()).collect(),
+            tables: parts.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(None),
         });
         let mut state = entry.state.lock();
         // From here on recovery may find the record (P3 of `spill.rs`).
-        txn.spilled.filled().for_each(|private| private.keep());
-        let at = self.append_prepare(&payload, txn.tables.values(), |from| {
+        parts.spilled.filled().for_each(|private| private.keep());
+        let at = self.append_prepare(&payload, parts.tables.values(), |from| {
             entry.needs_log_from.store(from, Ordering::Release);
             self.prepared.add(xid, entry.clone())
         });
@@ -284,14 +214,14 @@ impl Core {
             Err(e) => {
                 if e.kind() == ErrorKind::Exists {
                     // Nothing was appended.
-                    txn.spilled.filled_mut().for_each(|private| private.retire(0));
+                    parts.spilled.filled_mut().for_each(|private| private.retire(0));
                 } else {
                     self.prepared.remove(xid);
                 }
                 return Err(e);
             }
         };
-        *state = Some(State { txn, at: at.start, room: Some(kept.keep()) });
+        *state = Some(State { parts, at: at.start, room: Some(kept.keep()) });
         drop(state);
         Ok((at, entry))
     }
@@ -308,17 +238,20 @@ impl Core {
     }
 
     /// The record of kind 7 that takes the place of `replaced`; all its private runs are synced.
-    fn prepare_payload(&self, xid: &Xid, txn: &Transaction, replaced: Lsn) -> Result<Vec<u8>> {
-        let has_runs = |tree| txn.spilled.filled().any(|p| p.id() == tree);
+    fn prepare_payload(&self, xid: &Xid, parts: &Parts, replaced: Lsn) -> Result<Vec<u8>> {
+        let has_runs = |tree| parts.spilled.filled().any(|p| p.id() == tree);
         // Exclusive locks of rows of the first index follow from the entries.
-        let locks = txn.exclusive_locks(&|tree| tree.index > 0 || has_runs(tree));
-        let attached: Vec<AttachedRuns> =
-            txn.spilled.filled().map(|p| AttachedRuns { tree: p.id(), lists: p.lists() }).collect();
+        let locks = parts.locker.exclusive(&|tree| tree.index > 0 || has_runs(tree));
+        let attached: Vec<AttachedRuns> = parts
+            .spilled
+            .filled()
+            .map(|p| AttachedRuns { tree: p.id(), lists: p.lists() })
+            .collect();
         let mut payload = Vec::new();
         record::put_prepare(&mut payload, replaced, xid, &locks);
         record::put_runs(&mut payload, &attached);
-        payload.append(&mut encode_entries(&txn.writes)?);
-        self.put_counters(&mut payload, &txn.writes, txn.tables.values());
+        payload.append(&mut encode_entries(&parts.writes)?);
+        self.put_counters(&mut payload, &parts.writes, parts.tables.values());
         Ok(payload)
     }
 
@@ -342,44 +275,44 @@ impl Core {
     fn end_by_commit(self: &Arc<Self>, xid: &Xid, entry: &Entry) -> Result<Option<Ended>> {
         let mut state = entry.state.lock();
         let Some(found) = &mut *state else { return Ok(None) };
-        let had_runs = !found.txn.spilled.is_empty();
+        let had_runs = !found.parts.spilled.is_empty();
         let end = match found.at {
             NOTHING => None,
             _ => Some(self.append_commit(found)?),
         };
-        let Some(State { mut txn, room, .. }) = state.take() else { return Ok(None) };
+        let Some(State { mut parts, room, .. }) = state.take() else { return Ok(None) };
         self.forget_prepared(xid, room);
-        txn.release_locks();
-        Ok(Some(Ended { end, txn, had_runs }))
+        parts.locker.release_all();
+        Ok(Some(Ended { end, parts, had_runs }))
     }
 
     /// Steps 3 to 5 of a commit, of what is prepared.
     fn append_commit(&self, state: &mut State) -> Result<Lsn> {
-        let State { txn, at: prepared_at, .. } = state;
+        let State { parts, at: prepared_at, .. } = state;
         let mut payload = Vec::new();
         put_varint(&mut payload, *prepared_at);
-        let counters = self.put_counters(&mut payload, &txn.writes, txn.tables.values());
+        let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
         let now = self.shared.vfs.wall_clock().as_secs();
         let wal = &self.shared.wal;
         let _whole = Whole(&self.shared);
-        let (shared, alone) = match txn.spilled.is_empty() {
+        let (shared, alone) = match parts.spilled.is_empty() {
             true => (Some(self.gate.read()), None),
             false => (None, Some(self.gate.write())),
         };
         let at = {
             let _ordered = self.commit.lock();
             let from = wal.end();
-            txn.tables.values().iter().for_each(|table| table.store().touched(from));
+            parts.tables.values().iter().for_each(|table| table.store().touched(from));
             let at = wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)?;
-            for (table, counters) in txn.tables.values().iter().zip(&counters) {
+            for (table, counters) in parts.tables.values().iter().zip(&counters) {
                 table.counters().updated.store(now, Ordering::Relaxed);
                 table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
             }
             self.clock.begin_commit_at(at.end);
             at
         };
-        let live = |id| txn.tables.get(id).filter(|t| !t.is_dropped());
-        for private in txn.spilled.filled_mut() {
+        let live = |id| parts.tables.get(id).filter(|t| !t.is_dropped());
+        for private in parts.spilled.filled_mut() {
             let id = private.id();
             match live(id.table) {
                 Some(table) => table.tree(id.index).attach_prepared(
@@ -394,8 +327,8 @@ impl Core {
         }
         // Buffers take entries from several transactions at once.
         let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
-        for tree in txn.writes.trees() {
-            let entries = txn.writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
+        for tree in parts.writes.trees() {
+            let entries = parts.writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
             if let Some(table) = live(tree.table) {
                 table.tree(tree.index).write(*prepared_at, entries);
             }
@@ -407,17 +340,17 @@ impl Core {
 
     fn after_commit(self: &Arc<Self>, ended: Ended, wait: bool) -> Result<Option<Lsn>> {
         if ended.end.is_some() {
-            let txn = ended.txn;
+            let parts = ended.parts;
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
             self.counters
                 .entries_committed
-                .fetch_add(txn.writes.entries() as u64, Ordering::Relaxed);
-            let tables = txn.tables.values().iter();
+                .fetch_add(parts.writes.entries() as u64, Ordering::Relaxed);
+            let tables = parts.tables.values().iter();
             let live: Vec<_> = tables.filter(|t| !t.is_dropped()).cloned().collect();
             if ended.had_runs {
                 live.iter().for_each(|table| self.ledger.note_all(table));
             }
-            self.wrote(txn.writes.bytes() as u64 / 2, &live);
+            self.wrote(parts.writes.bytes() as u64 / 2, &live);
             self.queue.wake();
         }
         if let (Some(end), true) = (ended.end, wait) {
@@ -429,7 +362,7 @@ impl Core {
     /// False: no such transaction, or it has ended.
     fn end_by_rollback(&self, xid: &Xid, entry: &Entry) -> Result<bool> {
         let mut state = entry.state.lock();
-        let Some(State { mut txn, at, room }) = state.take() else { return Ok(false) };
+        let Some(State { mut parts, at, room }) = state.take() else { return Ok(false) };
         let logged = match at {
             NOTHING => None,
             _ => {
@@ -438,18 +371,19 @@ impl Core {
                 Some(self.shared.wal.append_unwaited(KIND_ROLLBACK_PREPARED, &payload))
             }
         };
-        let tables = txn.tables.values().to_vec();
-        for private in txn.spilled.filled_mut() {
+        let lent = tables_with_runs(&parts);
+        for private in parts.spilled.filled_mut() {
             let id = private.id().table;
-            let is_live = tables.iter().any(|t| t.id() == id && !t.is_dropped());
+            let is_live = lent.iter().any(|t| t.id() == id);
             match &logged {
-                // PR4
+                // PX4
                 Some(Ok(_)) if canary::active(canary::FREE_ROLLED_BACK) => private.retire(0),
                 Some(Ok(at)) if is_live => private.retire(at.end),
                 _ => private.abandon(),
             }
         }
-        drop(txn);
+        drop(parts);
+        lent.iter().for_each(|table| self.upkeep.give_back_later(table));
         self.forget_prepared(xid, room);
         match logged.transpose()? {
             Some(at) => self.acknowledge(at.end).map(|()| true),
@@ -468,9 +402,9 @@ impl Core {
     pub(crate) fn end_prepared(self: &Arc<Self>, xid: &Xid, commit: bool) -> Result<bool> {
         self.may_free_space()?;
         let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
-        if let Some(State { txn, room: room @ None, at }) = &mut *entry.state.lock() {
+        if let Some(State { parts, room: room @ None, at }) = &mut *entry.state.lock() {
             if *at != NOTHING {
-                *room = Some(self.room_for_end(txn.tables.values(), Claim::Freeing)?);
+                *room = Some(self.room_for_end(parts.tables.values(), Claim::Freeing)?);
             }
         }
         if !commit {
@@ -498,24 +432,26 @@ impl Core {
 
     /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are.
     pub(crate) fn renew_prepared(&self, target: Lsn) -> Result<()> {
-        let old: Vec<(Xid, Arc<Entry>)> = {
-            let entries = self.prepared.entries.lock();
-            let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < target;
-            entries.iter().filter(|(_, e)| is_old(e)).map(|(x, e)| (x.clone(), e.clone())).collect()
-        };
-        for (xid, entry) in old {
+        for (xid, entry) in self.prepared.older_than(target) {
             let mut state = entry.state.lock();
-            let Some(State { txn, at, .. }) = &mut *state else { continue };
-            let payload = self.prepare_payload(&xid, txn, *at)?;
+            let Some(State { parts, at, .. }) = &mut *state else { continue };
+            let payload = self.prepare_payload(&xid, parts, *at)?;
             let Ok(_room) = self.shared.wal.reserve(payload.len() as u64, Claim::Ordinary) else {
                 return Ok(());
             };
-            let again = self.append_prepare(&payload, txn.tables.values(), |_| Ok(()))?;
+            let again = self.append_prepare(&payload, parts.tables.values(), |_| Ok(()))?;
             *at = again.start;
             entry.needs_log_from.store(again.start, Ordering::Release);
         }
         Ok(())
     }
+}
+
+/// Those that were not dropped.
+fn tables_with_runs(parts: &Parts) -> Vec<Arc<Table>> {
+    let of = |table: &&Arc<Table>| parts.spilled.filled().any(|p| p.id().table == table.id());
+    let live = parts.tables.values().iter().filter(|t| !t.is_dropped());
+    live.filter(of).cloned().collect()
 }
 
 /// Gives room back unless it is kept.

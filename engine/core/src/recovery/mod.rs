@@ -44,7 +44,7 @@ use crate::record::{
     KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
 use crate::recovery::loading::{add_block, Attached, Loading};
-use crate::recovery::prepared::{PreparedRuns, Undecided, PREPARED_KINDS};
+use crate::recovery::undecided::{PreparedRuns, Undecided, PREPARED_KINDS};
 use crate::table::counters;
 use crate::table::store::{file_name, TableStore};
 use crate::table::Table;
@@ -53,6 +53,7 @@ mod damaged;
 mod files;
 mod prepared;
 mod replay;
+mod undecided;
 
 pub(crate) use damaged::Damaged;
 pub(crate) use files::{remove_orphans, tell_of_missing_files};

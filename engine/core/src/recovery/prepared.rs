@@ -1,38 +1,29 @@
 //! Prepared transactions in recovery: what became of them, and those of which the log does not say (R8).
 //!
 //! The first reading finds out which private runs are in use, the second brings committed changes back when
-//! their commit record's turn comes, and keeps what is left (PR1 to PR5 of `commit/prepared.rs`).
+//! their commit record's turn comes, and keeps what is left (PX1 to PX5 of `commit/prepared.rs`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, Error, Lsn, Result, TreeId};
+use frond_base::{EntryKind, Error, IdMap, Lsn, Result, TreeId};
+use frond_cache::Part;
 use frond_tree::PrivateRuns;
+use frond_txn::WriteSet;
 use frond_wal::{Claim, Record};
 
 use super::replay::check_sorted;
+use super::undecided::{PreparedRuns, Undecided};
 use super::Found;
 use crate::canary;
 use crate::catalog::names::Names;
 use crate::catalog::SYSTEM_TABLE;
 use crate::commit::core::Core;
-use crate::commit::transaction::{Transaction, TxnOptions};
+use crate::commit::prepared_set::Parts;
+use crate::commit::private_runs::Spilled;
 use crate::record::{
     AttachedRuns, CounterRecord, PrepareFront, RecordReader, KIND_COMMIT_PREPARED, KIND_PREPARE,
-    KIND_ROLLBACK_PREPARED,
 };
 use crate::table::Table;
-
-/// Records of prepared transactions.
-pub(super) const PREPARED_KINDS: [u8; 3] =
-    [KIND_PREPARE, KIND_COMMIT_PREPARED, KIND_ROLLBACK_PREPARED];
-
-/// First reading: the private runs of transactions that are prepared at this place of the log, by where their
-/// newest record starts.
-pub(super) type PreparedRuns = BTreeMap<Lsn, Vec<AttachedRuns>>;
-
-/// Second reading: their records.
-pub(super) type Undecided = BTreeMap<Lsn, Vec<u8>>;
 
 /// Where the blocks of runs are in use whatever edits say.
 const ALWAYS: Lsn = Lsn::MAX;
@@ -139,7 +130,13 @@ impl Core {
             let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
             let mut reader = RecordReader::new(&payload, at);
             let front = reader.prepare()?;
-            let mut txn = Transaction::new(self.clone(), self.next_txn_id(), TxnOptions::default());
+            let mut txn = Parts {
+                locker: self.locks.locker(self.next_txn_id()),
+                writes: WriteSet::new(),
+                spilled: Spilled::default(),
+                tables: IdMap::default(),
+                charged: None,
+            };
             for attached in reader.runs()? {
                 let Some(table) = self.table_of(attached.tree, at)? else { continue };
                 let tree = table.tree(attached.tree.index);
@@ -148,7 +145,7 @@ impl Core {
             }
             for locks in &front.locks {
                 let keys = locks.keys.iter().map(Vec::as_slice);
-                if !txn.restore_locks(locks.tree, locks.whole, keys) {
+                if !txn.locker.restore(locks.tree, locks.whole, keys) {
                     return Err(bad("its locks are those of another prepared transaction"));
                 }
             }
@@ -161,7 +158,7 @@ impl Core {
                 check_sorted(&entries, at)?;
                 let covered = front.locks.iter().any(|l| l.tree == id && l.whole);
                 let keys = entries.iter().map(|(key, ..)| *key);
-                if id.index == 0 && !covered && !txn.restore_locks(id, false, keys) {
+                if id.index == 0 && !covered && !txn.locker.restore(id, false, keys) {
                     return Err(bad("its rows are those of another prepared transaction"));
                 }
                 for (key, kind, value) in entries {
@@ -182,7 +179,8 @@ impl Core {
                 }
             }
             reader.finish()?;
-            txn.charge_recovered();
+            let budget = &self.shared.budget;
+            txn.charged = Some(budget.charge(Part::WriteBuffers, txn.writes.bytes()));
             let room = self.room_for_end(txn.tables.values(), Claim::Freeing).ok();
             self.messages.say(2, &format!("transaction {:?} is prepared", front.xid));
             let kept = self.keep_prepared(&front.xid, txn, at, room, false);

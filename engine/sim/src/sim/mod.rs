@@ -21,7 +21,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use frond_engine::{Cursor, Durability, Engine, Isolation, LooseLock, RowMode, Table, Transaction};
+use frond_engine::{
+    Cursor, Durability, Engine, Isolation, LooseLock, PreparedTransaction, RowMode, Table,
+    Transaction,
+};
 
 use crate::machine::disk::Disk;
 use crate::machine::faults::Canary;
@@ -119,6 +122,12 @@ pub(crate) struct Txn {
     loose: Vec<Loose>,
 }
 
+/// A prepared transaction with a handle.
+pub(crate) struct Handle {
+    name: u64,
+    real: PreparedTransaction,
+}
+
 /// See [`Txn`].
 pub(crate) struct Loose {
     lock: LooseLock,
@@ -175,7 +184,7 @@ pub struct Sim {
     durability: Durability,
     handles: BTreeMap<TableNo, Arc<Table>>,
     txns: Vec<Txn>,
-    handles_of_prepared: Vec<prepared::Handle>,
+    handles_of_prepared: Vec<Handle>,
     locks: HashMap<(TableNo, Key), Holders>,
     values: u64,
     names: u64,

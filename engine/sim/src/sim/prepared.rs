@@ -8,19 +8,13 @@ use std::sync::Arc;
 
 use frond_engine::{Durability, Engine, ErrorKind, PreparedTransaction, RowMode, Xid};
 
-use super::{fail, note, Check, Failure, Sim};
+use super::{fail, note, Check, Failure, Handle, Sim};
 use crate::machine::points::Phase;
 use crate::model::{Dump, PreparedState, TableNo};
 use crate::rng::Rng;
 
 /// At most so many at a time.
 const MOST: usize = 4;
-
-/// A prepared transaction with a handle.
-pub(crate) struct Handle {
-    name: u64,
-    real: PreparedTransaction,
-}
 
 pub(super) fn xid(name: u64) -> Xid {
     // Bytes of both parts, in the order of the numbers.

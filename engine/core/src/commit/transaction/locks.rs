@@ -1,7 +1,7 @@
 //! A transaction's row and table locks, and the conflicts that they do not show (X3).
 
-use frond_base::{Error, ErrorKind, IndexNo, Result, TreeId};
-use frond_txn::{Granted, LooseLock, RowMode, TreeLocks, TreeMode, Wait};
+use frond_base::{Error, ErrorKind, IndexNo, Result};
+use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
 
 use super::{OnLocked, Transaction};
 use crate::canary;
@@ -42,22 +42,6 @@ impl Transaction {
             }
             other => other,
         }
-    }
-
-    /// Exclusive locks, for the record of a prepared transaction: whole trees, and rows of trees that are
-    /// `wanted`.
-    pub(crate) fn exclusive_locks(&self, wanted: &dyn Fn(TreeId) -> bool) -> Vec<TreeLocks> {
-        self.locker.exclusive(wanted)
-    }
-
-    /// Takes the locks of such a record again; false when another transaction has one of them.
-    pub(crate) fn restore_locks<'k>(
-        &mut self,
-        tree: TreeId,
-        whole: bool,
-        keys: impl IntoIterator<Item = &'k [u8]>,
-    ) -> bool {
-        self.locker.restore(tree, whole, keys)
     }
 
     /// Another number after each wait for a lock: what was read before it is out of date.

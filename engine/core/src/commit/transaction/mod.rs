@@ -24,6 +24,7 @@ use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
 use crate::commit::core::Core;
+use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::Table;
@@ -391,20 +392,17 @@ impl Transaction {
         Ok(end)
     }
 
-    /// Nothing is read any more.
-    pub(crate) fn end_reads(&mut self) {
-        self.snapshot = None;
-    }
-
-    /// Its changes are committed, or never will be.
-    pub(crate) fn release_locks(&mut self) {
-        self.locker.release_all();
-    }
-
-    /// A table that recovery found changes of: they are in `writes` and `spilled`.
-    pub(crate) fn charge_recovered(&mut self) {
-        let bytes = self.writes.bytes();
-        self.charged = Some(self.core.shared.budget.charge(Part::WriteBuffers, bytes));
+    /// Nothing is read or changed by it any more.
+    pub(crate) fn into_parts(mut self) -> Parts {
+        // Something has to stay here that can be dropped.
+        let nobody = self.core.locks.locker(self.core.next_txn_id());
+        Parts {
+            locker: std::mem::replace(&mut self.locker, nobody),
+            writes: std::mem::take(&mut self.writes),
+            spilled: std::mem::take(&mut self.spilled),
+            tables: std::mem::take(&mut self.tables),
+            charged: self.charged.take(),
+        }
     }
 
     /// Rolls back: cannot fail.
