@@ -40,21 +40,9 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
     write_flags_ = FROND_WRITE_DEFAULT;
 }
 
-// XA PREPARE promises that a crash loses nothing, which nobody here can keep: the server would ask no engine
-// without a prepare() and only warn. So the first change is refused; reads are no part of that promise.
-static int refuse_xa(THD *thd) {
-    if (!frond_in_xa(thd))
-        return 0;
-    my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "XA transactions");
-    return HA_ERR_WRONG_COMMAND;
-}
-
 int ha_frond::external_lock(THD *thd, int type) {
     if (type == F_UNLCK)
         return 0;
-    if (type == F_WRLCK)
-        if (const int error = refuse_xa(thd))
-            return error;
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;
@@ -73,9 +61,6 @@ int ha_frond::external_lock(THD *thd, int type) {
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
 // statement.
 int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
-    if (type >= TL_WRITE_ALLOW_WRITE)
-        if (const int error = refuse_xa(thd))
-            return error;
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;

@@ -49,7 +49,9 @@ static int drop_table(handlerton *, const char *path) {
     const char *name = frond_table_name(path);
     if (frond_is_temporary(path) && Frond_session::drops_later(current_thd, name))
         return 0;
-    const int rc = frond_table_drop(frond_database, name);
+    // Nobody will ask for a temporary table again, prepared transactions included.
+    const int rc = frond_is_temporary(path) ? frond_table_discard(frond_database, name)
+                                            : frond_table_drop(frond_database, name);
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
 }
 
@@ -64,7 +66,7 @@ static void drop_temporary_tables() {
     if (frond_table_list(frond_database, collect, &names))
         sql_print_warning("Frond: looking for old temporary tables: %s", frond_last_error());
     for (const std::string &name : names)
-        if (frond_table_drop(frond_database, name.c_str()))
+        if (frond_table_discard(frond_database, name.c_str()))
             sql_print_warning("Frond: dropping an old temporary table: %s", frond_last_error());
 }
 
@@ -135,6 +137,7 @@ static int init(void *p) {
     hton->table_options = frond_table_options;
     hton->index_options = frond_index_options;
     frond_install_transactions(hton);
+    frond_install_xa(hton);
     ignore_db_dirs_append(DIRECTORY);
 
     char path[FN_REFLEN];
@@ -146,6 +149,7 @@ static int init(void *p) {
         return 1;
     }
     drop_temporary_tables();
+    frond_tell_of_prepared();
     return 0;
 }
 

@@ -21,7 +21,11 @@ bool frond_show_status(handlerton *hton, THD *thd, stat_print_fn *print, enum ha
 
 /* transaction.cc */
 void frond_install_transactions(handlerton *hton);
-/* Whether the connection is between XA START and XA END. */
-bool frond_in_xa(THD *thd);
+/* `all` is false at the end of each statement; outside of a transaction that is also its end. */
+bool frond_ends_transaction(THD *thd, bool all);
+
+/* xa.cc */
+void frond_install_xa(handlerton *hton);
+void frond_tell_of_prepared();
 
 #endif

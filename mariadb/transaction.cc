@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The handlerton's transaction functions. There is no prepare(): with the binary log on, the server commits
-// Frond in one phase after writing the log.
+// The handlerton's transaction functions, but for those of a commit in two steps (xa.cc).
 
 #include "server.h"
 
@@ -23,23 +22,17 @@ static bool in_transaction(THD *thd) {
     return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
-bool frond_in_xa(THD *thd) {
-    // Any other transaction has none, or one that the server made up.
-    static const char own[] = {'M', 'y', 'S', 'Q', 'L', 'X', 'i', 'd'};
-    MYSQL_XID xid;
-    thd_get_xid(thd, &xid);
-    return xid.formatID != -1 && memcmp(xid.data, own, sizeof own) != 0;
-}
-
-// `all` is false at the end of each statement; outside of a transaction that is also its end.
-static bool ends_transaction(THD *thd, bool all) { return all || !in_transaction(thd); }
+bool frond_ends_transaction(THD *thd, bool all) { return all || !in_transaction(thd); }
 
 // ---------------------------------------------------------------- session
 
 Frond_session::Frond_session(THD *thd)
     : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {}
 
-Frond_session::~Frond_session() { rollback(); }
+Frond_session::~Frond_session() {
+    detach();
+    rollback();
+}
 
 Frond_session *Frond_session::existing(THD *thd) {
     return static_cast<Frond_session *>(thd_get_ha_data(thd, frond_hton));
@@ -72,9 +65,16 @@ int Frond_session::begin() {
     return 0;
 }
 
-frond_txn *Frond_session::take() {
+frond_txn *Frond_session::take(bool may_be_killed) {
     std::lock_guard<std::mutex> locked(guard_);
     frond_txn *taken = transaction_;
+    if (taken && may_be_killed) {
+        committing_ = frond_txn_id(taken);
+        frond_txn_clear_interrupt(taken);
+        // A KILL that came before counts.
+        if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
+            frond_txn_interrupt(taken);
+    }
     transaction_ = nullptr;
     in_statement_ = false;
     locked_rows_ = false;
@@ -139,7 +139,9 @@ int Frond_session::commit_now(frond_txn *txn) {
 }
 
 int Frond_session::commit() {
-    frond_txn *taken = take();
+    if (prepared_)
+        return commit_prepared();
+    frond_txn *taken = take(false);
     if (!taken)
         return 0;
     const int rc = commit_now(taken);
@@ -154,10 +156,13 @@ int Frond_session::commit() {
     return error;
 }
 
-void Frond_session::rollback() {
-    if (frond_txn *taken = take())
+int Frond_session::rollback() {
+    if (prepared_)
+        return rollback_prepared();
+    if (frond_txn *taken = take(false))
         frond_txn_rollback(taken);
     drop_temporary_tables();
+    return 0;
 }
 
 bool Frond_session::drops_later(THD *thd, const char *name) {
@@ -170,7 +175,7 @@ bool Frond_session::drops_later(THD *thd, const char *name) {
 
 void Frond_session::drop_temporary_tables() {
     for (const std::string &name : dropped_)
-        if (frond_table_drop(frond_database, name.c_str()))
+        if (frond_table_discard(frond_database, name.c_str()))
             sql_print_warning("Frond: dropping a temporary table: %s", frond_last_error());
     dropped_.clear();
 }
@@ -189,7 +194,7 @@ static int commit(handlerton *, THD *thd, bool all) {
     Frond_session *session = Frond_session::existing(thd);
     if (!session)
         return 0;
-    if (ends_transaction(thd, all))
+    if (frond_ends_transaction(thd, all))
         return session->commit();
     session->end_statement();
     return 0;
@@ -199,10 +204,9 @@ static int rollback(handlerton *, THD *thd, bool all) {
     Frond_session *session = Frond_session::existing(thd);
     if (!session)
         return 0;
-    if (ends_transaction(thd, all))
-        session->rollback();
-    else
-        session->undo_statement();
+    if (frond_ends_transaction(thd, all))
+        return session->rollback();
+    session->undo_statement();
     return 0;
 }
 

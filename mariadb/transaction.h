@@ -21,7 +21,8 @@ class THD;
  *     whether it still belongs to the running statement.
  *  TX3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
  *  TX4. A temporary table that the transaction may have changed is dropped after its end: the core wants no
- *     transaction to use a table that is dropped. The server never uses its name again. */
+ *     transaction to use a table that is dropped. The server never uses its name again.
+ *  TX5. There is a transaction, or a prepared one, or neither. */
 class Frond_session {
 public:
     /* The session of `thd`, created at first use. */
@@ -56,7 +57,10 @@ public:
     void end_statement();
     void undo_statement();
     int commit();
-    void rollback();
+    int rollback();
+    /* Commit in two steps (xa.cc): the second one may be called by another thread while this one waits. */
+    int prepare();
+    void commit_ordered();
     /* Commits `txn`, which is not the session's any more, or never was: as frond_txn_commit(), with KILL. */
     int commit_now(frond_txn *txn);
 
@@ -69,13 +73,22 @@ public:
 
 private:
     int begin();
-    frond_txn *take();
+    /* Ends the session's part in its transaction, if it has one; KILL may still reach it by its number. */
+    frond_txn *take(bool may_be_killed);
+    int commit_prepared();
+    int rollback_prepared();
+    /* A prepared transaction goes on without the session. */
+    void detach();
     void drop_temporary_tables();
 
     THD *const thd_;
     uint duplicate_ = MAX_KEY;
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;
+    frond_prepared *prepared_ = nullptr;
+    /* It is committed, but for what commit() does; commit() waits until that is durable. */
+    bool is_ordered_ = false;
+    bool waits_for_commit_ = false;
     /* Number of the transaction whose commit KILL may end, or 0. */
     uint64_t committing_ = 0;
     uint64_t serial_;

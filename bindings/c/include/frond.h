@@ -58,6 +58,7 @@ typedef struct frond_db frond_db;
 typedef struct frond_table frond_table;
 typedef struct frond_txn frond_txn;
 typedef struct frond_cursor frond_cursor;
+typedef struct frond_prepared frond_prepared;
 
 /* Message of this thread's last failed call, or "". Never NULL. */
 const char *frond_last_error(void);
@@ -119,8 +120,11 @@ void frond_free(void *p);
 int frond_table_create(frond_db *db, const char *name);
 int frond_table_open(frond_db *db, const char *name, frond_table **table);
 void frond_table_close(frond_table *table);
-/* Both are durable when they return; no transaction may be using the table. */
+/* Durable when they return, as is a truncation; no transaction may be using the table. FROND_LOCK_TIMEOUT while a
+ * prepared transaction has changes in it. */
 int frond_table_drop(frond_db *db, const char *name);
+/* As frond_table_drop(), for a table that is lost anyway: a prepared transaction loses its changes in it. */
+int frond_table_discard(frond_db *db, const char *name);
 int frond_table_rename(frond_db *db, const char *from, const char *to);
 /* Empties it in constant time. */
 int frond_table_truncate(frond_db *db, const char *name);
@@ -187,6 +191,37 @@ uint64_t frond_txn_changes(const frond_txn *txn);
 uint64_t frond_txn_id(const frond_txn *txn);
 /* The number by which frond_status_text() names the transaction beside its own; 0: none. */
 void frond_txn_set_connection(frond_txn *txn, uint64_t connection);
+
+/* ---- prepared transactions ------------------------------------------------------------------- */
+
+/* For transactions that others take part in: first all prepare, which may fail, then all commit, which may not. A
+ * prepared transaction survives the end of its handle and of the process, with its locks, until somebody
+ * ends it: whoever has the handle, or by its name when nobody has one. */
+typedef struct frond_xid {
+    int64_t format;
+    uint32_t gtrid_length;   /* up to 64 bytes */
+    uint32_t bqual_length;   /* the same */
+    uint8_t data[128];       /* one after the other */
+} frond_xid;
+
+/* Prepares, and frees `txn`; durable as the durability mode says. On failure the outcome is as that of
+ * frond_txn_commit(). FROND_EXISTS when another prepared transaction has the name. */
+int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, frond_prepared **prepared);
+/* Commits: visible from now on, not durable by itself; no I/O. The order of calls is that of the commits. Any
+ * thread, one at a time. FROND_POISONED after a failed write: it stays prepared, and a restart shows it. */
+int frond_prepared_commit_ordered(frond_prepared *prepared);
+/* Commits if that is not done, and frees; with `wait`, durable as the durability mode says. */
+int frond_prepared_commit(frond_prepared *prepared, int wait);
+/* Rolls back and frees. */
+int frond_prepared_rollback(frond_prepared *prepared);
+/* Frees the handle alone. The transaction stays prepared, unless it is committed. */
+void frond_prepared_detach(frond_prepared *prepared);
+/* Calls `emit` for each prepared transaction without a handle that a restart would find, in a fixed order. */
+int frond_prepared_list(frond_db *db, void (*emit)(void *ctx, const frond_xid *xid), void *ctx);
+/* End a prepared transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. A handle that
+ * somebody has of it can only be freed then; other calls give FROND_NOT_FOUND. */
+int frond_commit_by_xid(frond_db *db, const frond_xid *xid);
+int frond_rollback_by_xid(frond_db *db, const frond_xid *xid);
 
 /* ---- keys and values ------------------------------------------------------------------------ */
 

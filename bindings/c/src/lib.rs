@@ -16,6 +16,7 @@ mod db;
 mod error;
 mod kv;
 mod pointers;
+mod prepared;
 mod rows;
 mod table;
 mod txn;

@@ -80,6 +80,16 @@ pub unsafe extern "C" fn frond_table_drop(db: *mut frond_db, name: *const c_char
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_table_discard(db: *mut frond_db, name: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (engine, name) = unsafe { db_and_name(db, name) }?;
+        engine.discard_table(name)?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_table_rename(
     db: *mut frond_db,
     from: *const c_char,

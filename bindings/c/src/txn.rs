@@ -19,7 +19,7 @@ use crate::pointers::{handle, put};
 /// never see it through a reference).
 pub struct frond_txn {
     /// Keeps the database open as long as the transaction runs.
-    _engine: Arc<Engine>,
+    engine: Arc<Engine>,
     owner: OwnerHandle,
     inner: UnsafeCell<Inner>,
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn frond_txn_begin(
             latest_writes: o.latest_writes != 0,
         });
         let boxed = Box::new(frond_txn {
-            _engine: db.engine.clone(),
+            engine: db.engine.clone(),
             owner: begun.handle(),
             inner: UnsafeCell::new(Inner { txn: begun, value: Vec::new() }),
         });
@@ -75,9 +75,18 @@ pub unsafe extern "C" fn frond_txn_begin(
     })
 }
 
+/// The database of a transaction.
+///
+/// # Safety
+/// A2.
+pub unsafe fn engine_of(txn: *const frond_txn) -> Result<Arc<Engine>> {
+    // SAFETY: the caller's contract.
+    Ok(unsafe { handle(txn, "transaction") }?.engine.clone())
+}
+
 /// # Safety
 /// A2; the caller gives the handle up.
-unsafe fn take(txn: *mut frond_txn) -> Option<Transaction> {
+pub unsafe fn take(txn: *mut frond_txn) -> Option<Transaction> {
     if txn.is_null() {
         return None;
     }

@@ -22,6 +22,12 @@ pub const SKIP_CONFLICTS: u8 = 8;
 pub const COMMIT_BEFORE_SYNC: u8 = 9;
 /// A trim lists no images (I2).
 pub const LIST_NO_IMAGES: u8 = 10;
+/// Recovery takes the blocks of undecided transactions for free.
+pub const FREE_PREPARED_BLOCKS: u8 = 11;
+/// Prepared transactions do not hold the log (PX1).
+pub const HOLD_NO_PREPARED: u8 = 12;
+/// The blocks of a prepared transaction are free before its rollback is durable (PX4).
+pub const FREE_ROLLED_BACK: u8 = 13;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

@@ -14,6 +14,7 @@ use crate::catalog::{TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::commit::cursor::Cursor;
 use crate::commit::transaction::{Transaction, TxnOptions};
+use crate::commit::xid::Xid;
 use crate::identity::{self, Identity};
 use crate::messages::Log;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
@@ -116,20 +117,29 @@ impl Engine {
 
     /// Drops a table in milliseconds, whatever its size; its space is freed in the background.
     pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.core.check_not_prepared(name)?;
+        self.core.drop_table(name)
+    }
+
+    /// As [`Engine::drop_table`], although a prepared transaction may have changes in the table: it loses them.
+    pub fn discard_table(&self, name: &str) -> Result<()> {
         self.core.drop_table(name)
     }
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        self.core.check_not_prepared(from)?;
         self.core.rename_table(from, to)
     }
 
     /// Empties a table in constant time; returns the handle of the new, empty one.
     pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
+        self.core.check_not_prepared(name)?;
         self.core.truncate_table(name)
     }
 
     /// Replaces a table's schema and meta bytes at once; durable when it returns.
     pub fn set_schema(&self, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
+        self.core.check_not_prepared(name)?;
         self.core.set_schema(name, schema, meta)
     }
 
@@ -167,6 +177,34 @@ impl Engine {
     /// Ends lock waits and scans of the transaction with that id, now and until it clears the interrupt.
     pub fn interrupt(&self, txn: u64) -> bool {
         self.core.locks.interrupt(frond_txn::TxnId(txn))
+    }
+
+    // ---- prepared transactions ----
+
+    /// Names of the prepared transactions that no handle is of, ascending: their sessions ended, or a
+    /// restart found them.
+    pub fn prepared(&self) -> Vec<Xid> {
+        self.core.prepared.detached()
+    }
+
+    /// Commits a prepared transaction; as durable as the durability mode says when it returns. False when
+    /// there is none of that name. When there is a handle of it, that has nothing to end any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] after a start on a full disk, [`ErrorKind::Unsupported`] in a database that was
+    /// opened for reading, [`ErrorKind::Poisoned`] and [`ErrorKind::Io`]: it stays prepared.
+    ///
+    /// [`ErrorKind::NoSpace`]: frond_base::ErrorKind::NoSpace
+    /// [`ErrorKind::Unsupported`]: frond_base::ErrorKind::Unsupported
+    /// [`ErrorKind::Poisoned`]: frond_base::ErrorKind::Poisoned
+    /// [`ErrorKind::Io`]: frond_base::ErrorKind::Io
+    pub fn commit_prepared(&self, xid: &Xid) -> Result<bool> {
+        self.core.end_prepared(xid, true)
+    }
+
+    /// As [`Engine::commit_prepared`], rolling it back.
+    pub fn rollback_prepared(&self, xid: &Xid) -> Result<bool> {
+        self.core.end_prepared(xid, false)
     }
 
     // ---- durability ----
@@ -256,6 +294,7 @@ impl Engine {
         for thread in std::mem::take(&mut *self.threads.lock()) {
             thread.join();
         }
+        self.core.prepared.clear();
         self.core.clear_all_dropped();
         self.core.close_catalog()?;
         self.core.shared.wal.settle()

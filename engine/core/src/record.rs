@@ -43,6 +43,19 @@
 //!
 //! The runs were durable before the record was appended. Their entries get the commit sequence. A tree
 //! has runs or entries in a record, never both.
+//!
+//! Kind 7, a transaction is prepared (`prepared.rs`):
+//!
+//! ```text
+//! varint LSN of the record of kind 7 that it takes the place of, 0: none
+//! varint format number (zigzag), varint length, first part of the name, varint length, second part
+//! varint number of trees with locks, each: varint table, varint index, varint 1 = the whole tree | 0,
+//!   varint number of keys locked, each:    varint key length, key
+//! then the content of kind 6; its row-count deltas do not count before it is committed
+//! ```
+//!
+//! Kind 8, it is committed: varint LSN of its newest record of kind 7, then as kind 3. The commit sequence is the
+//! LSN at which this record ends. Kind 9, it is rolled back: varint LSN of that record.
 
 use std::collections::BTreeMap;
 
@@ -50,6 +63,9 @@ use frond_base::{put_bytes, put_varint, ByteReader, EntryKind, IndexNo, Lsn, Res
 use frond_base::{Error, TableId, TreeId};
 use frond_run::RunMeta;
 use frond_tree::Extent;
+use frond_txn::TreeLocks;
+
+use crate::commit::xid::Xid;
 
 /// More than any table hands out as a row id or an AUTO_INCREMENT value.
 pub const NEXT_MAX: u64 = 1 << 62;
@@ -60,6 +76,9 @@ pub const KIND_COUNTERS: u8 = 3;
 pub const KIND_SET_COUNTERS: u8 = 4;
 pub const KIND_TRIM: u8 = 5;
 pub const KIND_TRANSACTION_OF_RUNS: u8 = 6;
+pub const KIND_PREPARE: u8 = 7;
+pub const KIND_COMMIT_PREPARED: u8 = 8;
+pub const KIND_ROLLBACK_PREPARED: u8 = 9;
 
 /// Runs that a transaction attaches to one tree: lists, oldest first, each ascending.
 pub struct AttachedRuns {
@@ -114,6 +133,30 @@ pub fn put_runs(out: &mut Vec<u8>, attached: &[AttachedRuns]) {
             }
         }
     }
+}
+
+/// The beginning of kind 7.
+pub fn put_prepare(out: &mut Vec<u8>, replaced: Lsn, xid: &Xid, locks: &[TreeLocks]) {
+    put_varint(out, replaced);
+    put_varint(out, zigzag(xid.format()));
+    put_bytes(out, xid.gtrid());
+    put_bytes(out, xid.bqual());
+    put_varint(out, locks.len() as u64);
+    for TreeLocks { tree, whole, keys } in locks {
+        put_varint(out, u64::from(tree.table.0));
+        put_varint(out, u64::from(tree.index));
+        put_varint(out, u64::from(*whole));
+        put_varint(out, keys.len() as u64);
+        keys.iter().for_each(|key| put_bytes(out, key));
+    }
+}
+
+/// What [`put_prepare`] wrote.
+pub struct PrepareFront {
+    /// The record whose place this one takes.
+    pub replaced: Option<Lsn>,
+    pub xid: Xid,
+    pub locks: Vec<TreeLocks>,
 }
 
 /// Starts a tree section of `entries` entries.
@@ -288,6 +331,36 @@ impl<'a> RecordReader<'a> {
         Error::corruption("log", format_args!("{}: {what}", self.place))
     }
 
+    /// The beginning of a record of kind 7.
+    pub fn prepare(&mut self) -> Result<PrepareFront> {
+        let replaced = self.prepared_at()?;
+        let format = unzigzag(self.reader.varint().map_err(|e| self.bad(e))?);
+        let gtrid = self.reader.bytes().map_err(|e| self.bad(e))?;
+        let bqual = self.reader.bytes().map_err(|e| self.bad(e))?;
+        let xid = Xid::new(format, gtrid, bqual)
+            .map_err(|e| self.impossible(format_args!("{}", e.message())))?;
+        let mut locks = Vec::new();
+        for _ in 0..self.reader.bounded_len().map_err(|e| self.bad(e))? {
+            let tree = self.id()?;
+            let whole = match self.reader.varint().map_err(|e| self.bad(e))? {
+                0 => false,
+                1 => true,
+                n => return Err(self.impossible(format_args!("lock {n} of tree {tree}"))),
+            };
+            let mut keys = Vec::new();
+            for _ in 0..self.reader.bounded_len().map_err(|e| self.bad(e))? {
+                keys.push(self.reader.bytes().map_err(|e| self.bad(e))?.to_vec());
+            }
+            locks.push(TreeLocks { tree, whole, keys });
+        }
+        Ok(PrepareFront { replaced: (replaced > 0).then_some(replaced), xid, locks })
+    }
+
+    /// The beginning of records of kinds 8 and 9: which record of kind 7 they end.
+    pub fn prepared_at(&mut self) -> Result<Lsn> {
+        self.reader.varint().map_err(|e| self.bad(e))
+    }
+
     /// Number of tree sections that follow.
     pub fn section_count(&mut self) -> Result<usize> {
         self.reader.bounded_len().map_err(|e| self.bad(e))
@@ -396,6 +469,28 @@ mod tests {
         let images = (0..10_000).map(|n| (TableId(n), (1 << 40) + u64::from(n) * 4096)).collect();
         let bytes = trim_record(1 << 41, &images).len();
         assert!((70_000..70_020).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn prepare_record_round_trips_and_cut_ones_are_refused() {
+        let xid = Xid::new(-7, b"whole", b"part").unwrap();
+        let tree = TreeId { table: TableId(3), index: 1 };
+        let keys = vec![b"a".to_vec(), b"bc".to_vec()];
+        let locks = [
+            TreeLocks { tree, whole: false, keys },
+            TreeLocks { tree: TreeId { index: 0, ..tree }, whole: true, keys: Vec::new() },
+        ];
+        let mut out = Vec::new();
+        put_prepare(&mut out, 77, &xid, &locks);
+        let mut r = RecordReader::new(&out, 9);
+        let front = r.prepare().unwrap();
+        assert_eq!((front.replaced, front.xid, &front.locks[..]), (Some(77), xid, &locks[..]));
+        r.finish().unwrap();
+        for cut in 0..out.len() {
+            assert!(RecordReader::new(&out[..cut], 9).prepare().is_err(), "cut at {cut}");
+        }
+        out[6] = 65; // the first part's length
+        assert!(RecordReader::new(&out, 9).prepare().is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! promised durable and the last that was begun (oracles O1 to O3 in one comparison, because a
 //! fingerprint covers all tables at once).
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use frond_base::checksum64_seeded;
@@ -49,22 +49,59 @@ pub struct TableState {
     pub rows: Arc<Rows>,
 }
 
+/// A prepared transaction.
+#[derive(Clone)]
+pub struct PreparedState {
+    pub writes: Writes,
+    pub used: BTreeSet<TableNo>,
+    /// Who holds its locks.
+    pub who: u64,
+    /// It holds no exclusive locks but of rows that it changed.
+    pub all_changed: bool,
+}
+
 /// The database after some commit.
 #[derive(Clone, Default)]
 pub struct State {
     pub tables: BTreeMap<TableNo, TableState>,
+    /// By name.
+    pub prepared: BTreeMap<u64, Arc<PreparedState>>,
 }
 
 impl State {
     pub fn fingerprint(&self) -> u64 {
-        self.tables.values().fold(0u64, |sum, t| {
+        let names = prepared_hash(self.prepared.keys());
+        self.tables.values().fold(names, |sum, t| {
             sum.wrapping_add(table_hash(&t.name, t.rows.sum, t.rows.rows.len() as u64))
         })
+    }
+
+    fn apply(&mut self, writes: &Writes) {
+        for ((table, key), value) in writes {
+            let Some(t) = self.tables.get_mut(table) else { continue };
+            let rows = Arc::make_mut(&mut t.rows);
+            match value {
+                Some(value) => rows.put(key, value.clone()),
+                None => rows.delete(key),
+            }
+        }
+    }
+
+    /// The prepared transaction of that name is no more.
+    pub fn end_prepared(&mut self, name: u64, commit: bool) {
+        let ended = self.prepared.remove(&name);
+        if let (Some(p), true) = (ended, commit) {
+            self.apply(&p.writes);
+        }
     }
 
     pub fn by_name(&self, name: &str) -> Option<(TableNo, &TableState)> {
         self.tables.iter().find(|(_, t)| t.name == name).map(|(no, t)| (*no, t))
     }
+}
+
+fn prepared_hash<'n>(names: impl IntoIterator<Item = &'n u64>) -> u64 {
+    names.into_iter().fold(0, |sum, name| sum.wrapping_add(mix(*name, 0x7072_6570)))
 }
 
 fn table_hash(name: &str, sum: u64, rows: u64) -> u64 {
@@ -75,11 +112,13 @@ fn table_hash(name: &str, sum: u64, rows: u64) -> u64 {
 #[derive(Default)]
 pub struct Dump {
     pub tables: BTreeMap<String, BTreeMap<Key, Vec<u8>>>,
+    /// Names of prepared transactions.
+    pub prepared: BTreeSet<u64>,
 }
 
 impl Dump {
     pub fn fingerprint(&self) -> u64 {
-        self.tables.iter().fold(0u64, |sum, (name, rows)| {
+        self.tables.iter().fold(prepared_hash(&self.prepared), |sum, (name, rows)| {
             let all = rows.iter().fold(0u64, |s, (k, v)| s.wrapping_add(row_hash(k, v)));
             sum.wrapping_add(table_hash(name, all, rows.len() as u64))
         })
@@ -88,6 +127,10 @@ impl Dump {
     /// The first differences from `state`, in words.
     pub fn differences(&self, state: &State) -> Vec<String> {
         let mut out = Vec::new();
+        let wanted: BTreeSet<u64> = state.prepared.keys().copied().collect();
+        if self.prepared != wanted {
+            out.push(format!("prepared are {:?} instead of {wanted:?}", self.prepared));
+        }
         for t in state.tables.values() {
             let Some(rows) = self.tables.get(&t.name) else {
                 out.push(format!("table '{}' is missing", t.name));
@@ -171,17 +214,44 @@ impl Model {
     /// The next state is the latest changed by `writes`.
     pub fn commit(&mut self, writes: &Writes) {
         let mut state = self.latest().clone();
-        let n = self.now() + 1;
-        for ((table, key), value) in writes {
-            let Some(t) = state.tables.get_mut(table) else { continue };
-            let rows = Arc::make_mut(&mut t.rows);
-            match value {
-                Some(value) => rows.put(key, value.clone()),
-                None => rows.delete(key),
-            }
-            self.last_write.entry((*table, key.clone())).or_default().push(n);
-        }
+        state.apply(writes);
+        self.note_writes(writes);
         self.states.push_back(state);
+    }
+
+    /// The next state writes these.
+    fn note_writes(&mut self, writes: &Writes) {
+        let n = self.now() + 1;
+        for (place, _) in writes.iter() {
+            if self.latest().tables.contains_key(&place.0) {
+                self.last_write.entry(place.clone()).or_default().push(n);
+            }
+        }
+    }
+
+    /// The next state has a prepared transaction more.
+    pub fn prepare(&mut self, name: u64, prepared: PreparedState) {
+        let mut state = self.latest().clone();
+        state.prepared.insert(name, Arc::new(prepared));
+        self.states.push_back(state);
+    }
+
+    /// The next state has one less, and its changes if it is a commit.
+    pub fn end_prepared(&mut self, name: u64, commit: bool) {
+        let mut state = self.latest().clone();
+        if let (Some(p), true) = (state.prepared.get(&name), commit) {
+            let writes = p.writes.clone();
+            self.note_writes(&writes);
+        }
+        state.end_prepared(name, commit);
+        self.states.push_back(state);
+    }
+
+    /// A restart found it: somebody else holds its locks.
+    pub fn found_prepared(&mut self, name: u64, who: u64) {
+        if let Some(p) = self.states.back_mut().and_then(|s| s.prepared.get_mut(&name)) {
+            Arc::make_mut(p).who = who;
+        }
     }
 
     pub fn create(&mut self, name: &str) -> TableNo {

@@ -105,6 +105,9 @@ pub fn canaries() -> Vec<(&'static str, Canary)> {
             ("conflicts are not looked for", Canary::Engine(8)),
             ("a commit is logged before its runs are synced", Canary::Engine(9)),
             ("a trim forgets which images it relies on", Canary::Engine(10)),
+            ("blocks of undecided transactions are free after a restart", Canary::Engine(11)),
+            ("prepared transactions do not hold the log", Canary::Engine(12)),
+            ("blocks of what was rolled back are free at once", Canary::Engine(13)),
         ]);
     }
     all
@@ -164,6 +167,13 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
         "tree with several leaves",
         "flush_all",
         "recovered without the last commits",
+        "prepared",
+        "prepared found after a restart",
+        "prepared committed",
+        "prepared committed by name",
+        "prepared rolled back",
+        "prepared rolled back by name",
+        "definition refused: prepared",
     ];
     if profile == Profile::Swarm {
         events.extend([
@@ -207,6 +217,7 @@ pub fn missing(stats: &Stats, profile: Profile) -> Vec<String> {
                 (Write, Table),
             ],
         ),
+        (Phase::Prepare, &[(Write, Table), (Sync, Table), (Write, Log), (Sync, Log)]),
         (
             Phase::Commit,
             &[

@@ -59,6 +59,8 @@ pub enum Op {
     RollbackTo,
     Commit,
     Rollback,
+    Prepare,
+    EndPrepared,
     Bulk,
     Background,
     FlushAll,
@@ -75,7 +77,7 @@ pub enum Op {
     PowerLoss,
 }
 
-pub const OPS: [(Op, u32); 25] = [
+pub const OPS: [(Op, u32); 27] = [
     (Op::Begin, 60),
     (Op::Put, 200),
     (Op::Delete, 80),
@@ -87,6 +89,8 @@ pub const OPS: [(Op, u32); 25] = [
     (Op::RollbackTo, 8),
     (Op::Commit, 60),
     (Op::Rollback, 10),
+    (Op::Prepare, 20),
+    (Op::EndPrepared, 24),
     (Op::Bulk, 30),
     (Op::Background, 90),
     (Op::FlushAll, 3),

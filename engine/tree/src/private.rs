@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //!
-//! - PV1. No edit, image or log record names a private run, so a crash frees its blocks.
+//! - PV1. No edit, image or log record names a private run, so a crash frees its blocks. But those of a
+//!   transaction that was prepared are named by its record: they are [kept](PrivateRuns::keep).
 //! - PV2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
 //!   later generations are later. No live savepoint is inside a segment: a rollback drops whole
 //!   generations.
@@ -261,14 +262,48 @@ impl PrivateRuns {
     /// Forgets all runs without freeing their blocks: the record that names them may be in the log,
     /// and only recovery can tell.
     pub fn abandon(&mut self) {
-        for slice in self.generations.iter().flat_map(|g| g.runs.iter()) {
-            slice.run.set_live();
-        }
+        self.keep();
         self.generations.clear();
         self.changed();
     }
 
-    /// Takes the runs out as committed ones, oldest list first.
+    /// The record of a prepared transaction is about to name the runs: dropping them leaves their blocks.
+    pub fn keep(&self) {
+        self.slices().for_each(|s| s.run.set_live());
+    }
+
+    /// A prepared transaction was rolled back by a record that ends at `lsn`: the blocks may be used again
+    /// when that is durable.
+    pub fn retire(&mut self, lsn: Lsn) {
+        self.slices().for_each(|s| s.run.set_retired(lsn));
+        self.generations.clear();
+        self.changed();
+    }
+
+    /// What a record of a prepared transaction names, after a restart; `None` when a list is not in order.
+    /// One generation per list. They are not written to or rolled back in part any more.
+    pub fn recovered(tree: &Tree, lists: Vec<Vec<(RunMeta, Extent)>>) -> Option<PrivateRuns> {
+        let mut private = PrivateRuns::new(tree, 0);
+        let store = private.tree.store.clone();
+        let live =
+            |(meta, extent)| Slice::whole(Arc::new(TrunkRun::live(meta, extent, store.clone())));
+        for (n, list) in (0..).zip(lists.into_iter().filter(|l| !l.is_empty())) {
+            let runs: Vec<Slice> = list.into_iter().map(live).collect();
+            if !runs.windows(2).all(|w| w[0].before(&w[1])) {
+                return None;
+            }
+            let segment = Segment { after: n, upto: n + 1 };
+            private.generations.push(Generation::new(runs, segment));
+        }
+        private.changed();
+        Some(private)
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.generations.iter().flat_map(|g| g.runs.iter())
+    }
+
+    /// The runs as committed ones, oldest list first; nothing is left here.
     fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
         let committed = |s: &Slice| Slice::whole(Arc::new(TrunkRun::committed_at(&s.run, seq)));
         let lists = self.generations.iter().map(|g| g.runs.iter().map(committed).collect());
@@ -282,8 +317,20 @@ impl PrivateRuns {
 impl Tree {
     /// As [`Self::attach`], of a transaction's private runs; all their entries get the sequence `seq`.
     pub fn attach_private(&self, private: &mut PrivateRuns, seq: Seq, lsn: Lsn, boundary: Lsn) {
+        self.attach_prepared(private, lsn, lsn, boundary, seq);
+    }
+
+    /// As [`Self::attach_private`], of runs that another record names, which starts at `named_at`.
+    pub fn attach_prepared(
+        &self,
+        private: &mut PrivateRuns,
+        named_at: Lsn,
+        lsn: Lsn,
+        boundary: Lsn,
+        seq: Seq,
+    ) {
         assert_eq!(private.id(), self.id(), "private runs are of one tree");
-        self.inner.attach(private.commit(seq), lsn, boundary);
+        self.inner.attach(private.commit(seq), named_at, lsn, boundary);
     }
 }
 

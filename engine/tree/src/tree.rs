@@ -169,8 +169,8 @@ impl Tree {
         Image { lsn: view.trunk.applied, bytes }
     }
 
-    /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where their log
-    /// record starts. Several threads may write at once (different keys); none while the tree is
+    /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where the log record
+    /// starts that has them. Several threads may write at once (different keys); none while the tree is
     /// being frozen.
     pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
         let view = self.inner.view.load();
@@ -193,6 +193,18 @@ impl Tree {
     /// for this tree. As for `freeze`, no write is under way, and all records of earlier writes start
     /// below `lsn`. False, and nothing was done, when a list is not in order.
     pub fn attach(&self, lists: Vec<Vec<(RunMeta, Extent)>>, lsn: Lsn, boundary: Lsn) -> bool {
+        self.attach_named_at(lists, lsn, lsn, boundary)
+    }
+
+    /// As [`Self::attach`], of runs that another record names, which starts at `named_at`, before `lsn`: the
+    /// log is needed from there.
+    pub fn attach_named_at(
+        &self,
+        lists: Vec<Vec<(RunMeta, Extent)>>,
+        named_at: Lsn,
+        lsn: Lsn,
+        boundary: Lsn,
+    ) -> bool {
         let store = &self.inner.store;
         let live =
             |(meta, extent)| Slice::whole(Arc::new(TrunkRun::live(meta, extent, store.clone())));
@@ -201,7 +213,7 @@ impl Tree {
         let in_order = |runs: &Arc<[Slice]>| runs.windows(2).all(|w| w[0].before(&w[1]));
         let sound = lists.iter().all(in_order);
         if sound {
-            self.inner.attach(lists, lsn, boundary);
+            self.inner.attach(lists, named_at, lsn, boundary);
         }
         sound
     }
@@ -267,14 +279,14 @@ impl Tree {
 }
 
 impl TreeInner {
-    /// `lists` oldest first. Entries buffered before are older.
-    pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, lsn: Lsn, boundary: Lsn) {
+    /// `lists` oldest first. What was buffered before is older than they are.
+    pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
         // Not up to `boundary`: the record is needed until the runs are flushed too.
         self.freeze_locked(lsn);
         let view = self.view.load_full();
-        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: lsn };
+        let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
         let (active, trunk) = (view.active.clone(), view.trunk.clone());

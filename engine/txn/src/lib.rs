@@ -12,6 +12,7 @@
 
 mod clock;
 mod deadlock;
+mod lock_restore;
 mod lock_slot;
 mod lock_table;
 mod lock_wait;
@@ -22,6 +23,7 @@ mod snapshots;
 mod write_set;
 
 pub use clock::CommitClock;
+pub use lock_restore::TreeLocks;
 pub use lock_table::{LockOptions, LockStats, LockTable};
 pub use lock_wait::OwnerHandle;
 pub use locker::{Granted, Locker, LooseLock, Wait};

@@ -42,32 +42,32 @@ pub struct LooseLock {
 const MOST_LOOSE: usize = 16;
 
 #[derive(Clone, Copy)]
-struct Held {
+pub(crate) struct Held {
     serial: u32,
-    slot: u32,
+    pub slot: u32,
     /// Index in `trees`.
-    tree: u32,
-    shard: u8,
-    is_tree: bool,
+    pub tree: u32,
+    pub shard: u8,
+    pub is_tree: bool,
 }
 
-const HELD_BYTES: usize = 16;
+pub(crate) const HELD_BYTES: usize = 16;
 
-struct TreeHold {
-    mode: TreeMode,
-    rows: usize,
+pub(crate) struct TreeHold {
+    pub mode: TreeMode,
+    pub rows: usize,
     escalate_at: usize,
 }
 
 /// Takes and releases locks for one owner. Used by one thread at a time; dropping it releases all.
 pub struct Locker {
-    table: Arc<LockTable>,
-    owner: Arc<Owner>,
+    pub(crate) table: Arc<LockTable>,
+    pub(crate) owner: Arc<Owner>,
     /// In the order of `serial`.
-    held: Vec<Held>,
+    pub(crate) held: Vec<Held>,
     /// In the order in which their tree locks were taken.
-    trees: IdMap<TreeId, TreeHold>,
-    /// Row locks that were not requested again.
+    pub(crate) trees: IdMap<TreeId, TreeHold>,
+    /// Row locks for which nobody has asked again.
     loose: Vec<LooseLock>,
     serial: u32,
     waits: u64,
@@ -157,7 +157,7 @@ impl Locker {
         Ok(granted)
     }
 
-    fn note_tree_mode(&mut self, tree: TreeId, at: Option<usize>, mode: TreeMode) {
+    pub(crate) fn note_tree_mode(&mut self, tree: TreeId, at: Option<usize>, mode: TreeMode) {
         match at {
             Some(at) => {
                 let hold = self.trees.at_mut(at);
@@ -267,7 +267,7 @@ impl Locker {
     }
 
     /// A lock that is new, in slot `slot`.
-    fn remember(&mut self, shard: usize, slot: u32, at: usize, row: bool) {
+    pub(crate) fn remember(&mut self, shard: usize, slot: u32, at: usize, row: bool) {
         self.serial = self.serial.checked_add(1).expect("fewer than 2^32 locks per transaction");
         self.held.push(Held {
             serial: self.serial,

@@ -15,7 +15,7 @@
 //!   acknowledged, and nothing is retried (V3 of `frond_vfs`). Open after a restart finds out what
 //!   is there.
 //! - W5. Memory is two buffers of `buffer_bytes`; an append that finds no room writes the buffer
-//!   out.
+//!   out. What [`Wal::append_unwaited`] appends may lie beyond them.
 //!
 //! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has
 //! the bytes, `segment.rs` the life of the files, `log_space.rs` and `reserve.rs` what happens on a full disk, `open.rs`
@@ -42,7 +42,7 @@ mod status;
 pub use check::{inspect, LogReport, Problem, SegmentReport};
 pub use format::MAX_PAYLOAD;
 pub use log::{Appended, Wal};
-pub use log_space::{Claim, Reservation};
+pub use log_space::{Claim, KeptRoom, Reservation};
 pub use record::{Prepared, Record};
 pub use recovered::Recovered;
 pub use status::WalStatus;

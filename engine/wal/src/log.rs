@@ -175,7 +175,19 @@ impl Wal {
             return self.append_prepared(&self.prepare(kind, payload)?);
         }
         let hash = payload_hash(payload, self.database);
-        self.append_frames(kind, 1, |_| (FIRST | LAST, payload, hash))
+        self.append_frames(kind, 1, self.buffer_bytes, |_| (FIRST | LAST, payload, hash))
+    }
+
+    /// As [`Wal::append`], of a small record, without writing when the buffer is full: for records of which
+    /// each follows a larger one that was appended in the ordinary way. It waits only while another append
+    /// that takes several frames is between two of them.
+    pub fn append_unwaited(&self, kind: u8, payload: &[u8]) -> Result<Appended> {
+        assert_ne!(kind, MARKER, "kind 0 is the log's own");
+        if payload.len() > PACK_FLOOR.min(self.chunk_bytes) {
+            return self.append(kind, payload);
+        }
+        let hash = payload_hash(payload, self.database);
+        self.append_frames(kind, 1, usize::MAX, |_| (FIRST | LAST, payload, hash))
     }
 
     /// Does what needs no lock for a record: cuts it into chunks, packs and hashes them.
@@ -191,7 +203,7 @@ impl Wal {
 
     /// Appends a record prepared by this log.
     pub fn append_prepared(&self, record: &Prepared<'_>) -> Result<Appended> {
-        self.append_frames(record.kind, record.chunks.len(), |i| {
+        self.append_frames(record.kind, record.chunks.len(), self.buffer_bytes, |i| {
             let chunk = &record.chunks[i];
             (chunk.flags, record.stored(chunk), chunk.hash)
         })
@@ -202,6 +214,7 @@ impl Wal {
         &self,
         kind: u8,
         frames: usize,
+        buffer_bytes: usize,
         frame: impl Fn(usize) -> (u8, &'a [u8], u64),
     ) -> Result<Appended> {
         if self.poisoned.load(Ordering::Acquire) {
@@ -214,7 +227,7 @@ impl Wal {
         let mut start = None;
         for i in 0..frames {
             let (flags, stored, hash) = frame(i);
-            if tail.buf.len() + frame_bytes(stored.len()) > self.buffer_bytes {
+            if tail.buf.len() + frame_bytes(stored.len()) > buffer_bytes {
                 tail = self.make_room(tail)?;
             }
             let lsn = self.push(&mut tail, kind, flags, stored, hash);
@@ -306,7 +319,8 @@ impl Wal {
             }
         };
         let hash = payload_hash(&[], self.database);
-        let marker = self.append_frames(MARKER, 1, |_| (FIRST | LAST, &[], hash))?;
+        let marker =
+            self.append_frames(MARKER, 1, self.buffer_bytes, |_| (FIRST | LAST, &[], hash))?;
         self.sync_to(marker.end)
     }
 

@@ -56,6 +56,22 @@ impl Drop for Reservation<'_> {
     }
 }
 
+impl Reservation<'_> {
+    /// The same room, for a record that is appended much later. It stays reserved until [`Wal::give_back`].
+    pub fn keep(self) -> KeptRoom {
+        let kept = KeptRoom { bytes: self.bytes };
+        std::mem::forget(self);
+        kept
+    }
+}
+
+/// A reservation that outlives the call in which it was made.
+#[must_use = "it stays reserved until it is given back"]
+#[derive(Debug)]
+pub struct KeptRoom {
+    pub(crate) bytes: u64,
+}
+
 /// The current segment, when its file has not all of its space.
 struct Bare {
     file: Arc<dyn VfsFile>,

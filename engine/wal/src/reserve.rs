@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use frond_base::{ErrorKind, Result};
 
 use crate::log::Wal;
-use crate::log_space::{Claim, Reservation, RESERVE};
+use crate::log_space::{Claim, KeptRoom, Reservation, RESERVE};
 
 impl Wal {
     /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
@@ -35,6 +35,11 @@ impl Wal {
             }
         }
         Ok(held)
+    }
+
+    /// Ends a reservation that was kept: its record is appended, or will not be.
+    pub fn give_back(&self, kept: KeptRoom) {
+        self.room.outstanding.fetch_sub(kept.bytes, Ordering::AcqRel);
     }
 
     /// Allocates the next segment's file ahead of need, and gives back spares that a large transaction

@@ -218,6 +218,12 @@ structures! {
         reserved: [u8; 7],
         user: *mut c_void,
     }
+    frond_xid {
+        format: i64,
+        gtrid_length: u32,
+        bqual_length: u32,
+        data: [u8; 128],
+    }
     frond_column_spec {
         name: *const c_char,
         r#type: u32,

@@ -22,7 +22,11 @@ impl Core {
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
         let wal = &self.shared.wal;
-        if self.durability() != Durability::Sync && self.upkeep.sync.is_due(SYNC, now) {
+        // With `Sync` as well: nobody waits for the commits of prepared transactions.
+        let is_behind = wal.durable() < wal.records_end();
+        if (self.durability() != Durability::Sync || is_behind)
+            && self.upkeep.sync.is_due(SYNC, now)
+        {
             if let Err(e) = wal.sync_to(wal.end()) {
                 self.shared.poison(e);
             }
@@ -57,6 +61,9 @@ impl Core {
         let (end, kept) = (wal.end(), wal.kept_from());
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         if kept < target {
+            if let Err(e) = self.renew_prepared(target) {
+                self.image_failed(&e);
+            }
             match self.shorten_log(target) {
                 // More tables than one round images: the next round is now.
                 Ok(true) => self.queue.wake(),

@@ -1,13 +1,15 @@
 //! Holders: what keeps log from being trimmed.
 //!
 //! A holder names the oldest record that it still needs. Today these are tables, with changes that no image
-//! of theirs has, and commits that are in the log but not in the buffers yet (K4). Whatever else reads the
-//! log later (a backup that copies it, a prepared transaction, a replica) is one more holder: it implements
-//! the trait, and `trim_log` asks it. Only a table can be made to let go ([`Core::shorten_log`]), by an image.
+//! of theirs has, commits that are in the log but not in the buffers yet (K4), and prepared transactions.
+//! Whatever else reads the log later (a backup that copies it, a replica) is one more holder: it implements
+//! the trait, and `trim_log` asks it. A table can be made to let go ([`Core::shorten_log`]), by an image, and a
+//! prepared transaction ([`Core::renew_prepared`]), by another record.
 //!
 //! Holders are asked after the log's end was read (K2): what they begin to need meanwhile lies behind it.
 //!
 //! [`Core::shorten_log`]: crate::commit::core::Core::shorten_log
+//! [`Core::renew_prepared`]: crate::commit::core::Core::renew_prepared
 
 use std::sync::Arc;
 

@@ -97,7 +97,12 @@ impl Core {
         let end = self.shared.wal.durable();
         // K4. Read before the tables' needs: a commit that is applied meanwhile is among those.
         let end = self.clock.holds_log_from().map_or(end, |lsn| lsn.min(end));
-        let needed = self.oldest_needed().map_or(end, |(lsn, _)| lsn.min(end));
+        // PX1, in this order for the same reason.
+        let held = match canary::active(canary::HOLD_NO_PREPARED) {
+            true => end,
+            false => self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end)),
+        };
+        let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         let wal = &self.shared.wal;
         let gain = wal.trimmable(needed);

@@ -37,6 +37,7 @@ use crate::background::upkeep::Upkeep;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
 use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
+use crate::commit::prepared_set::PreparedSet;
 use crate::commit::readers::Readers;
 use crate::messages::{Log, Messages};
 use crate::options::{Durability, Options};
@@ -68,6 +69,7 @@ pub struct Core {
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
+    pub(crate) prepared: PreparedSet,
     pub(crate) queue: Queue,
     pub(crate) ledger: Ledger,
     pub(crate) pressure: Pressure,
@@ -126,6 +128,7 @@ impl Core {
             opening: Mutex::new(()),
             trimming: Mutex::new(()),
             images: Images::default(),
+            prepared: PreparedSet::default(),
             queue: Queue::new(held_writers.clone()),
             ledger: Ledger::default(),
             pressure,

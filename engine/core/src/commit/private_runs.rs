@@ -45,6 +45,11 @@ impl Spilled {
         self.trees.iter_mut().filter(|p| !p.is_empty())
     }
 
+    /// Those that recovery found, of one tree.
+    pub fn recovered(&mut self, private: PrivateRuns) {
+        self.trees.push(private);
+    }
+
     pub fn rollback_to(&mut self, to: u64) {
         self.trees.iter_mut().for_each(|p| p.rollback_to(to));
     }

@@ -20,6 +20,8 @@
 //!   still leads on (`images.rs`). Whatever else is wrong with a table whose file has not, this is said.
 //! - R7. Counters are at least what the rows that came back ask for (`counters.rs`).
 //!
+//! - R8. What was prepared and has no end in the log is prepared again (`recovery/prepared.rs`).
+//!
 //! `recovery/replay.rs` is the second reading, `damaged.rs` what becomes of lost tables, `files.rs` what is
 //! told of files at the end. Tested by the simulator, which crashes at every step here too.
 
@@ -42,13 +44,16 @@ use crate::record::{
     KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
 use crate::recovery::loading::{add_block, Attached, Loading};
+use crate::recovery::undecided::{PreparedRuns, Undecided, PREPARED_KINDS};
 use crate::table::counters;
 use crate::table::store::{file_name, TableStore};
 use crate::table::Table;
 
 mod damaged;
 mod files;
+mod prepared;
 mod replay;
+mod undecided;
 
 pub(crate) use damaged::Damaged;
 pub(crate) use files::{remove_orphans, tell_of_missing_files};
@@ -111,13 +116,15 @@ impl Core {
         found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
         let mut trimmed = 0;
         let mut listed = None;
+        let mut prepared = PreparedRuns::default();
         let first = [KIND_EDIT, KIND_TRIM, KIND_TRANSACTION_OF_RUNS];
+        let first = [&first[..], &PREPARED_KINDS].concat();
         while let Some(record) = log.next_of(|kind| first.contains(&kind))? {
             match record.kind {
                 KIND_TRANSACTION_OF_RUNS => {
                     for attached in RecordReader::new(record.payload, record.lsn).runs()? {
                         let id = attached.tree.table;
-                        if let Err(e) = self.note_attached(&record, &attached, &mut found) {
+                        if let Err(e) = self.note_attached(record.lsn, &attached, &mut found) {
                             found.lose(id, e)?;
                         }
                     }
@@ -134,9 +141,13 @@ impl Core {
                     trimmed = trim.upto.max(trimmed);
                     listed = trim.images.or(listed);
                 }
+                kind if PREPARED_KINDS.contains(&kind) => {
+                    self.note_prepared(&record, log_from, &mut prepared, &mut found)?;
+                }
                 _ => {}
             }
         }
+        self.note_undecided(prepared, &mut found)?;
         if log_from > trimmed {
             return Err(Error::corruption(
                 "log",
@@ -156,8 +167,16 @@ impl Core {
         found.check_catalog()?;
         let mut names = Names::default();
         read_catalog(&self.system_table(), &mut names)?;
+        let mut undecided = Undecided::default();
         while let Some(record) = log.next()? {
             match record.kind {
+                kind if PREPARED_KINDS.contains(&kind) => self.recover_prepared(
+                    &record,
+                    &mut undecided,
+                    &mut names,
+                    &mut found,
+                    log_from,
+                )?,
                 KIND_TRANSACTION | KIND_TRANSACTION_OF_RUNS => {
                     self.recover_transaction(&record, &mut names, &mut found, log_from)?;
                 }
@@ -210,6 +229,7 @@ impl Core {
         }
         self.images.retain(&names);
         *self.names.write() = names;
+        self.keep_undecided(undecided)?;
         Ok(damaged)
     }
 
@@ -240,12 +260,7 @@ impl Core {
     }
 
     /// Keeps in mind what a transaction attached to one tree (R5).
-    fn note_attached(
-        &self,
-        record: &Record<'_>,
-        attached: &AttachedRuns,
-        found: &mut Found,
-    ) -> Result<()> {
+    fn note_attached(&self, lsn: Lsn, attached: &AttachedRuns, found: &mut Found) -> Result<()> {
         let AttachedRuns { tree, lists } = attached;
         let Some(loading) = self.loading(tree.table, found)? else { return Ok(()) };
         if loading.store.existing_file().is_none() {
@@ -253,7 +268,7 @@ impl Core {
         }
         let blocks = lists.iter().flatten().map(|(meta, extent)| (meta.block(), *extent)).collect();
         let index = usize::from(tree.index);
-        loading.attached.push(Attached { lsn: record.lsn, index, blocks });
+        loading.attached.push(Attached { lsn, index, blocks });
         Ok(())
     }
 

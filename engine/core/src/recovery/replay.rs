@@ -29,9 +29,27 @@ impl Core {
         let mut reader = RecordReader::new(record.payload, record.lsn);
         if record.kind == KIND_TRANSACTION_OF_RUNS {
             for attached in reader.runs()? {
-                self.attach_again(record, attached, names, found, log_from)?;
+                self.attach_again(record, record.lsn, attached, names, found, log_from)?;
             }
         }
+        self.recover_entries(&mut reader, record, record.lsn, names, found, log_from)?;
+        for counters in reader.counters()? {
+            self.recover_counters(record, &counters, false, names, found, log_from)?;
+        }
+        reader.finish()
+    }
+
+    /// The tree sections that come next in `reader`, committed by `record`; the record that has them starts at
+    /// `named_at`.
+    pub(super) fn recover_entries(
+        self: &Arc<Self>,
+        reader: &mut RecordReader<'_>,
+        record: &Record<'_>,
+        named_at: Lsn,
+        names: &mut Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<()> {
         let mut entries = Vec::new();
         for _ in 0..reader.section_count()? {
             let (id, count) = reader.section()?;
@@ -54,7 +72,7 @@ impl Core {
                 entries.remove(8);
             }
             tree.write(
-                record.lsn,
+                named_at,
                 entries.iter().map(|&(key, kind, value)| EntryRef {
                     key,
                     seq: record.end,
@@ -70,15 +88,14 @@ impl Core {
                 }
             }
         }
-        for counters in reader.counters()? {
-            self.recover_counters(record, &counters, false, names, found, log_from)?;
-        }
-        reader.finish()
+        Ok(())
     }
 
-    fn attach_again(
+    /// Attaches runs that `record` committed; the record that names them starts at `named_at`.
+    pub(super) fn attach_again(
         self: &Arc<Self>,
         record: &Record<'_>,
+        named_at: Lsn,
         attached: AttachedRuns,
         names: &Names,
         found: &mut Found,
@@ -89,7 +106,9 @@ impl Core {
         let Some((table, tree)) = tree_behind(&table, id, record)? else { return Ok(()) };
         let committed = |(meta, extent): (RunMeta, _)| (meta.committed_at(record.end), extent);
         let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
-        if id.table == SYSTEM_TABLE || !tree.attach(lists, record.lsn, record.end) {
+        if id.table == SYSTEM_TABLE
+            || !tree.attach_named_at(lists, named_at, record.lsn, record.end)
+        {
             return Err(Error::corruption(
                 "log",
                 format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
@@ -139,7 +158,7 @@ fn tree_behind<'t>(
     }
 }
 
-fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
+pub(super) fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
     if entries.iter().any(|(key, ..)| key.is_empty() || key.len() > KEY_BYTES_MAX)
         || entries.windows(2).any(|w| w[0].0 >= w[1].0)
     {

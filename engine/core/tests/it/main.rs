@@ -12,6 +12,7 @@ mod isolation;
 mod locking_scans;
 mod memory;
 mod panics;
+mod prepared;
 mod spill;
 mod spill_beside_others;
 mod stale;

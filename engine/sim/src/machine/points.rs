@@ -11,6 +11,7 @@ pub enum Phase {
     Recover,
     /// Puts and deletes: large transactions write to table files.
     Write,
+    Prepare,
     Commit,
     Definition,
     Background,

@@ -31,6 +31,9 @@ impl Sim {
 
     fn free_table(&mut self) -> Option<TableNo> {
         let table = self.some_table()?;
+        if self.tables_of_prepared().contains(&table) {
+            return None;
+        }
         (!self.txns.iter().any(|t| t.used.contains(&table))).then_some(table)
     }
 
@@ -102,6 +105,10 @@ impl Sim {
     }
 
     pub(super) fn drop_table(&mut self) -> Check {
+        if let Some(table) = self.some_table() {
+            let name = self.name(table);
+            self.refuse_definition(table, &name)?;
+        }
         let Some(table) = self.free_table() else { return Ok(()) };
         let name = self.name(table);
         self.model.drop_table(table);

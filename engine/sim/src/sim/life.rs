@@ -32,6 +32,7 @@ impl Sim {
         self.engine = Some(engine);
         // Recovery makes durable what it hands out.
         self.all_durable();
+        self.prepared_found()?;
         self.choose_faults();
         Ok(())
     }
@@ -229,6 +230,7 @@ impl Sim {
         self.note_engine();
         self.vfs.kill();
         self.txns.clear();
+        self.handles_of_prepared.clear();
         self.locks.clear();
         self.handles.clear();
         self.engine = None;
@@ -263,6 +265,8 @@ impl Sim {
         while !self.txns.is_empty() {
             self.end(0);
         }
+        self.handles_of_prepared.clear();
+        self.locks.clear();
         self.handles.clear();
         let before = self.vfs.set_phase(Phase::Close);
         let closed = self.engine().close();
@@ -324,8 +328,10 @@ impl Sim {
     /// The end of a run: everything is compared, then closed, opened and compared again.
     pub(super) fn finish(&mut self) -> Check {
         self.vfs.set_faults(Faults { space: None, ..self.world.faults });
+        self.end_all_prepared()?;
         self.reopen()?;
         self.vfs.set_faults(Faults::default());
+        self.end_all_prepared()?;
         let outcome = self.engine().check_all(&mut |_| ());
         if !outcome.is_clean() {
             return fail(format!("check at the end: {:?}", outcome.problems));

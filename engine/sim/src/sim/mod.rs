@@ -21,7 +21,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use frond_engine::{Cursor, Durability, Engine, Isolation, LooseLock, RowMode, Table, Transaction};
+use frond_engine::{
+    Cursor, Durability, Engine, Isolation, LooseLock, PreparedTransaction, RowMode, Table,
+    Transaction,
+};
 
 use crate::machine::disk::Disk;
 use crate::machine::faults::Canary;
@@ -33,6 +36,7 @@ use crate::world::{Op, Profile, World, OPS};
 
 mod definitions;
 mod life;
+mod prepared;
 mod reads;
 mod rot;
 mod segment;
@@ -118,6 +122,12 @@ pub(crate) struct Txn {
     loose: Vec<Loose>,
 }
 
+/// A prepared transaction with a handle.
+pub(crate) struct Handle {
+    name: u64,
+    real: PreparedTransaction,
+}
+
 /// See [`Txn`].
 pub(crate) struct Loose {
     lock: LooseLock,
@@ -174,6 +184,7 @@ pub struct Sim {
     durability: Durability,
     handles: BTreeMap<TableNo, Arc<Table>>,
     txns: Vec<Txn>,
+    handles_of_prepared: Vec<Handle>,
     locks: HashMap<(TableNo, Key), Holders>,
     values: u64,
     names: u64,
@@ -213,6 +224,7 @@ pub fn run(world: World, canary: Option<Canary>, trace: bool) -> Outcome {
         durability,
         handles: BTreeMap::new(),
         txns: Vec::new(),
+        handles_of_prepared: Vec::new(),
         locks: HashMap::new(),
         values: 0,
         names: 0,
@@ -283,6 +295,8 @@ impl Sim {
             Op::RollbackTo => self.rollback_to(),
             Op::Commit => self.commit_some(),
             Op::Rollback => self.rollback(),
+            Op::Prepare => self.prepare(),
+            Op::EndPrepared => self.end_some_prepared(),
             Op::Bulk => self.bulk(),
             Op::Background => self.background(),
             Op::FlushAll => self.flush_all(),

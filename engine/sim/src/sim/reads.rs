@@ -251,7 +251,8 @@ impl Sim {
         self.vfs.set_faults(Default::default());
         let dump = dump(self.engine());
         self.vfs.set_faults(harmless);
-        let dump = dump.map_err(|e| super::Failure(format!("reading everything: {e:?}")))?;
+        let mut dump = dump.map_err(|e| super::Failure(format!("reading everything: {e:?}")))?;
+        self.list_handles(&mut dump);
         if dump.fingerprint() != self.model.latest().fingerprint() {
             let differences = dump.differences(self.model.latest());
             return fail(format!(
@@ -267,6 +268,7 @@ impl Sim {
 /// Reads all tables through cursors.
 pub(super) fn dump(engine: &frond_engine::Engine) -> frond_engine::Result<Dump> {
     let mut out = Dump::default();
+    super::prepared::list(engine, &mut out);
     let mut txn = engine.begin(frond_engine::TxnOptions::default());
     for def in engine.tables() {
         let table = engine.open_table(&def.name)?;

@@ -375,7 +375,7 @@ impl Sim {
         txn.real.rollback();
     }
 
-    fn unlock(&mut self, who: u64) {
+    pub(super) fn unlock(&mut self, who: u64) {
         self.locks.retain(|_, h| {
             h.shared.remove(&who);
             if h.exclusive == Some(who) {

@@ -133,6 +133,7 @@ impl Sim {
         machine.set_phase(Phase::Other);
         engine.set_durability(Durability::Sync);
         let mut state = self.model.state(n).clone();
+        super::prepared::end_on_image(&engine, &mut state, rng)?;
         if let Some((&no, _)) = state.tables.iter().nth(rng.index(state.tables.len().max(1))) {
             let name = state.tables[&no].name.clone();
             let table = engine.open_table(&name).map_err(broken("open table"))?;

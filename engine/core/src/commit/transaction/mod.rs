@@ -24,6 +24,7 @@ use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
 use crate::commit::core::Core;
+use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::table::Table;
@@ -389,6 +390,19 @@ impl Transaction {
             self.core.acknowledge(end)?;
         }
         Ok(end)
+    }
+
+    /// Nothing is read or changed by it any more.
+    pub(crate) fn into_parts(mut self) -> Parts {
+        // Something has to stay here that can be dropped.
+        let nobody = self.core.locks.locker(self.core.next_txn_id());
+        Parts {
+            locker: std::mem::replace(&mut self.locker, nobody),
+            writes: std::mem::take(&mut self.writes),
+            spilled: std::mem::take(&mut self.spilled),
+            tables: std::mem::take(&mut self.tables),
+            charged: self.charged.take(),
+        }
     }
 
     /// Rolls back: cannot fail.

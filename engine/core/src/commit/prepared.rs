@@ -1,0 +1,479 @@
+//! Prepared transactions: they can be committed or rolled back, whatever happens, and nothing can refuse the
+//! commit. The decisions are in `docs/rfcs/0006-prepared-transactions.md`.
+//!
+//! - PX1. From before its prepare record is appended until its changes are in the buffers, or its rollback
+//!   is in the log, a transaction has an entry in `prepared_set.rs`, and holds the log.
+//! - PX2. What its end needs is there when it is prepared: room in the log, runs on disk, memory.
+//! - PX3. Its locks are held until its end is in the log: then nobody else can have written its keys
+//!   before that.
+//! - PX4. The blocks of its private runs are not given back before its rollback is in the log, and not used
+//!   again before that is durable.
+//! - PX5. The commit record's place is the commit's place; the prepare record only has the content (C1 of
+//!   `core.rs`). Buffers are told that they need the log from the prepare record on.
+//!
+//! Tested by `tests/it/prepared.rs` and the simulator.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{put_varint, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
+use frond_txn::OwnerHandle;
+use frond_wal::{Appended, Claim, KeptRoom};
+use parking_lot::Mutex;
+
+use crate::canary;
+use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
+use crate::commit::memory::LARGE;
+use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
+use crate::commit::transaction::Transaction;
+use crate::commit::xid::Xid;
+use crate::record::{
+    self, AttachedRuns, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
+};
+use crate::table::Table;
+
+/// Bytes that name a prepare record, at most.
+const NAME_BYTES: usize = 16;
+
+impl Transaction {
+    /// Prepares: afterwards the transaction survives a crash, undecided, and its commit cannot be refused.
+    /// As durable as the durability mode says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] when another prepared transaction has this name; otherwise as
+    /// [`Transaction::commit`]: before anything is logged it is rolled back, and after [`ErrorKind::Io`]
+    /// and [`ErrorKind::Poisoned`] the next recovery finds out what it is.
+    pub fn prepare(self, xid: Xid) -> Result<PreparedTransaction> {
+        let core = self.core.clone();
+        if self.changes() == 0 {
+            core.log_unlogged_counters(self.tables.values());
+            let entry = core.keep_prepared(&xid, self.into_parts(), NOTHING, None, true)?;
+            return Ok(PreparedTransaction { core, xid, entry, ended: None });
+        }
+        core.may_write()?;
+        let (at, entry) = core.log_prepare(&xid, self)?;
+        let prepared = PreparedTransaction { core: core.clone(), xid, entry, ended: None };
+        core.acknowledge(at.end)?;
+        Ok(prepared)
+    }
+}
+
+/// A handle of a prepared transaction. Dropping it does not end the transaction: it stays prepared, and is
+/// ended by its name ([`crate::Engine::commit_prepared`]).
+pub struct PreparedTransaction {
+    core: Arc<Core>,
+    xid: Xid,
+    /// Another transaction may have the name when this one was ended by it.
+    entry: Arc<Entry>,
+    /// Committed and visible.
+    ended: Option<Ended>,
+}
+
+/// What is left to do after a commit.
+struct Ended {
+    end: Option<Lsn>,
+    parts: Parts,
+    /// It attached runs.
+    had_runs: bool,
+}
+
+impl PreparedTransaction {
+    pub fn xid(&self) -> &Xid {
+        &self.xid
+    }
+
+    /// Commits: visible to all snapshots from now on, not durable by itself. No sync, no wait for memory or disk
+    /// space. Calls for several transactions one after the other give their commits this order.
+    ///
+    /// # Errors
+    /// Only when the log is poisoned. The transaction stays prepared.
+    pub fn commit_ordered(&mut self) -> Result<()> {
+        if self.ended.is_none() {
+            let ended = self.core.end_by_commit(&self.xid, &self.entry)?;
+            self.ended = Some(ended.ok_or_else(|| not_prepared(&self.xid))?);
+        }
+        Ok(())
+    }
+
+    /// Commits if that is not done. With `wait`, durable as the durability mode says when it returns.
+    pub fn commit(mut self, wait: bool) -> Result<Option<Lsn>> {
+        self.commit_ordered()?;
+        let Some(ended) = self.ended.take() else { return Ok(None) };
+        self.core.after_commit(ended, wait)
+    }
+
+    /// Rolls back; as durable as the durability mode says when it returns.
+    ///
+    /// # Errors
+    /// Only when the log is poisoned, or gets so.
+    pub fn rollback(self) -> Result<()> {
+        assert!(self.ended.is_none(), "a committed transaction is not rolled back");
+        match self.core.end_by_rollback(&self.xid, &self.entry)? {
+            true => Ok(()),
+            false => Err(not_prepared(&self.xid)),
+        }
+    }
+}
+
+impl Drop for PreparedTransaction {
+    fn drop(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            // Without waiting, nothing fails.
+            let _ = self.core.after_commit(ended, false);
+        } else {
+            self.entry.attached.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn not_prepared(xid: &Xid) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no transaction of the name {xid:?} is prepared"))
+}
+
+impl Core {
+    /// Adds a prepared transaction; at [`NOTHING`] one that wrote nothing.
+    pub(crate) fn keep_prepared(
+        &self,
+        xid: &Xid,
+        parts: Parts,
+        at: Lsn,
+        room: Option<KeptRoom>,
+        attached: bool,
+    ) -> Result<Arc<Entry>> {
+        let entry = Arc::new(Entry {
+            needs_log_from: AtomicU64::new(at),
+            attached: AtomicBool::new(attached),
+            tables: parts.tables.values().iter().map(|t| t.id()).collect(),
+            state: Mutex::new(Some(State { parts, at, room })),
+        });
+        self.prepared.add(xid, entry.clone())?;
+        Ok(entry)
+    }
+
+    /// Room for the record by which a transaction that wrote to `tables` tables will end.
+    pub(crate) fn room_for_end(&self, tables: &[Arc<Table>], claim: Claim) -> Result<KeptRoom> {
+        let bytes = record_bytes(&[0; NAME_BYTES], tables);
+        Ok(self.shared.wal.reserve(bytes, claim)?.keep())
+    }
+
+    fn log_prepare(
+        self: &Arc<Self>,
+        xid: &Xid,
+        mut txn: Transaction,
+    ) -> Result<(Appended, Arc<Entry>)> {
+        let owner = txn.handle();
+        if !txn.spilled.is_empty() {
+            txn.spill_rest()?;
+            self.sync_private_runs(&txn)?;
+        }
+        let large = txn.writes.bytes() > LARGE;
+        if large {
+            self.pace(txn.writes.bytes() as u64 / 2, &owner)?;
+        }
+        let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
+        let parts = txn.into_parts();
+        let lent = tables_with_runs(&parts);
+        let logged = self.log_parts(xid, parts, large, &owner);
+        if logged.is_err() {
+            lent.iter().for_each(|table| self.upkeep.give_back_later(table));
+        }
+        logged
+    }
+
+    fn log_parts(
+        self: &Arc<Self>,
+        xid: &Xid,
+        mut parts: Parts,
+        large: bool,
+        owner: &OwnerHandle,
+    ) -> Result<(Appended, Arc<Entry>)> {
+        let payload = self.prepare_payload(xid, &parts, 0)?;
+        let bytes = payload.len() as u64;
+        let room = self.shared.wal.reserve(bytes, Claim::Ordinary);
+        let _room = room.map_err(|e| self.disk.note(e))?;
+        let kept = self.room_for_end(parts.tables.values(), Claim::Ordinary);
+        let kept = KeptForEnd::new(self, kept.map_err(|e| self.disk.note(e))?);
+        if !large {
+            self.pace(bytes, owner)?;
+        }
+        let entry = Arc::new(Entry {
+            needs_log_from: AtomicU64::new(NOTHING),
+            attached: AtomicBool::new(true),
+            tables: parts.tables.values().iter().map(|t| t.id()).collect(),
+            state: Mutex::new(None),
+        });
+        let mut state = entry.state.lock();
+        // From here on recovery may find the record (P3 of `spill.rs`).
+        parts.spilled.filled().for_each(|private| private.keep());
+        let at = self.append_prepare(&payload, parts.tables.values(), |from| {
+            entry.needs_log_from.store(from, Ordering::Release);
+            self.prepared.add(xid, entry.clone())
+        });
+        let at = match at {
+            Ok(at) => at,
+            Err(e) => {
+                if e.kind() == ErrorKind::Exists {
+                    // Nothing was appended.
+                    parts.spilled.filled_mut().for_each(|private| private.retire(0));
+                } else {
+                    self.prepared.remove(xid);
+                }
+                return Err(e);
+            }
+        };
+        *state = Some(State { parts, at: at.start, room: Some(kept.keep()) });
+        drop(state);
+        Ok((at, entry))
+    }
+
+    fn sync_private_runs(&self, txn: &Transaction) -> Result<()> {
+        let mut synced: Vec<TableId> = Vec::new();
+        for private in txn.spilled.filled() {
+            if !synced.contains(&private.id().table) {
+                private.sync()?;
+                synced.push(private.id().table);
+            }
+        }
+        Ok(())
+    }
+
+    /// The record of kind 7 that takes the place of `replaced`; all its private runs are synced.
+    fn prepare_payload(&self, xid: &Xid, parts: &Parts, replaced: Lsn) -> Result<Vec<u8>> {
+        let has_runs = |tree| parts.spilled.filled().any(|p| p.id() == tree);
+        // Exclusive locks of rows of the first index follow from the entries.
+        let locks = parts.locker.exclusive(&|tree| tree.index > 0 || has_runs(tree));
+        let attached: Vec<AttachedRuns> = parts
+            .spilled
+            .filled()
+            .map(|p| AttachedRuns { tree: p.id(), lists: p.lists() })
+            .collect();
+        let mut payload = Vec::new();
+        record::put_prepare(&mut payload, replaced, xid, &locks);
+        record::put_runs(&mut payload, &attached);
+        payload.append(&mut encode_entries(&parts.writes)?);
+        self.put_counters(&mut payload, &parts.writes, parts.tables.values());
+        Ok(payload)
+    }
+
+    /// Appends a record of kind 7; `before` hears from where on the log is needed, and may refuse.
+    fn append_prepare(
+        &self,
+        payload: &[u8],
+        tables: &[Arc<Table>],
+        before: impl FnOnce(Lsn) -> Result<()>,
+    ) -> Result<Appended> {
+        let wal = &self.shared.wal;
+        let prepared = wal.prepare(KIND_PREPARE, payload)?;
+        let _ordered = self.commit.lock();
+        let from = wal.end();
+        before(from)?;
+        tables.iter().for_each(|table| table.store().touched(from));
+        wal.append_prepared(&prepared)
+    }
+
+    /// `None`: no such transaction, or it has ended.
+    fn end_by_commit(self: &Arc<Self>, xid: &Xid, entry: &Entry) -> Result<Option<Ended>> {
+        let mut state = entry.state.lock();
+        let Some(found) = &mut *state else { return Ok(None) };
+        let had_runs = !found.parts.spilled.is_empty();
+        let end = match found.at {
+            NOTHING => None,
+            _ => Some(self.append_commit(found)?),
+        };
+        let Some(State { mut parts, room, .. }) = state.take() else { return Ok(None) };
+        self.forget_prepared(xid, room);
+        parts.locker.release_all();
+        Ok(Some(Ended { end, parts, had_runs }))
+    }
+
+    /// Steps 3 to 5 of a commit, of what is prepared.
+    fn append_commit(&self, state: &mut State) -> Result<Lsn> {
+        let State { parts, at: prepared_at, .. } = state;
+        let mut payload = Vec::new();
+        put_varint(&mut payload, *prepared_at);
+        let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
+        let now = self.shared.vfs.wall_clock().as_secs();
+        let wal = &self.shared.wal;
+        let _whole = Whole(&self.shared);
+        let (shared, alone) = match parts.spilled.is_empty() {
+            true => (Some(self.gate.read()), None),
+            false => (None, Some(self.gate.write())),
+        };
+        let at = {
+            let _ordered = self.commit.lock();
+            let from = wal.end();
+            parts.tables.values().iter().for_each(|table| table.store().touched(from));
+            let at = wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)?;
+            for (table, counters) in parts.tables.values().iter().zip(&counters) {
+                table.counters().updated.store(now, Ordering::Relaxed);
+                table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
+            }
+            self.clock.begin_commit_at(at.end);
+            at
+        };
+        let live = |id| parts.tables.get(id).filter(|t| !t.is_dropped());
+        for private in parts.spilled.filled_mut() {
+            let id = private.id();
+            match live(id.table) {
+                Some(table) => table.tree(id.index).attach_prepared(
+                    private,
+                    *prepared_at,
+                    at.start,
+                    at.end,
+                    at.end,
+                ),
+                None => private.abandon(),
+            }
+        }
+        // Buffers take entries from several transactions at once.
+        let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
+        for tree in parts.writes.trees() {
+            let entries = parts.writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
+            if let Some(table) = live(tree.table) {
+                table.tree(tree.index).write(*prepared_at, entries);
+            }
+        }
+        self.clock.finish(at.end);
+        drop((shared, alone));
+        Ok(at.end)
+    }
+
+    fn after_commit(self: &Arc<Self>, ended: Ended, wait: bool) -> Result<Option<Lsn>> {
+        if ended.end.is_some() {
+            let parts = ended.parts;
+            self.counters.commits.fetch_add(1, Ordering::Relaxed);
+            self.counters
+                .entries_committed
+                .fetch_add(parts.writes.entries() as u64, Ordering::Relaxed);
+            let tables = parts.tables.values().iter();
+            let live: Vec<_> = tables.filter(|t| !t.is_dropped()).cloned().collect();
+            if ended.had_runs {
+                live.iter().for_each(|table| self.ledger.note_all(table));
+            }
+            self.wrote(parts.writes.bytes() as u64 / 2, &live);
+            self.queue.wake();
+        }
+        if let (Some(end), true) = (ended.end, wait) {
+            self.acknowledge(end)?;
+        }
+        Ok(ended.end)
+    }
+
+    /// False: no such transaction, or it has ended.
+    fn end_by_rollback(&self, xid: &Xid, entry: &Entry) -> Result<bool> {
+        let mut state = entry.state.lock();
+        let Some(State { mut parts, at, room }) = state.take() else { return Ok(false) };
+        let logged = match at {
+            NOTHING => None,
+            _ => {
+                let mut payload = Vec::new();
+                put_varint(&mut payload, at);
+                Some(self.shared.wal.append_unwaited(KIND_ROLLBACK_PREPARED, &payload))
+            }
+        };
+        let lent = tables_with_runs(&parts);
+        for private in parts.spilled.filled_mut() {
+            let id = private.id().table;
+            let is_live = lent.iter().any(|t| t.id() == id);
+            match &logged {
+                // PX4
+                Some(Ok(_)) if canary::active(canary::FREE_ROLLED_BACK) => private.retire(0),
+                Some(Ok(at)) if is_live => private.retire(at.end),
+                _ => private.abandon(),
+            }
+        }
+        drop(parts);
+        lent.iter().for_each(|table| self.upkeep.give_back_later(table));
+        self.forget_prepared(xid, room);
+        match logged.transpose()? {
+            Some(at) => self.acknowledge(at.end).map(|()| true),
+            None => Ok(true),
+        }
+    }
+
+    fn forget_prepared(&self, xid: &Xid, room: Option<KeptRoom>) {
+        if let Some(room) = room {
+            self.shared.wal.give_back(room);
+        }
+        self.prepared.remove(xid);
+    }
+
+    /// Ends the transaction of that name; false when there is none. A handle of it has nothing to end any more.
+    pub(crate) fn end_prepared(self: &Arc<Self>, xid: &Xid, commit: bool) -> Result<bool> {
+        self.may_free_space()?;
+        let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
+        if let Some(State { parts, room: room @ None, at }) = &mut *entry.state.lock() {
+            if *at != NOTHING {
+                *room = Some(self.room_for_end(parts.tables.values(), Claim::Freeing)?);
+            }
+        }
+        if !commit {
+            return self.end_by_rollback(xid, &entry);
+        }
+        match self.end_by_commit(xid, &entry)? {
+            Some(ended) => self.after_commit(ended, true).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Fails when a prepared transaction has changes in the table of that name, whose definition is to change.
+    pub(crate) fn check_not_prepared(&self, table: &str) -> Result<()> {
+        let Some(def) = self.names.read().get(table).cloned() else { return Ok(()) };
+        match self.prepared.of_table(def.id) {
+            None => Ok(()),
+            Some(xid) => Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!(
+                    "the prepared transaction {xid:?} has changes in table '{table}': end it first"
+                ),
+            )),
+        }
+    }
+
+    /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are.
+    pub(crate) fn renew_prepared(&self, target: Lsn) -> Result<()> {
+        for (xid, entry) in self.prepared.older_than(target) {
+            let mut state = entry.state.lock();
+            let Some(State { parts, at, .. }) = &mut *state else { continue };
+            let payload = self.prepare_payload(&xid, parts, *at)?;
+            let Ok(_room) = self.shared.wal.reserve(payload.len() as u64, Claim::Ordinary) else {
+                return Ok(());
+            };
+            let again = self.append_prepare(&payload, parts.tables.values(), |_| Ok(()))?;
+            *at = again.start;
+            entry.needs_log_from.store(again.start, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// Those that were not dropped.
+fn tables_with_runs(parts: &Parts) -> Vec<Arc<Table>> {
+    let of = |table: &&Arc<Table>| parts.spilled.filled().any(|p| p.id().table == table.id());
+    let live = parts.tables.values().iter().filter(|t| !t.is_dropped());
+    live.filter(of).cloned().collect()
+}
+
+/// Gives room back unless it is kept.
+struct KeptForEnd<'a> {
+    core: &'a Core,
+    room: Option<KeptRoom>,
+}
+
+impl<'a> KeptForEnd<'a> {
+    fn new(core: &'a Core, room: KeptRoom) -> Self {
+        KeptForEnd { core, room: Some(room) }
+    }
+
+    fn keep(mut self) -> KeptRoom {
+        self.room.take().expect("it was not taken before")
+    }
+}
+
+impl Drop for KeptForEnd<'_> {
+    fn drop(&mut self) {
+        if let Some(room) = self.room.take() {
+            self.core.shared.wal.give_back(room);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which transactions are prepared, and what they consist of.
+//!
+//! Latches: an entry's `state`, then the commit mutex, then `entries`.
+//!
+//! What is done with them, and the invariants, are in `prepared.rs`.
+
+use std::collections::btree_map::Entry as Place;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, IdMap, Lsn, Result, TableId};
+use frond_cache::Charge;
+use frond_txn::{Locker, WriteSet};
+use frond_wal::KeptRoom;
+use parking_lot::Mutex;
+
+use crate::checkpoint::holders::Holder;
+use crate::commit::private_runs::Spilled;
+use crate::commit::xid::Xid;
+use crate::table::Table;
+
+/// Log position of a transaction that holds no log, as it wrote nothing.
+pub(crate) const NOTHING: Lsn = Lsn::MAX;
+
+/// What a transaction consists of, when nothing is read or changed by it any more. Dropping it releases its locks.
+pub(crate) struct Parts {
+    pub locker: Locker,
+    pub writes: WriteSet,
+    pub spilled: Spilled,
+    /// Tables written to.
+    pub tables: IdMap<TableId, Arc<Table>>,
+    /// What the write set takes of the budget.
+    pub charged: Option<Charge>,
+}
+
+/// All prepared transactions.
+#[derive(Default)]
+pub(crate) struct PreparedSet {
+    entries: Mutex<BTreeMap<Xid, Arc<Entry>>>,
+}
+
+pub(crate) struct Entry {
+    /// The log is needed from here on (PR1).
+    pub needs_log_from: AtomicU64,
+    /// A handle of it is alive.
+    pub attached: AtomicBool,
+    pub tables: Vec<TableId>,
+    /// `None` while it is being prepared, and when it has ended.
+    pub state: Mutex<Option<State>>,
+}
+
+/// What its end needs.
+pub(crate) struct State {
+    pub parts: Parts,
+    /// Where its newest prepare record starts.
+    pub at: Lsn,
+    /// For the record of its end. None after a start on a full disk.
+    pub room: Option<KeptRoom>,
+}
+
+impl PreparedSet {
+    pub fn add(&self, xid: &Xid, entry: Arc<Entry>) -> Result<()> {
+        match self.entries.lock().entry(xid.clone()) {
+            Place::Vacant(place) => {
+                place.insert(entry);
+                Ok(())
+            }
+            Place::Occupied(_) => Err(Error::new(
+                ErrorKind::Exists,
+                format!("a transaction of the name {xid:?} is prepared already"),
+            )),
+        }
+    }
+
+    pub fn get(&self, xid: &Xid) -> Option<Arc<Entry>> {
+        self.entries.lock().get(xid).cloned()
+    }
+
+    pub fn remove(&self, xid: &Xid) {
+        self.entries.lock().remove(xid);
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.lock().len()
+    }
+
+    /// Those that no handle is of and a restart would find again, by name.
+    pub fn detached(&self) -> Vec<Xid> {
+        let is_one = |e: &Arc<Entry>| {
+            let logged = e.needs_log_from.load(Ordering::Acquire) != NOTHING;
+            logged && !e.attached.load(Ordering::Acquire)
+        };
+        self.entries.lock().iter().filter(|(_, e)| is_one(e)).map(|(x, _)| x.clone()).collect()
+    }
+
+    /// One that has changes in `table`.
+    pub fn of_table(&self, table: TableId) -> Option<Xid> {
+        let entries = self.entries.lock();
+        entries.iter().find(|(_, e)| e.tables.contains(&table)).map(|(xid, _)| xid.clone())
+    }
+
+    /// Those that hold log below `lsn`.
+    pub fn older_than(&self, lsn: Lsn) -> Vec<(Xid, Arc<Entry>)> {
+        let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < lsn;
+        let entries = self.entries.lock();
+        entries.iter().filter(|(_, e)| is_old(e)).map(|(x, e)| (x.clone(), e.clone())).collect()
+    }
+
+    /// The database is closed: they stay as the log has them.
+    pub fn clear(&self) {
+        let entries = std::mem::take(&mut *self.entries.lock());
+        entries.values().for_each(|e| drop(e.state.lock().take()));
+    }
+}
+
+impl Holder for PreparedSet {
+    /// What ends after this was asked needs the log as buffered changes do: to be asked before the tables are.
+    fn holds_log_from(&self) -> Option<Lsn> {
+        let needs = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire);
+        self.entries.lock().values().map(needs).min().filter(|lsn| *lsn != NOTHING)
+    }
+}

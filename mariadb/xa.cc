@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Commit in two steps, for the binary log, for transactions over several engines, and for XA. The decisions are in
+// docs/rfcs/0006-prepared-transactions.md.
+//
+//   prepare()          undecided from now on, whatever happens; may fail
+//   commit_ordered()   visible, in the order of the binary log; another thread may call it; cannot fail
+//   commit()           nothing is left to do, or all of it if there was no commit_ordered()
+//
+// What the server believes to be committed and Frond cannot commit ends the server: going on would show a database
+// that differs from the binary log. The next start commits it.
+
+#include "server.h"
+
+#include "transaction.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "errors.h"
+#include "log.h"
+#include "mysqld.h"
+#include "plugin.h"
+
+// For tests: FROND_CRASH_POINT=name:n ends the process the n-th time that it comes to the point of that name.
+void frond_crash_point(const char *name) {
+    struct Point {
+        std::string name;
+        std::atomic<long> left{0};
+        Point() {
+            const char *text = getenv("FROND_CRASH_POINT");
+            const char *colon = text ? strrchr(text, ':') : nullptr;
+            if (!colon)
+                return;
+            name.assign(text, colon);
+            left = atol(colon + 1);
+        }
+    };
+    static Point point;
+    if (!point.name.empty() && point.name == name && --point.left == 0)
+        kill(getpid(), SIGKILL);
+}
+
+// The XA standard's answer to a name that is not known. The server has the number in no header.
+static constexpr int XA_NOT_A_NAME = -4;
+
+[[noreturn]] static void stop_server(const char *what) {
+    sql_print_error("Frond: %s: %s. The server is stopped, as the transaction counts as ended elsewhere; the next "
+                    "start ends it here",
+                    what, frond_last_error());
+    abort();
+}
+
+static_assert(sizeof(XID) == sizeof(MYSQL_XID), "they are the same bytes");
+
+static frond_xid to_frond(const MYSQL_XID &xid) {
+    frond_xid to{};
+    to.format = xid.formatID;
+    to.gtrid_length = static_cast<uint32_t>(xid.gtrid_length);
+    to.bqual_length = static_cast<uint32_t>(xid.bqual_length);
+    static_assert(sizeof to.data == sizeof xid.data, "both have 64 bytes twice");
+    memcpy(to.data, xid.data, sizeof to.data);
+    return to;
+}
+
+// Whether the name was given by XA START. Any other transaction has one that the server made up.
+static bool is_explicit(const MYSQL_XID &xid) {
+    static const char own[] = {'M', 'y', 'S', 'Q', 'L', 'X', 'i', 'd'};
+    return memcmp(xid.data, own, sizeof own) != 0;
+}
+
+// ---------------------------------------------------------------- session
+
+// A KILL ends it as long as it waits: the server has not written anything to the binary log yet.
+int Frond_session::prepare() {
+    MYSQL_XID xid;
+    thd_get_xid(thd_, &xid);
+    frond_txn *taken = take(true);
+    if (!taken)
+        return 0;
+    const frond_xid name = to_frond(xid);
+    const int rc = frond_txn_prepare(taken, &name, &prepared_);
+    {
+        std::lock_guard<std::mutex> locked(guard_);
+        committing_ = 0;
+    }
+    if (rc) {
+        prepared_ = nullptr;
+        if (rc == FROND_INTERRUPTED)
+            my_error(ER_QUERY_INTERRUPTED, MYF(0));
+        return frond_to_handler_error(nullptr, rc);
+    }
+    waits_for_commit_ = is_explicit(xid);
+    is_ordered_ = false;
+    frond_crash_point("after_prepare");
+    return 0;
+}
+
+void Frond_session::commit_ordered() {
+    if (!prepared_)
+        return; // It read only: commit() does the rest.
+    frond_crash_point("before_commit_ordered");
+    if (frond_prepared_commit_ordered(prepared_))
+        stop_server("committing a prepared transaction");
+    is_ordered_ = true;
+    frond_crash_point("after_commit_ordered");
+}
+
+// When the binary log has the decision, it need not be durable here as well. That of XA COMMIT the server does not
+// remember, and what it remembers without a binary log, in tc.log, this version rolls back when it recovers. So there
+// the logs of all engines are synced: InnoDB, too, relies on being told again.
+int Frond_session::commit_prepared() {
+    frond_prepared *prepared = prepared_;
+    const bool in_tc_log = is_ordered_ && !opt_bin_log;
+    const bool waits = !is_ordered_ || waits_for_commit_;
+    prepared_ = nullptr;
+    if (in_tc_log)
+        ha_flush_logs();
+    if (frond_prepared_commit(prepared, waits))
+        stop_server("committing a prepared transaction");
+    drop_temporary_tables();
+    return 0;
+}
+
+int Frond_session::rollback_prepared() {
+    frond_prepared *prepared = prepared_;
+    prepared_ = nullptr;
+    const int rc = frond_prepared_rollback(prepared);
+    drop_temporary_tables();
+    return frond_to_handler_error(nullptr, rc);
+}
+
+void Frond_session::detach() {
+    if (prepared_)
+        frond_prepared_detach(prepared_);
+    prepared_ = nullptr;
+}
+
+// ---------------------------------------------------------------- handlerton
+
+// At the end of a statement inside of a transaction there is nothing to promise; commit() or rollback() ends it.
+static int prepare(handlerton *, THD *thd, bool all) {
+    Frond_session *session = Frond_session::existing(thd);
+    if (!session || !frond_ends_transaction(thd, all))
+        return 0;
+    return session->prepare();
+}
+
+static void commit_ordered(handlerton *, THD *thd, bool) {
+    if (Frond_session *session = Frond_session::existing(thd))
+        session->commit_ordered();
+}
+
+// Called again and again until it gives less than `length`; meanwhile some of those given before are ended.
+static int recover(handlerton *, XID *list, uint length) {
+    static std::vector<MYSQL_XID> left;
+    static bool is_listed = false;
+    if (!is_listed) {
+        auto collect = [](void *ctx, const frond_xid *xid) {
+            MYSQL_XID to{};
+            to.formatID = static_cast<long>(xid->format);
+            to.gtrid_length = xid->gtrid_length;
+            to.bqual_length = xid->bqual_length;
+            memcpy(to.data, xid->data, sizeof to.data);
+            static_cast<std::vector<MYSQL_XID> *>(ctx)->push_back(to);
+        };
+        if (!frond_database || frond_prepared_list(frond_database, collect, &left))
+            return 0;
+    }
+    const uint count = std::min<uint>(length, static_cast<uint>(left.size()));
+    for (uint i = 0; i < count; i++) {
+        memcpy(static_cast<void *>(&list[i]), &left.back(), sizeof left.back());
+        left.pop_back();
+    }
+    is_listed = count == length;
+    return static_cast<int>(count);
+}
+
+// Asked for every name, also those of other engines. The server takes any other answer for success.
+static int end_by_xid(XID *xid, bool commit) {
+    if (!frond_database)
+        return XA_NOT_A_NAME;
+    MYSQL_XID plain;
+    memcpy(&plain, xid, sizeof plain);
+    const frond_xid name = to_frond(plain);
+    const int rc = commit ? frond_commit_by_xid(frond_database, &name) : frond_rollback_by_xid(frond_database, &name);
+    if (rc == FROND_NOT_FOUND)
+        return XA_NOT_A_NAME;
+    if (rc)
+        stop_server(commit ? "committing a prepared transaction by its name"
+                           : "rolling back a prepared transaction by its name");
+    return 0;
+}
+
+static int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, true); }
+
+static int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, false); }
+
+// The binary log is rotated, and would like to forget which of its transactions were committed here. Not before they
+// are durable: if the log cannot be synced, never in this run of the server.
+static void commit_checkpoint_request(void *cookie) {
+    frond_crash_point("before_checkpoint");
+    if (frond_database && frond_sync(frond_database)) {
+        sql_print_error("Frond: syncing the log for the binary log: %s", frond_last_error());
+        return;
+    }
+    commit_checkpoint_notify_ha(cookie);
+    frond_crash_point("after_checkpoint");
+}
+
+void frond_install_xa(handlerton *hton) {
+    hton->prepare = prepare;
+    hton->commit_ordered = commit_ordered;
+    hton->recover = recover;
+    hton->commit_by_xid = commit_by_xid;
+    hton->rollback_by_xid = rollback_by_xid;
+    hton->commit_checkpoint_request = commit_checkpoint_request;
+}
+
+// The server asks for prepared transactions only when it starts.
+void frond_tell_of_prepared() {
+    uint count = 0;
+    auto add = [](void *ctx, const frond_xid *) { ++*static_cast<uint *>(ctx); };
+    if (mysqld_server_started && !frond_prepared_list(frond_database, add, &count) && count)
+        sql_print_warning("Frond: %u prepared transactions keep their locks, and the server does not ask for them as the "
+                          "plugin was installed while it runs: use plugin-load-add and restart",
+                          count);
+}
