@@ -303,7 +303,7 @@ impl PrivateRuns {
         self.generations.iter().flat_map(|g| g.runs.iter())
     }
 
-    /// The runs as committed ones, oldest list first; nothing is left here.
+    /// Takes the runs out as committed ones, oldest list first.
     fn commit(&mut self, seq: Seq) -> Vec<Arc<[Slice]>> {
         let committed = |s: &Slice| Slice::whole(Arc::new(TrunkRun::committed_at(&s.run, seq)));
         let lists = self.generations.iter().map(|g| g.runs.iter().map(committed).collect());

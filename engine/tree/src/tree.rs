@@ -279,7 +279,7 @@ impl Tree {
 }
 
 impl TreeInner {
-    /// `lists` oldest first. What was buffered before is older than they are.
+    /// `lists` oldest first. Entries buffered before are older.
     pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();

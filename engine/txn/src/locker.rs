@@ -67,7 +67,7 @@ pub struct Locker {
     pub(crate) held: Vec<Held>,
     /// In the order in which their tree locks were taken.
     pub(crate) trees: IdMap<TreeId, TreeHold>,
-    /// Row locks for which nobody has asked again.
+    /// Row locks that were not requested again.
     loose: Vec<LooseLock>,
     serial: u32,
     waits: u64,

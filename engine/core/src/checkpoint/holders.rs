@@ -6,7 +6,8 @@
 //! the trait, and `trim_log` asks it. A table can be made to let go ([`Core::shorten_log`]), by an image, and a
 //! prepared transaction ([`Core::renew_prepared`]), by another record.
 //!
-//! Holders are asked after the log's end was read (K2): what they begin to need meanwhile lies behind it.
+//! Holders are asked after the log's end was read (K2): records that they begin to need meanwhile
+//! are behind that end.
 //!
 //! [`Core::shorten_log`]: crate::commit::core::Core::shorten_log
 //! [`Core::renew_prepared`]: crate::commit::core::Core::renew_prepared
