@@ -1,5 +1,5 @@
-//! Packets removed at random: what is shown stays true, and what is not measured is said. Beside it
-//! what pt-query-digest shows, where it is installed.
+//! Packets removed at random: shown figures stay true, and unmeasured statements are reported.
+//! Beside them the figures of pt-query-digest, where it is installed.
 
 use super::programs::{bounded, has};
 use super::traffic::*;

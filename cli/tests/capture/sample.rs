@@ -1,4 +1,4 @@
-//! A sample of the connections says what it says of all.
+//! A sample of the connections gives estimates for all.
 
 use super::digest;
 use super::traffic::*;

@@ -227,7 +227,7 @@ fn a_broken_log_leaves_the_tables_checked_as_of_their_checkpoints() {
     assert!(!report.is_clean() && !report.complete);
     assert!(report.pages > 20 && report.tables == 4, "{report:?}");
     assert!(report.findings.iter().all(|f| f.what.contains("log")), "{:#?}", report.findings);
-    // And a page that is damaged as well is told apart.
+    // And a page that is damaged as well is a separate finding.
     let bytes = files.get_mut("1.frd").unwrap();
     for at in (8192..bytes.len()).step_by(256) {
         bytes[at] ^= 0x40;

@@ -1,10 +1,10 @@
-//! Numbers that contradict each other behind checksums that are right: no accident makes them, but a
-//! defect of ours or somebody's tool may. Opening, checking, reading and writing answer with an error or
-//! with the rows that were there; nothing asserts, nothing runs for ever.
+//! Contradicting numbers with correct checksums: no accident makes them, but a defect of ours or of
+//! another tool may. Opening, checking, reading and writing answer with an error or with the rows
+//! that were there; nothing asserts, nothing runs for ever.
 //!
-//! Two things cannot be told from sound ones by reading alone. Transactions in the log *are* the rows, so
-//! forging one is writing other rows. And a trunk says which part of a run counts in which node: what a
-//! forged one hides is found by `check`, which compares with counters and indexes.
+//! Reading alone cannot detect two forgeries. Transactions in the log *are* the rows, so forging
+//! one is writing other rows. And a trunk says which part of a run belongs to which node: only
+//! `check`, which compares with counters and indexes, finds entries that a forged trunk hides.
 
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -96,7 +96,7 @@ fn change(bytes: &mut [u8], from: usize, to: usize, random: &mut Random) {
     }
 }
 
-/// What was forged, by what a reader can know of it.
+/// The kind of forgery, by what a reader can detect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Forged {
     /// Header, counters, block map: rows are as they were, or it is noticed at once.
@@ -169,7 +169,7 @@ fn seal_segment(bytes: &mut [u8]) {
 /// The entries of every tree of the tables, as far as they can be read.
 type Entries = BTreeMap<(&'static str, usize), Vec<(Vec<u8>, Vec<u8>)>>;
 
-/// Whether what was read is the beginning of what there was (the whole, where nothing failed).
+/// Whether the entries read are a prefix of the original ones (all of them, where nothing failed).
 fn is_right(read: &Entries, whole: bool, sound: &Entries) -> bool {
     let begins = |(tree, entries): (&(&str, usize), &Vec<_>)| sound[tree].starts_with(entries);
     match whole {
@@ -243,7 +243,7 @@ fn write_on(engine: &Engine) -> Result<(), Error> {
     engine.flush_all()
 }
 
-/// What the use of a database gave: entries, whether those are all, and the first error.
+/// The result of using a database: entries, whether those are all, and the first error.
 type Used = (Entries, bool, Result<(), Error>);
 
 fn survives(files: &Files) -> Result<Used, String> {

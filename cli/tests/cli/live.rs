@@ -112,7 +112,7 @@ fn slow_log_table(socket: &Path) {
     assert_eq!(count(&["--until", "2020-01-01"]), 0);
     assert!(count(&["--since", "1h"]) >= 28);
     assert_eq!(count(&["--filter", "sql =~ 'sleep'"]), 1);
-    // What the server does not log is told by its variables only.
+    // Only the server's variables show what it does not log.
     assert!(!notes(&report).contains("log_slow_filter"), "{}", notes(&report));
     admin.run("set global log_slow_rate_limit = 3, global log_slow_filter = 'full_scan'");
     let report = self::report(socket, &["--slow-log-table"]);
@@ -171,7 +171,7 @@ fn digests(socket: &Path) {
     for _ in 0..3 {
         client.execute(prepared, &[]);
     }
-    // What a test reads later must not be older than what it did.
+    // Data that a test reads later must not be older than its actions.
     assert!(child.try_wait().unwrap().is_none(), "it watched for too short a time");
     let (status, out, _) = ended(&child.wait_with_output().unwrap());
     assert_eq!(status, 0);

@@ -1,4 +1,4 @@
-//! What people give `frond digest` by mistake, and what is damaged: it is named, and there is a way out.
+//! Wrong and damaged inputs of `frond digest`: the message names them and a remedy.
 
 use std::fs;
 use std::path::Path;
@@ -160,7 +160,7 @@ fn a_name_to_group_or_rank_by_that_does_not_exist_is_refused() {
         let rows: Vec<String> = out(&said).lines().map(str::to_owned).collect();
         assert!(rows.len() == 2 && rows[1].contains(class), "{name}: {rows:?} {}", err(&said));
     }
-    // Nobody's attribute is nobody's mistake if there is no statement.
+    // Without statements an attribute that none has is no mistake.
     let empty = file(&dir, "empty.log", SERVER.as_bytes());
     assert_eq!(digest(&["--group-by", "shard", &empty]).status.code(), Some(0));
     let said = digest(&["--order-by", "tmie", &path]);
@@ -205,7 +205,7 @@ fn captures_of_which_nothing_can_be_read_are_refused() {
     let mut whole = Pcap::new(3306);
     whole.segment(true, 40_000, 1, 1, b"x");
     refused("begun.pcap", &whole.bytes()[..10], &["first 24 bytes"]);
-    // What is cut later has a report that says so.
+    // A statement cut later is reported as cut.
     let dir = tempfile::tempdir().unwrap();
     let said = digest(&[&file(&dir, "header.pcap", &whole.bytes()[..30])]);
     assert_eq!(said.status.code(), Some(1), "{}", err(&said));
@@ -270,7 +270,7 @@ fn what_is_damaged_is_counted_and_placed_and_the_rest_is_read() {
             assert!(!out(&said).contains("cut event"));
         }
     }
-    // Bytes of nobody between two events.
+    // Bytes of no event between two events.
     let at = whole.match_indices("# User@Host").nth(10).unwrap().0;
     let mut broken = whole.as_bytes()[..at].to_vec();
     broken.extend(b"# Query_time: what\n\x00\x01\xff\xff garbage \x1b[31m\n");

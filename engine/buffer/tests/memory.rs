@@ -1,4 +1,4 @@
-//! What a buffer says that it holds, against what the allocator gave it. A binary of its own, since the
+//! The memory that a buffer reports, compared with allocated memory. A binary of its own, since the
 //! allocator counts for the whole process.
 
 use std::alloc::System;
@@ -27,7 +27,7 @@ fn mix(n: u64) -> u64 {
     (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// Nobody reads but at the published sequence; 0: nothing is known.
+/// Readers read only at the published sequence; 0: it is unknown.
 #[derive(Default)]
 struct Newest(AtomicU64);
 

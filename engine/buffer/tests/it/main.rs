@@ -1,5 +1,5 @@
-//! The buffers against a `BTreeMap` (this file), under several threads (`concurrent`), and while versions
-//! that nobody needs are dropped (`readers`); keys of all lengths (`long_keys`).
+//! The buffers against a `BTreeMap` (this file), under several threads (`concurrent`), and while
+//! unneeded versions are dropped (`readers`); keys of all lengths (`long_keys`).
 
 // Helpers outside #[test] functions; no simulated time in tests with real threads.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
@@ -78,7 +78,7 @@ fn sorted_buffer_behaves_as_a_map_of_versions() {
     }
 }
 
-/// Whoever looks for the next entry would pass what was left of it, at every step.
+/// A search for the next entry would pass its remains at every step.
 #[test]
 fn a_rollback_to_a_savepoint_leaves_nothing_to_pass_over() {
     for shape in [0, 1, 3] {

@@ -1,4 +1,5 @@
-//! What a snapshot sees never changes while it is held, whatever is dropped; and dropped is what nobody sees.
+//! The versions that a snapshot sees do not change while it is held; versions that no snapshot sees
+//! are dropped.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -190,6 +191,6 @@ fn snapshots_are_stable_under_concurrent_writers() {
         readers.into_iter().for_each(|r| r.join().unwrap());
     });
     buffer.check();
-    // What was not published yet when it went down stays until its row changes again.
+    // A version that was not published when it went down stays until its row changes again.
     assert!(buffer.entries() <= 4 * KEYS, "{} versions", buffer.entries());
 }

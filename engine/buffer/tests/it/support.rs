@@ -20,7 +20,7 @@ impl Live {
         self.0.lock().unwrap().1 = seq;
     }
 
-    /// A snapshot of what is published; the same several times if asked so.
+    /// A snapshot of the published sequence; several of the same if wanted.
     pub fn open(&self) -> Seq {
         let mut live = self.0.lock().unwrap();
         let at = live.1;
@@ -123,7 +123,7 @@ pub fn within(k: &[u8], lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> bool {
     }
 }
 
-/// What a scan over everything in the range must return, in the scan's direction.
+/// The expected result of a scan over the range, in the scan's direction.
 pub fn expected(
     model: &Model,
     lo: Bound<&[u8]>,

@@ -1,4 +1,4 @@
-//! What background work does when something is wrong, and what it leaves.
+//! Background work when something fails, and its effects.
 
 use std::sync::Arc;
 use std::time::Duration;

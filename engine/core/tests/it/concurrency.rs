@@ -159,7 +159,7 @@ fn large_transactions_are_atomic_for_concurrent_readers() {
     assert!(engine.check_all(&mut |_| {}).is_clean());
 }
 
-/// As many changes as each would lose: the one with fewer gives way, whoever closed the ring.
+/// The transaction with fewer changes gives way, whichever closed the cycle.
 #[test]
 fn of_a_deadlock_the_transaction_with_fewer_changes_is_the_victim_and_the_report_has_the_numbers() {
     let dir = tempfile::tempdir().unwrap();

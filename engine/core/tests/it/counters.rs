@@ -153,7 +153,7 @@ fn auto_increment_is_put_right_by_a_descending_index() {
         let (written, id, _) = t.insert(&mut txn, 7, "new");
         assert_eq!((written, id), (Written::Done, 151));
         txn.commit().unwrap();
-        // What was deleted does not count.
+        // Deleted rows do not count.
         let mut txn = begin(&engine);
         for id in (101..=151u64).filter(|_| !hidden) {
             assert!(txn.delete(t.table(), &(!(id | 1 << 63)).to_be_bytes()).unwrap());

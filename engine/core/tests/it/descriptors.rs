@@ -84,7 +84,7 @@ fn without_descriptors_statements_fail_and_the_engine_goes_on_when_there_are_som
     let few = FewFiles::new(memory(), 30);
     let engine = open(&few, 8).unwrap();
     filled(&engine);
-    // Everything that is open is the log, and files that are closed as soon as somebody needs one.
+    // Only the log is open, and files that are closed when another one needs a descriptor.
     few.leave(0);
     let mut refused = 0;
     for i in 0..TABLES {

@@ -1,4 +1,5 @@
-//! What survives, and what is refused at open. Crashes at every point are the simulator's.
+//! Which changes survive, and which directories are refused at open. The simulator tests crashes at
+//! every point.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ fn value(rng: &mut Rng, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|_| rng.next() as u8).collect()
 }
 
-/// Writes rows of its own, small and large transactions, until told to stop; returns what was acknowledged.
+/// Writes rows of its own in small and large transactions until it is stopped; returns the acknowledged rows.
 fn write(engine: &Engine, writer: u64, stop: &AtomicBool) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut rng = Rng(writer);
     let mut kept = BTreeMap::new();
@@ -93,9 +93,9 @@ fn threads_on_a_full_disk_lose_nothing_and_poison_nothing() {
         let mut rng = Rng(99);
         let mut dropped = 0;
         let at_most = until + Duration::from_secs(30);
-        // Whether the table finds room to be created is a matter of luck: until it did at least once.
+        // Whether there is space to create the table is a matter of luck: repeat until it succeeded once.
         while Instant::now() < until || (dropped == 0 && Instant::now() < at_most) {
-            // Somebody else fills the disk, and makes room.
+            // Another program fills the disk, and frees space.
             let taken = disk.leave(0);
             std::thread::sleep(Duration::from_millis(rng.below(60)));
             disk.add(taken + rng.below(1 << 20));

@@ -142,7 +142,7 @@ fn duplicate_insert_waits_for_the_first_and_then_fails() {
     });
 }
 
-/// A scan that finds nothing but deleted rows gives nobody a row after which to look whether it was killed.
+/// A scan that finds only deleted rows returns no row after which its caller could poll for KILL.
 #[test]
 fn an_interrupt_ends_a_scan_over_deleted_rows() {
     let engine = open(&memory());

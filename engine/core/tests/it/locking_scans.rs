@@ -89,7 +89,7 @@ fn lock_waits(engine: &Engine) -> u64 {
     engine.status().iter().find(|(n, _)| *n == "lock_waits").unwrap().1
 }
 
-/// Locks the plain key `k`; once somebody waits for it, inserts a row behind each row and commits.
+/// Locks the plain key `k`; once another transaction waits for it, inserts a row behind each row and commits.
 fn while_waited_for(engine: &Engine, t: &Typed, wait: impl FnOnce()) {
     let mut other = begin(engine);
     let mut writer = Typed::bind(t.table().clone());

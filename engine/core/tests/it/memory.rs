@@ -1,4 +1,4 @@
-//! What the engine holds of memory, and that it gives it back.
+//! The engine's memory, and that it is freed.
 
 use std::sync::Arc;
 use std::time::Duration;

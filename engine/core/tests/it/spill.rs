@@ -71,7 +71,7 @@ fn a_transaction_of_twenty_caches_commits_and_survives() {
     }
     assert!(number(&engine, "spills") >= 100, "{}", number(&engine, "spills"));
     assert_eq!(txn.changes(), rows);
-    // Nobody else sees any of it.
+    // No other transaction sees any of it.
     assert_eq!(all(&engine, &t), [(key(3), b"before".to_vec())]);
     txn.commit().unwrap();
     assert_eq!(scan(&engine, &mut before, &t), [(key(3), b"before".to_vec())]);
@@ -239,7 +239,7 @@ fn statements_and_savepoints_are_undone_exactly_after_spilling() {
     assert_eq!(t.rows(), 300);
 }
 
-/// Everything at random against a map: what the transaction sees at each moment, and what is there after it.
+/// Everything at random against a map: the transaction's view at each moment, and the rows after it.
 #[test]
 fn random_large_transactions_do_as_a_map_does() {
     for seed in 0..12 {

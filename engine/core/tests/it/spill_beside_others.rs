@@ -33,7 +33,7 @@ fn an_interrupt_ends_a_spill_and_loses_nothing() {
     txn.commit().unwrap();
 }
 
-/// Nothing of the transaction is in a trunk; what it wrote lies in the file all the same.
+/// Nothing of the transaction is in a trunk, but its runs are in the file.
 #[test]
 fn a_check_beside_a_large_transaction_finds_nothing_wrong() {
     let vfs = memory();

@@ -1,5 +1,5 @@
-//! Table files that are missing or older than what the log was trimmed for (`images.rs`), and a log
-//! without its newest segments.
+//! Table files that are missing or older than the images for which the log was trimmed
+//! (`images.rs`), and a log without its newest segments.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

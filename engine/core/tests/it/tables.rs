@@ -157,7 +157,7 @@ fn auto_increment_given_at_creation_is_as_durable_as_the_table() {
     let engine = open(&vfs);
     let spec = TableSpec { auto_increment: 1_000, ..plain("t") };
     engine.create_table(spec).unwrap();
-    // Only what was handed to the machine is there: the process is gone.
+    // Only written bytes are there: the process has died.
     let killed = memory();
     for name in vfs.list().unwrap() {
         killed.set_contents(&name, vfs.contents(&name).unwrap());

@@ -1,7 +1,7 @@
 //! Behaviour of the row codec as its users see it.
 //!
-//! `support` has a second, independent description of what a row is and how it compares; the tests
-//! hold the codec against it over random schemas and rows.
+//! `support` has a second, independent description of rows and their order; the tests compare the
+//! codec with it over random schemas and rows.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 

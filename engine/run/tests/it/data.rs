@@ -37,9 +37,9 @@ pub fn random_format(rng: &mut TestRng) -> RunFormat {
 /// What entries of a run have, so that every layout occurs.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// One in so many keys does not fit the shape (0: none).
+    /// One in this many keys does not fit the shape (0: none).
     pub misfits: u64,
-    /// One in so many entries is a delete (0: none).
+    /// One in this many entries is a delete (0: none).
     pub deletes: u64,
     /// Largest sequence (0: all 0).
     pub seqs: u64,

@@ -1,4 +1,4 @@
-//! Bytes that are not what was written.
+//! Bytes that differ from those written.
 
 use std::sync::Arc;
 

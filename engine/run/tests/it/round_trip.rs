@@ -1,4 +1,4 @@
-//! What is pushed into a builder is what pages, scans and searches give back.
+//! Pages, scans and searches return the entries that were pushed into a builder.
 
 use frond_run::testing::{build_run, drain, MemSource, OwnedEntry, TestRng};
 use frond_run::{Compression, KeyShape, PageSource, Run, RunFormat, RunIndex, RunMeta, RunScan};

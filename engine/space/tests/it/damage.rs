@@ -21,7 +21,7 @@ fn two_checkpoints() -> FaultVfs {
     vfs
 }
 
-/// What the checksum of a header covers, itself included.
+/// The bytes that a header's checksum covers, itself included.
 const SECTOR: usize = 512;
 
 /// Changes header `slot` and makes its checksum right again.
@@ -235,7 +235,7 @@ fn a_zeroed_header_after_the_first_checkpoint_is_not_taken_for_an_unused_one() {
     vfs.set_bytes(NAME, bytes);
     let (file, checkpoint) = TableFile::open(&vfs, NAME, &options()).unwrap();
     assert!(checkpoint.is_none());
-    // The log was trimmed to the checkpoint: what it held is gone.
+    // The log was trimmed to the checkpoint: its earlier records are gone.
     assert_eq!(file.finish_recovery(10).unwrap_err().kind(), ErrorKind::Corruption);
     file.finish_recovery(5).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A directory in memory that remembers what was synced, and can lose the rest.
+//! A directory in memory that remembers synced bytes, and can lose the rest.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -109,7 +109,7 @@ impl FaultVfs {
         self.0.lock().fuse = None;
     }
 
-    /// Starts again after a power cut: of what was not synced any sectors may be there or not.
+    /// Starts again after a power cut: any unsynced sector may be there or not.
     pub fn power_cut(&self, rng: &mut Rng) {
         let mut state = self.0.lock();
         state.fuse = None;

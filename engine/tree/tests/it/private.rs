@@ -198,7 +198,7 @@ fn the_record_is_needed_until_its_runs_are_in_the_trunk() {
     assert_eq!(bench.tree.stats().entries, 1_200);
 }
 
-/// Runs that wait are nobody's debt: merges must not keep them waiting, nor the buffer in front of them.
+/// Attached runs do not count as debt: merges must not delay them, nor the buffer in front of them.
 #[test]
 fn attached_runs_and_what_was_frozen_before_them_go_before_any_merge() {
     let mut bench = Bench::new(tiny());

@@ -69,8 +69,8 @@ fn keys_are_spread_evenly_over_runs_and_buffers() {
     assert!(Bench::new(tiny()).tree.spread(20).is_empty());
 }
 
-/// Subtrees that a range covers answer with their totals: the sums must be those of what is there, with slices
-/// that wait on edges and tombstones among them.
+/// Subtrees that a range covers are counted by their totals: the sums must be exact, with pending
+/// slices and tombstones among them.
 #[test]
 fn ranges_are_estimated_from_the_totals_of_the_trunk() {
     let mut bench = grown(40_000);

@@ -1,4 +1,4 @@
-//! What the tests share: tiny options, a model of versioned keys, a tree with its model.
+//! Shared by the tests: tiny options, a model of versioned keys, a tree with its model.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

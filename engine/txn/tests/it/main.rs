@@ -104,7 +104,7 @@ fn writer_is_not_starved_by_a_stream_of_readers() {
         // A reader that comes later goes behind the writer, though S goes with S.
         let mut late = t.locker(TxnId(3));
         assert_eq!(lock(&mut late, "k", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
-        // Who has it already does not queue.
+        // An owner that has the lock already does not queue.
         assert_eq!(lock(&mut first, "k", S, Wait::NoWait), Ok(Granted::AlreadyHeld));
         first.release_all();
         drop(writer.join().unwrap());
@@ -184,7 +184,7 @@ fn upgrade_goes_before_waiters() {
     });
 }
 
-/// Three transactions in a ring; the last to wait closes it. Returns who gave way.
+/// Three transactions in a cycle; the last to wait closes it. Returns the victim.
 fn ring(weights: [u64; 3]) -> usize {
     let t = table();
     let mut lockers: Vec<_> = (0..3)

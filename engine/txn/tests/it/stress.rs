@@ -20,10 +20,10 @@ impl Rng {
 
 const ENOUGH: u64 = 100;
 
-/// Threads lock few keys at random, in all modes, with upgrades, tree locks and
-/// interrupts. The keys' owners are tracked outside: no conflicting holders (locks are real), nobody
-/// waits out the timeout (no deadlock is missed), and with sorted keys there is none at all (none is
-/// invented). It goes on until [`ENOUGH`] transactions have come through, on however slow a machine.
+/// Threads lock few keys at random, in all modes, with upgrades, tree locks and interrupts. The
+/// keys' owners are tracked outside: no conflicting holders (locks are real), no wait reaches the
+/// timeout (no deadlock is missed), and with sorted keys there is none at all (none is invented). It
+/// goes on until [`ENOUGH`] transactions have come through, on however slow a machine.
 fn stress(ordered: bool, seed: u64, run_for: Duration) -> (u64, u64) {
     const KEYS: u64 = 8;
     let t = table();

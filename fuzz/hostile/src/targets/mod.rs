@@ -22,8 +22,8 @@ pub struct Target {
     pub seeds: fn(u64) -> Vec<Vec<u8>>,
     /// Panics when HB1 does not hold. Says whether the input was accepted, which that of a seed should be.
     pub check: fn(&[u8]) -> bool,
-    /// What the check may allocate: bytes for each byte of its input, and a constant. All that is ever
-    /// allocated counts, freed or not.
+    /// Limits of allocation: bytes for each byte of the input, and a constant. All allocations
+    /// count, freed or not.
     pub per_byte: usize,
     pub base: usize,
 }

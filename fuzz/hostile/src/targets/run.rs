@@ -70,7 +70,7 @@ fn tail_of(run: &BuiltRun) -> &[u8] {
     &run.bytes[run.meta.index.offset as usize..][..run.meta.index.len as usize]
 }
 
-/// What a page's or tail's checksum starts with: which page of which run it is.
+/// The seed of a page's or tail's checksum: which page of which run it is.
 fn seed_of(meta: &RunMeta, page: u32) -> u64 {
     let table = u64::from(meta.id.table.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let block = meta.id.block.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(23);
@@ -89,7 +89,7 @@ pub fn metas(seed: u64) -> Vec<Vec<u8>> {
     built(seed).iter().map(|run| meta_bytes(&run.meta)).collect()
 }
 
-/// What is read comes back when it is written.
+/// Entries that were read are equal after writing and reading them.
 pub fn meta(input: &[u8]) -> bool {
     let Ok(meta) = RunMeta::decode(&mut ByteReader::new(input)) else { return false };
     let bytes = meta_bytes(&meta);

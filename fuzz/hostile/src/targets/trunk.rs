@@ -82,7 +82,7 @@ fn finish(loader: TreeLoader) -> bool {
             false
         }
         Ok(tree) => {
-            // Its runs are nowhere: only what the trunk says of itself is looked at.
+            // Its runs do not exist: only the trunk itself is checked.
             let _ = tree.check(false).map_err(|e| refused(&e));
             tree.stats();
             let _ = tree.image();

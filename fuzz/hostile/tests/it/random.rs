@@ -1,4 +1,4 @@
-//! Mutations for some seconds each. One target at a time: what is allocated is counted for the process.
+//! Mutations for some seconds each. One target at a time: allocations are counted for the process.
 
 use std::fmt::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -80,7 +80,7 @@ fn drive(name: &str) {
         let ok = check(target, &input).unwrap_or_else(|why| fail(&input, why));
         accepted += u64::from(ok);
         inputs += 1;
-        // Some of what was accepted is changed further: two wrong fields that fit each other.
+        // Some accepted inputs are changed further: two wrong fields may fit each other.
         if ok && accepted % 8 == 0 && seeds.len() < 400 {
             seeds.push(input);
             kept += 1;

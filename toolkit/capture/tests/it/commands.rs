@@ -193,7 +193,7 @@ fn who_is_killed_has_an_error_and_who_kills_an_answer() {
     // The connection is killed: an error, and the end.
     victim.send(end + 21 * MS, SERVER, &packet(1, b"\xff\x87\x07#70100Connection was killed"));
     victim.close(end + 22 * MS);
-    // One that is idle is told without having asked.
+    // An idle connection is told without a request.
     let (mut idle, time) = logged_in(42_010);
     let asked = idle.ask(time, &query("select 3"), MS, &rows(1, 1));
     idle.send(asked + 60 * MS, SERVER, &packet(0, b"\xff\x87\x07#70100Connection was killed"));

@@ -102,7 +102,7 @@ fn samples_give_what_pt_query_digest_gives() {
     for file in names {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let got = ours(&file);
-        // Samples of servers on other ports: the peer has to be told.
+        // Samples of servers on other ports: the peer needs the port.
         let mut want = Vec::new();
         for server in [None, Some("127.0.0.1:12345"), Some("192.168.1.1:3307")] {
             if !want.is_empty() {
@@ -128,7 +128,7 @@ fn samples_give_what_pt_query_digest_gives() {
     assert!(compared > 300, "{compared} events compared");
 }
 
-/// The peer on simulated traffic: the same classes and times, and the lie that it tells of losses.
+/// The peer on simulated traffic: the same classes and times, and its wrong figures after losses.
 #[test]
 fn pt_query_digest_agrees_on_whole_captures_and_not_on_lossy_ones() {
     let home = tempfile::tempdir().unwrap();

@@ -98,7 +98,7 @@ fn files_of_a_rotation_have_an_order() {
     assert_eq!(first_time(b"# Time: 260101 10:00:00\n", 0), None);
 }
 
-/// One file of a rotation is not there: what it held is missing, and nothing else is told of it.
+/// One file of a rotation is missing: only its contents are missing in the report.
 #[test]
 fn a_missing_file_is_a_gap() {
     let load = load(30, 60, 11);
@@ -108,7 +108,7 @@ fn a_missing_file_is_a_gap() {
     let mut measured = 0;
     for event in got.events.iter().filter(|e| class(&e.sql).is_some() && e.time.is_some()) {
         assert_eq!(event.time, load.truth.get(&event.sql).copied(), "{event:?}");
-        // Who asks is known from before.
+        // The user is known from before.
         assert_eq!((&event.user[..], event.thread_id), ("app", Some(42)));
         measured += 1;
     }

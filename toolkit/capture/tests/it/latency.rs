@@ -123,7 +123,7 @@ fn a_real_load_is_measured_truly_whatever_was_lost() {
         let mut shares = Vec::new();
         for seed in 0..3 {
             let (times, got) = captured(&thinned(&file, percent, seed), port);
-            // Whatever was lost: what is measured is the statement's own time.
+            // Whatever was lost: a measured time is the statement's own.
             for (sql, time) in measured(&got) {
                 assert_eq!(own.get(sql), Some(&time), "{percent} %, {seed}");
             }

@@ -1,7 +1,7 @@
 //! A real server, a real client, a real capture: a private MariaDB on loopback, and tcpdump.
 //!
-//! Needs mariadbd, tcpdump, cc with the client library, and the right to capture; otherwise it says
-//! what is missing and passes.
+//! Needs mariadbd, tcpdump, cc with the client library, and the right to capture; otherwise it
+//! prints what is missing and passes.
 
 use super::private::{only, session, thinned};
 use super::traffic::*;
@@ -95,7 +95,7 @@ fn check_begins(file: &[u8], options: &Options, whole: &Read) {
     }
 }
 
-/// Whatever is removed from a real capture: what is still measured has the time it had.
+/// Whatever is removed from a real capture: measured times stay the same.
 fn check_losses(file: &[u8], options: &Options, whole: &Read) {
     for (percent, rounds) in [(1, 4), (5, 4), (30, 4), (60, 4)] {
         let mut measured = 0;

@@ -1,4 +1,4 @@
-//! More connections than the table holds: what is worth keeping is kept.
+//! More connections than the table can have: working connections are kept.
 
 use super::traffic::*;
 use frond_capture::Options;
@@ -88,7 +88,7 @@ fn the_longest_idle_give_way_when_all_work() {
     let options = Options { most_connections: 1000, ..Options::default() };
     let got = read_with(&pcap(&merge(connections), 1 << 20), options, 1 << 20);
     assert_eq!((got.summary.evicted, got.summary.connections), (500, 1500));
-    // Each statement is told, once, without a time.
+    // Each statement is reported, once, without a time.
     assert_eq!(got.summary.unmeasured, 1500);
     assert_eq!(got.events.len(), 3000);
     assert!(got.summary.to_string().contains("500 connections were given up"));

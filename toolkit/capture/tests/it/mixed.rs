@@ -24,7 +24,7 @@ impl Client<'_> {
         self.begin_within(least, 3_000_000)
     }
 
-    /// Some time later, in a microsecond in which nobody else begins, nor in the one before or after.
+    /// Some time later, in a microsecond in which no other one begins, nor in the one before or after.
     fn begin_within(&mut self, least: i64, most: u64) -> i64 {
         self.time += least + self.random.below(most) as i64;
         while (-1..=1).any(|i| self.truth.contains_key(&(self.time / 1000 + i))) {
@@ -242,7 +242,7 @@ fn mixed(seed: u64, kinds: u16, commands: usize) -> Mixed {
     Mixed { packets: merge(connections), truth }
 }
 
-/// Returns how many commands were measured; their times may be `off` by so many nanoseconds.
+/// Returns how many commands were measured; their times may be `off` by this many nanoseconds.
 fn check(truth: &HashMap<i64, u64>, packets: &[Seen], off: u64, what: &str) -> usize {
     let got = read(&pcap(packets, 1 << 20));
     let mut seen = HashSet::new();

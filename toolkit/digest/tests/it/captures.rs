@@ -1,4 +1,4 @@
-//! What a report says of captures: statements without an answer, damage, samples.
+//! Reports of captures: statements without an answer, damage, samples.
 
 use super::traffic::*;
 use frond_capture::Sampling;

@@ -4,7 +4,7 @@
 use frond_event::{Event, ForEach, Metric, Place, Sink};
 use frond_querylog::{genlog, rawlog, slowlog};
 
-/// What a parser gave out: each event's place and statement, and where things were skipped.
+/// The output of a parser: each event's place and statement, and the places of skips.
 type Seen = (Vec<(u64, Vec<u8>)>, Vec<(u64, u64)>);
 
 /// Runs `parse` and asserts what holds for every parser of a text: events come in the order of the

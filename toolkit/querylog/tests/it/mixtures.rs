@@ -1,5 +1,5 @@
-//! Nobody thinks of every input that makes a parser look at the same bytes again and again: so pieces
-//! are put together at random, repeated, and where a short text of them takes suspiciously long, a
+//! No list has every input that makes a parser read the same bytes again and again: so pieces are
+//! put together at random and repeated, and where a short text of them takes suspiciously long, a
 //! megabyte must not take a second.
 //!
 //! `FROND_FUZZ_ROUNDS` sets the number of texts (default 2000).

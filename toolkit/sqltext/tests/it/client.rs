@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::programs::bounded;
 
-/// What a statement came to.
+/// The outcome of a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub rows: u64,

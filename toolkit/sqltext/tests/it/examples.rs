@@ -1,4 +1,4 @@
-//! What the native dialect makes of statements, and ids.
+//! Fingerprints of the native dialect, and ids.
 
 use crate::statements::Random;
 use frond_sqltext::{fingerprint, fingerprint_with, ClassId, ClassIdText, Dialect, SqlMode};

@@ -158,8 +158,9 @@ fn distilled_forms_of_nonsense_are_nearly_always_those_of_pt_query_digest() {
     compare_most("distill", &statements, statements.len() / 1000, distill);
 }
 
-/// The digests a server gives: one of the test's own, or the one that `FROND_SOCKET` tells (it needs
-/// `--performance-schema`). Statements fail for want of tables; they have digests all the same.
+/// The digests a server gives: a private one, or that of `FROND_SOCKET` (it needs
+/// `--performance-schema`). Statements fail because tables are missing, but they still have
+/// digests.
 #[test]
 fn digests_are_those_of_a_mariadb_server() {
     let place = tempfile::tempdir().unwrap();
@@ -187,7 +188,7 @@ fn digests_are_those_of_a_mariadb_server() {
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
     let table = "performance_schema.events_statements_summary_by_digest";
-    // What the client keeps to itself, and what only logs say, no server has digests of.
+    // Texts that the client does not send, or that occur only in logs, have no digests in a server.
     let is_sent = |sql: &&str| {
         let word = sql.split(' ').next().unwrap_or_default();
         !["use", "administrator"].iter().any(|no| word.eq_ignore_ascii_case(no))

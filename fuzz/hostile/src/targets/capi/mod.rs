@@ -21,7 +21,7 @@ use frond as _;
 use ffi::Handle;
 use session::Session;
 
-/// What a call returns when it panicked inside.
+/// The result of a call that panicked inside.
 const PANIC: i32 = -20;
 
 /// Panics in this process, those that a function without a status hides as well.

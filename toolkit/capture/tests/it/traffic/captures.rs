@@ -15,7 +15,7 @@ pub struct Pcap {
     pub link: u32,
     /// Bytes between the link layer's addresses and the IP packet, or all of the link layer.
     pub before: fn(&[u8]) -> Vec<u8>,
-    /// Packets are cut after so many bytes of the IP packet.
+    /// Packets are cut after this many bytes of the IP packet.
     pub snap: usize,
 }
 

@@ -231,7 +231,7 @@ pub const BEGIN: i64 = 1_700_000_000_000_000_000;
 
 const DEFINITION: &[u8] = b"\x03def\0\0\0\x01c\0\x0c\x21\0\0\0\0\0\xfd\0\0\0\0\0";
 
-/// The answer to a PREPARE with so many parameters and columns.
+/// The answer to a PREPARE with these numbers of parameters and columns.
 pub fn prepared(id: u8, parameters: u8, columns: u8) -> Vec<u8> {
     let mut parts = vec![vec![0, id, 0, 0, 0, columns, 0, parameters, 0, 0, 0, 0]];
     for count in [parameters, columns] {

@@ -136,8 +136,8 @@ pub fn differences(peer: &[Class], ours: &[Class]) -> Vec<String> {
 fn compare_class(theirs: &Class, ours: &Class, found: &mut Vec<String>) {
     for (name, peer) in &theirs.metrics {
         let Some(numbers) = ours.metrics.get(name) else {
-            // Where a log has no durations the peer says zero; so it does of rows and warnings where the answer's first
-            // packet does not tell.
+            // Where a log has no durations the peer prints zero; so it does for rows and warnings
+            // that the answer's first packet does not have.
             if matches!(name.as_str(), "query_time" | "warning_count" | "rows_affected")
                 && peer.sum == 0.0
             {
@@ -146,7 +146,7 @@ fn compare_class(theirs: &Class, ours: &Class, found: &mut Vec<String>) {
             found.push(format!("`{}` has no {name}: peer {peer:?}", ours.fingerprint));
             continue;
         };
-        // What the peer says of an attribute not all events have, it says of those that have it; so do we.
+        // The peer's figures of an attribute that not all events have are of those that have it; so are ours.
         for (what, a, b) in [
             ("sum", peer.sum, numbers.sum),
             ("min", peer.min, numbers.min),

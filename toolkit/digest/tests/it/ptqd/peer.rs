@@ -43,8 +43,8 @@ fn number(value: &Value) -> f64 {
     }
 }
 
-/// What it makes of a file. Captures of servers on other ports than 3306 name them in `servers`, because it has to be
-/// told: the first one that gives classes is taken.
+/// Its results for a file. Captures of servers on other ports than 3306 name them in `servers`,
+/// because it has to be told: the first one that gives classes is taken.
 pub fn digest_of_servers(file: &Path, kind: &str, servers: &[&str]) -> Vec<Class> {
     let plain = digest(file, kind);
     if !plain.is_empty() {

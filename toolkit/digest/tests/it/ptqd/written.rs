@@ -1,8 +1,8 @@
 //! Logs that a private MariaDB writes here and now: every part of `log_slow_verbosity`, statements that are known.
 //!
-//! The test is the generator: it knows each statement's class, its text, and what the server answered. So each log is
-//! compared twice: with pt-query-digest on all numbers, and with what the generator knows, by which one sees who is
-//! right. Where pt-query-digest is not, a test of its own says so and shows that it still is.
+//! The test is the generator: it knows each statement's class, its text, and what the server answered. So each
+//! log is compared twice: with pt-query-digest on all numbers, and with the generator's figures, which show who
+//! is right. Where pt-query-digest is wrong, a separate test says so and shows that it still is.
 //!
 //! Needs `mariadbd`; without it: skipped. Without pt-query-digest only the second comparison is made.
 
@@ -21,7 +21,7 @@ use super::peer::{self, Class, Numbers};
 use crate::client::{Answer, Client, Parameter, Server};
 use crate::programs::has;
 
-/// What is known of one class.
+/// The known figures of one class.
 #[derive(Clone, Debug, Default)]
 struct Truth {
     sizes: Vec<u64>,
@@ -200,7 +200,7 @@ const AGREED: &[&str] = &[
 /// The general log of a load.
 const GENERAL: &str = "general";
 
-/// What the server wrote.
+/// The log that the server wrote.
 pub struct Written {
     home: PathBuf,
     truths: BTreeMap<&'static str, Truths>,
@@ -228,7 +228,7 @@ pub fn written() -> Option<&'static Written> {
 }
 
 fn write() -> Written {
-    // The logs stay there for whoever wants to look; the next run begins anew.
+    // The logs are kept for inspection until the next run.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("written");
     let _ = std::fs::remove_dir_all(&home);
     std::fs::create_dir_all(&home).unwrap();
@@ -290,13 +290,13 @@ fn general(server: &Server, admin: &mut Client, home: &Path) -> Truths {
     known
 }
 
-/// Commands of the protocol and what the administrator did are not statements of the load.
+/// Commands of the protocol and statements of the administrator are not part of the load.
 fn is_load(class: &Class) -> bool {
     !class.fingerprint.starts_with("administrator command: ")
         && !class.fingerprint.starts_with("set global ")
 }
 
-/// What does not agree with what is known; one sentence each.
+/// The differences from the known figures; one sentence each.
 fn untrue(classes: &[Class], truths: &Truths) -> Vec<String> {
     let mut found = Vec::new();
     for class in classes.iter().filter(|c| is_load(c)) {
@@ -425,7 +425,7 @@ fn a_log_cut_in_the_middle_of_an_event_has_that_event_less() {
             "cut at {cut}: {counted} of {whole}"
         );
     }
-    // From the other end: the rest of the first event is told, too.
+    // From the other end: the rest of the first event is reported, too.
     let outcome = read(&log[heads[0] + 40..], Format::SlowLog, Dialect::Ptqd32);
     assert_eq!(outcome.events as usize + outcome.skips.count() as usize, heads.len());
     if peer::is_there() {

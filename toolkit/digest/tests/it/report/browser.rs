@@ -30,7 +30,7 @@ fn chromium() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What the page says of itself; `None` without a browser.
+/// The result of the page's test of itself; `None` without a browser.
 fn selftest(page: &[u8]) -> Option<String> {
     let Some(chromium) = chromium() else {
         eprintln!("skipped: no chromium (install it, or name one with CHROMIUM=)");

@@ -1,4 +1,4 @@
-//! What the renderers write, and the HTML page in a browser.
+//! The output of the renderers, and the HTML page in a browser.
 
 mod browser;
 mod changes;

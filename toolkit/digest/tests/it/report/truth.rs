@@ -29,7 +29,8 @@ const CLASSES: [(&str, &str, f64); 3] = [
     ("select c.* from customers c join orders o on o.c = c.id where o.id = ", "shop", 1.0),
 ];
 
-/// A log of 3000 statements in three classes, and what is true of each. Durations spread over five decades.
+/// A log of 3000 statements in three classes, with the true figures of each. Durations spread over
+/// five decades.
 fn made() -> (String, Vec<Truth>) {
     let mut seed = 0x1234_5678_9abc_def1_u64;
     let mut random = move || {
@@ -207,7 +208,7 @@ fn every_number_is_the_truth() {
     every_form_says_it(&report);
 }
 
-/// What the document has is in each form.
+/// Each format has the contents of the document.
 fn every_form_says_it(report: &Report) {
     let written = |write: &dyn Fn(&mut Vec<u8>) -> std::io::Result<()>| {
         let mut out = Vec::new();
