@@ -1,4 +1,4 @@
-//! The command line. Help texts are written for somebody who sees the tool for the first time.
+//! The command line. Help texts are written for first-time users.
 
 use std::path::PathBuf;
 
@@ -155,7 +155,7 @@ pub struct DumpArgs {
     pub index: String,
     #[arg(long, value_enum, default_value = "tabs")]
     pub format: Format,
-    /// Stop after so many rows
+    /// Stop after this many rows
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub limit: Option<u64>,
     /// No line of column names in front (tabs only)

@@ -2,8 +2,8 @@
 //! they cannot disagree with it.
 //!
 //! The program writes them itself (`frond man`, `frond completions`), instead of a build script
-//! leaving them in a directory nobody finds: a package calls the binary it has just built, and
-//! somebody who copied only the binary has them, too. `make man` lays them out as a package installs
+//! leaving them in a directory that users do not find: a package calls the binary it has just built, and
+//! a user who copied only the binary has them, too. `make man` lays them out as a package installs
 //! them.
 //!
 //! Tested by `tests/cli/manual.rs`: every option is in every page and completion.

@@ -364,7 +364,7 @@ fn can_derive(schema: &Schema, index: usize) -> bool {
         let c = &schema.columns[usize::from(part.column)];
         let weighted = c.is_text() && matches!(c.sort, Sort::Weights(_));
         let ordered = !weighted && !matches!(c.ty, ColumnType::Opaque { .. });
-        // A prefix is so many characters: their lengths are known for fixed widths and for UTF-8,
+        // A prefix is a number of characters: their lengths are known for fixed widths and for UTF-8,
         // whose longest character has 3 or 4 bytes.
         let (min, max) = (c.min_char_bytes, c.max_char_bytes);
         ordered && c.stored && (part.prefix.is_none() || min == max || max >= 3)

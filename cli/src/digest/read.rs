@@ -89,7 +89,7 @@ pub fn one_side(
     Ok((report::build(&mut outcome, &options), fine))
 }
 
-/// False for pipes. What is missing is told when it is opened.
+/// False for pipes. Opening reports a missing file.
 #[allow(clippy::disallowed_methods)] // A log is no file of a database.
 pub fn can_be_read_again(path: &Path) -> bool {
     path != Path::new("-") && std::fs::metadata(path).map_or(true, |found| found.is_file())

@@ -29,7 +29,7 @@
 //!   varint table number minus that of the table before (the first: minus 0), varint LSN of its newest image
 //! ```
 //!
-//! Recovery refuses a log that starts behind the newest such LSN: then somebody else removed segments.
+//! Recovery refuses a log that starts behind the newest such LSN: then segments were removed by other means.
 //! The images are durable; `images.rs` says what follows from them. In records of earlier builds nothing
 //! follows the first LSN.
 //!

@@ -182,7 +182,7 @@ impl TableFile {
             .and_then(|()| vfs.rename(&temporary, name).map_err(io("rename")));
         if let Err(e) = written {
             if e.kind().is_shortage() {
-                // Nobody may ever try again.
+                // It must never be tried again.
                 let _ = vfs.remove(&temporary);
             }
             return Err(e);
@@ -283,7 +283,7 @@ impl TableFile {
         transfer::read(&*self.file, &self.name, at, len)
     }
 
-    /// As [`Self::read`] for each of `wants`, all at once where the system can: for whoever needs them all.
+    /// As [`Self::read`] for each of `wants`, all at once where the system can.
     pub fn read_together(&self, wants: &[(BlockId, u64, usize)]) -> Result<Vec<Vec<u8>>> {
         let place = |&(block, offset, len): &(BlockId, u64, usize)| {
             Ok((self.place(block, offset, len)?, len))

@@ -176,7 +176,7 @@ impl Locker {
         self.trees.get(tree).map_or(0, |hold| hold.rows)
     }
 
-    /// Whether so many rows of `tree` are locked that [`Locker::escalate`] should be tried.
+    /// Whether enough rows of `tree` are locked that [`Locker::escalate`] should be tried.
     pub fn should_escalate(&self, tree: TreeId) -> bool {
         self.trees.get(tree).is_some_and(|hold| hold.rows >= hold.escalate_at)
     }

@@ -12,8 +12,9 @@ use crate::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
 /// Space is taken in units of this many bytes.
 const PAGE: u64 = 4096;
 
-/// A [`MemVfs`] with so many bytes left. Growing a file takes them (holes count), shortening and removing
-/// gives them back. Without room a call fails with the system's error 28 and changes nothing.
+/// A [`MemVfs`] with a limited number of bytes left. Growing a file takes them (holes count),
+/// shortening and removing gives them back. Without room a call fails with the system's error 28
+/// and changes nothing.
 #[derive(Clone)]
 pub struct SmallDisk {
     pub files: MemVfs,
@@ -36,7 +37,7 @@ impl SmallDisk {
         u64::try_from(self.left.swap(left, Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Somebody else frees `bytes`.
+    /// Another program frees `bytes`.
     pub fn add(&self, bytes: u64) {
         self.left.fetch_add(bytes as i64, Ordering::Relaxed);
     }
@@ -148,8 +149,8 @@ impl Vfs for SmallDisk {
     }
 }
 
-/// A [`MemVfs`] whose process may have so many files open. Opening one more fails with the system's
-/// error 24. Syncs can be made to fail.
+/// A [`MemVfs`] whose process may have a limited number of files open. Opening one more fails with
+/// the system's error 24. Syncs can be made to fail.
 #[derive(Clone)]
 pub struct FewFiles {
     pub files: MemVfs,

@@ -5,7 +5,7 @@
 //! enough not to lose packets.
 //!
 //! A port is taken if a multiple of it, modulo 2^16, is small. Its low bits would not do: Linux
-//! gives out even ports only, each a little above the one before, so `port & 7 == 1` takes no
+//! assigns even ports only, each a little above the one before, so `port & 7 == 1` takes no
 //! connection at all, and `port & 7 == 2` a quarter of them, perhaps always the same one of two
 //! that a request opens. The multiplier is 2^16 divided by the golden ratio: neighbours are spread
 //! evenly whatever the step between them.

@@ -7,7 +7,7 @@
 //! - ME2. `Metrics` and `Flags` distinguish "zero" and "no" from "not logged".
 //! - ME3. Clearing costs one store: stale values behind a cleared presence bit are never read.
 //!
-//! Not here: statistics over them (`stats`), attributes nobody has heard of (`Event::extra`).
+//! Not here: statistics over them (`stats`), unknown attributes (`Event::extra`).
 
 /// The unit of a metric's integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

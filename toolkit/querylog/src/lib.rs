@@ -1,6 +1,6 @@
 //! Query logs of MariaDB and MySQL: from files to events.
 //!
-//! Depends on `frond-event`, whose events the parsers give out, and on `frond-capture` only to recognise a file that
+//! Depends on `frond-event`, whose events the parsers yield, and on `frond-capture` only to recognise a file that
 //! is a capture. It knows nothing of classes or statistics.
 //!
 //! | module | noun |

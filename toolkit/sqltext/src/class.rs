@@ -70,7 +70,7 @@ impl fmt::Debug for ShortClassId {
     }
 }
 
-/// A class id as somebody typed it.
+/// A class id as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassIdText {
     Full(ClassId),

@@ -213,7 +213,7 @@ pub struct DigestArgs {
     #[arg(long, help_heading = "Following")]
     pub from_begin: bool,
 
-    /// End after so many reports
+    /// End after this many reports
     #[arg(long, value_name = "N", help_heading = "Following")]
     pub reports: Option<u64>,
 

@@ -17,7 +17,7 @@ impl Part {
     }
 
     /// This part and one that came later, both of `source`, `shift` being added to the places of the
-    /// later one. Of the keys that come with a new version, versions that nobody needs are left out (`keep`:
+    /// later one. Of keys with a new version, unneeded versions are left out (`keep`:
     /// see [`frond_base::Readers`]).
     pub fn absorb<S: Source>(
         &self,

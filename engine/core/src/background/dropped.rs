@@ -28,7 +28,7 @@ impl Core {
             self.upkeep.put_back(dropped);
             return true;
         }
-        // Whoever reads on has the pages that it reads. In one go then: that ends when the last one lets go.
+        // While the table has readers its file is removed in one go: its space is freed when the last one ends.
         if dropped.table.strong_count() == 0 && self.cut_off(dropped.id).unwrap_or(false) {
             self.upkeep.put_back(dropped);
             return true;

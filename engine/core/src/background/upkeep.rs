@@ -30,7 +30,7 @@ impl Upkeep {
         self.dropped.lock().push_back(dropped);
     }
 
-    /// The table that was dropped first; whoever takes it removes it or puts it back.
+    /// The table that was dropped first; the caller removes it or puts it back.
     pub fn take_dropped(&self) -> Option<DroppedTable> {
         self.dropped.lock().pop_front()
     }

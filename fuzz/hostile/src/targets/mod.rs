@@ -95,13 +95,13 @@ pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Asserts that an error is one that a stranger's bytes may cause.
+/// Asserts that foreign bytes may cause this error.
 fn refused(e: &Error) {
     let kind = e.kind();
     assert!(matches!(kind, ErrorKind::Corruption | ErrorKind::UnsupportedFormat), "{kind:?}: {e}");
 }
 
-/// Whether it is no error; one that is has to be of a kind that a stranger's bytes may cause.
+/// Whether it is no error; asserts that foreign bytes may cause the error.
 fn accepted<T>(outcome: frond_base::Result<T>) -> bool {
     outcome.map_err(|e| refused(&e)).is_ok()
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The description is not read: names, services and `-q` change it, and the bytes say all of it. So
-//! a file whose descriptions somebody changed by hand keeps the addresses that were captured.
+//! a file whose descriptions were changed by hand keeps the addresses that were captured.
 //!
 //! Times of `-tttt` are in the zone of the machine that printed them; the reader subtracts the zone
 //! it was told.

@@ -36,7 +36,7 @@ pub(super) struct Dialect {
 enum Expect {
     /// OK, an error, a result set's column count, or a request for a local file.
     Result,
-    /// So many column definitions, then rows.
+    /// This many column definitions, then rows.
     Columns(u64),
     /// An EOF, or the first row, or the end.
     AfterColumns,

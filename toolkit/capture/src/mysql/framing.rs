@@ -29,7 +29,7 @@ pub(super) struct Header {
 pub(super) enum Part<'b> {
     /// The header of a packet; its payload comes with the next calls.
     Header(Header),
-    /// A packet is complete: its header (given out before) and the beginning of its payload.
+    /// A packet is complete: its header (yielded before) and the beginning of its payload.
     Whole(Header, &'b [u8]),
     /// A packet is complete, and the beginning of its payload is what `gathered` holds.
     Gathered(Header),

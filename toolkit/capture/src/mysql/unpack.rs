@@ -7,7 +7,7 @@
 //! Invariants
 //!
 //! - UP1. Nothing is collected: bytes are decompressed as they arrive, through a buffer of [`CHUNK`] bytes.
-//! - UP2. A packet gives out no more than the length it declares, which is below 16 MiB.
+//! - UP2. A packet yields no more than the length it declares, which is below 16 MiB.
 
 use crate::bytes::le24;
 use flate2::{Decompress, FlushDecompress, Status};
@@ -33,7 +33,7 @@ pub(super) struct Unpacker {
     header_length: usize,
     /// Bytes of the packet still to come.
     left: usize,
-    /// Bytes it still may give out; 0 and `plain` for an uncompressed one.
+    /// Bytes it still may yield; 0 and `plain` for an uncompressed one.
     room: usize,
     plain: bool,
     decoder: Option<Box<Decoder>>,

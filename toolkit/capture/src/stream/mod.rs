@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //!
-//! - STR1. Each byte of a direction is given out at most once and in order: retransmitted or
+//! - STR1. Each byte of a direction is yielded at most once and in order: retransmitted or
 //!   overlapping bytes are dropped, the first copy counts.
 //! - STR2. Bytes are yielded only after everything that their segment acknowledges was yielded or
 //!   declared missing. So a request comes after the answer before it, and an answer after its
@@ -103,7 +103,7 @@ impl Streams {
         self.ways.iter().all(Way::ended)
     }
 
-    /// The server said that nothing more comes, all before that was given out, and the client had not said so.
+    /// The server said that nothing more comes, all before that was yielded, and the client had not said so.
     pub(super) fn server_left_first(&self) -> bool {
         self.ways[Side::Server as usize].ended() && self.ways[Side::Client as usize].end.is_none()
     }
@@ -229,7 +229,7 @@ impl Streams {
         self.ways.iter().any(|w| w.missing.is_some() || !w.held.is_empty())
     }
 
-    /// A segment far from what is expected: ignored, until so many of them say that the capture
+    /// A segment far from what is expected: ignored, until enough of them show that the capture
     /// missed much, or the connection's end and this is the next one between the same ports.
     #[cold]
     fn stray(
@@ -291,14 +291,14 @@ impl Streams {
 
 /// True if both directions' numbers have jumped, and equally far: a kernel begins the numbers of
 /// connections between the same ports with a clock (RFC 6528), so the next one's are ahead by the
-/// time between them. A gap of so many bytes in both directions at once is not believed.
+/// time between them. A gap of this many bytes in both directions at once is not accepted.
 fn are_anothers(own: i32, other: i32) -> bool {
     const FAR: i32 = 1 << 20;
     let (a, b) = (i64::from(own), i64::from(other));
     (own.min(other) > FAR || own.max(other) < -FAR) && (a - b).abs() <= a.abs().max(b.abs()) / 16
 }
 
-/// Gives out the part of a segment that is new. Without a payload it is a gap.
+/// Yields the part of a segment that is new. Without a payload it is a gap.
 #[inline]
 fn give_out(
     way: &mut Way,

@@ -1,11 +1,11 @@
-//! What waits is given out when it can be, and what does not come is declared missing: STR2 to
+//! Yields held bytes when possible, and declares bytes missing that do not come: STR2 to
 //! STR4 of `stream`.
 
 use super::way::{Noticed, Way, OVERHEAD, PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
 use super::{give_out, Receiver, Side, Streams, MOST_HELD};
 
 impl Streams {
-    /// Gives out whatever can be, and declares holes missing whose time has come (STR3), or
+    /// Yields whatever can be, and declares holes missing whose time has come (STR3), or
     /// all of them if `last`.
     #[cold]
     pub(super) fn settle(&mut self, now: Noticed, last: bool, receiver: &mut impl Receiver) {
@@ -82,7 +82,7 @@ impl Streams {
         }
     }
 
-    /// Gives out what is in order and acknowledges nothing that was not given out.
+    /// Yields what is in order and acknowledges nothing that was not yielded.
     fn drain(&mut self, now: Noticed, receiver: &mut impl Receiver) {
         loop {
             let ready = |own: &Way, other: &Way| {

@@ -1,4 +1,4 @@
-//! Streams of a few bytes, and what is given out of them, in which order.
+//! Streams of a few bytes: their output and its order.
 
 use super::way::{PATIENCE, PATIENCE_PACKETS, RETRANSMISSION};
 use super::*;
@@ -225,7 +225,7 @@ fn what_a_short_snapshot_left_out_is_cut_and_not_lost() {
     run.cut(Server, 500, 100, b"abc", 10);
     run.send(Server, 510, 100, b"next");
     assert_eq!(run.order(), ["Server abc", "Server cut 7", "Server next"]);
-    // A retransmission that has more of it comes too late; no byte is given out twice.
+    // A retransmission that has more of it comes too late; no byte is yielded twice.
     run.send(Server, 500, 100, b"abcdefghij");
     assert_eq!(run.order().len(), 3);
 }

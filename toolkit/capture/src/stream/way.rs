@@ -1,4 +1,4 @@
-//! One direction of a connection: what of it was given out, what waits, what is missing.
+//! One direction of a connection: its yielded, held and missing bytes.
 
 use super::Piece;
 use std::collections::VecDeque;
@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 /// Where positions begin: far enough from 0 that old retransmissions have positions, too.
 pub(crate) const ORIGIN: u64 = 1 << 40;
 
-/// A hole in acknowledged bytes is a loss after so many more segments of the connection.
+/// A hole in acknowledged bytes is a loss after this many more segments of the connection.
 pub(super) const PATIENCE_PACKETS: u64 = 16;
 
-/// ... or after so many nanoseconds.
+/// ... or after this many nanoseconds.
 pub(super) const PATIENCE: i64 = 20_000_000;
 
 /// Nanoseconds after which even bytes nobody acknowledged are not expected any more.
@@ -44,11 +44,11 @@ pub(super) struct Way {
     pub known: bool,
     /// The sequence number of position `next`.
     pub sequence: u32,
-    /// The position of the next byte to give out.
+    /// The position of the next byte to yield.
     pub next: u64,
-    /// Segments behind a hole, or that acknowledge what was not yet given out; by position.
+    /// Segments behind a hole, or that acknowledge what was not yet yielded; by position.
     pub held: VecDeque<Held>,
-    /// Set while the first of `held` cannot be given out.
+    /// Set while the first of `held` cannot be yielded.
     pub waiting: Option<Noticed>,
     /// Up to here the receiver of this direction has acknowledged.
     pub acknowledged: u64,

@@ -249,7 +249,7 @@ pub struct Class {
     /// `SELECT`, `INSERT`, ...; `ADMIN` for commands; empty if not known.
     pub kind: String,
     pub tables: Vec<Table>,
-    /// Who waits: `interactive`, `batch`, or empty if users were not told apart.
+    /// The group of users: `interactive`, `batch`, or empty if there are no groups.
     pub user_class: String,
     /// Why it is shown although its rank would not: `outlier`.
     pub reason: String,

@@ -34,7 +34,7 @@ pub(super) const LOGGED_AT: usize = Metric::COUNT;
 pub(super) const YES_AT: usize = LOGGED_AT + Flag::COUNT;
 const _: () = assert!(YES_AT + Flag::COUNT <= 64, "a record's first word is one word");
 
-/// In a record's third word bits of who waits stand above the numbers of names.
+/// In a record's third word the bits of user groups are above the numbers of names.
 const WAITING_AT: u32 = 3 * NAME_BITS;
 const _: () = assert!(WAITING_AT + WAITING_BITS <= 64, "they are one word");
 
@@ -52,7 +52,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// `user` is his number, and the bits of who waits.
+    /// `user` has the user's number and the bits of user groups.
     pub fn new(db: NameId, user: (NameId, u8), host: NameId) -> Who {
         Who { db, user: user.0, host, waiting: user.1 }
     }

@@ -313,7 +313,7 @@ fn add_to_list(words: &mut [u16], used: &mut u16, bucket: u16, count: u32) -> bo
     true
 }
 
-/// A list with so many `entries` and some room.
+/// A list with space for `entries` and some more.
 fn list(pairs: &[(u16, u32)], entries: usize) -> Counts {
     let mut words = Vec::with_capacity(entries + (entries / 4).clamp(2, 16));
     for (bucket, count) in pairs {

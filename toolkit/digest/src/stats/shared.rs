@@ -35,7 +35,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For so many threads.
+    /// For this many threads.
     pub fn new(
         threads: usize,
         max_classes: usize,
@@ -70,13 +70,13 @@ impl Shared {
         self.names.lock().id(name)
     }
 
-    /// The number of a user who sent a statement, and the bits of who waits for it.
+    /// The number of a user who sent a statement, and the bits of the user's groups.
     pub fn user(&self, name: &[u8]) -> (NameId, u8) {
         (self.name(name), self.groups.lock().bits(name))
     }
 
-    /// Of the sample of a class, if there is that class and nobody adds to its shard now: rather a sample too many
-    /// than a thread that waits.
+    /// The sample of a class, if the class exists and no thread adds to its shard now: an unneeded
+    /// sample is better than waiting.
     pub fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
         self.shards[self.shard(hash)].try_lock()?.best(hash, key)
     }

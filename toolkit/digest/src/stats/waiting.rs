@@ -17,7 +17,7 @@ pub(super) const BATCH: u8 = 2;
 /// Bits of these in a record.
 pub(super) const WAITING_BITS: u32 = 2;
 
-/// Who waits for the statements of a class, in the order in which the groups are shown.
+/// The groups of users, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     Interactive,
@@ -44,7 +44,7 @@ impl Waiting {
     }
 }
 
-/// Patterns, and which of them matched somebody.
+/// Patterns, and which of them matched a user.
 #[derive(Debug, Default)]
 pub(super) struct Groups(Vec<(String, u8, bool)>);
 

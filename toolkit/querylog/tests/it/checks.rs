@@ -20,7 +20,7 @@ fn seen(bytes: &[u8], parse: impl FnOnce(&mut dyn Sink)) -> Seen {
     drop(sink);
     assert!(events.windows(2).all(|pair| pair[0].0 < pair[1].0), "events out of order");
     assert!(events.iter().all(|event| event.0 < bytes.len() as u64), "an event from nowhere");
-    // Commands that are no statements are given out with words before them.
+    // Commands that are no statements are yielded with words before them.
     let words = b"administrator command: ";
     let length = |sql: &Vec<u8>| sql.strip_prefix(words).unwrap_or(sql).len();
     let length: usize = events.iter().map(|event| length(&event.1)).sum();

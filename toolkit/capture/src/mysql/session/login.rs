@@ -49,7 +49,7 @@ impl Session {
         true
     }
 
-    /// Gives out a connection that was not let in: `answer` says why, `None`: the server hung up.
+    /// Yields a connection that was not let in: `answer` says why, `None`: the server hung up.
     fn failed(&self, time: i64, offset: u64, answer: Option<&Answer>, output: &mut Output<'_>) {
         let mut event = Event { kind: Kind::Connect, ..Event::default() };
         event.sql = b"administrator command: Connect";

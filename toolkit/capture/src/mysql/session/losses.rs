@@ -57,7 +57,7 @@ impl Pace {
         std::mem::replace(&mut self.last, time)
     }
 
-    /// So many requests at most may have come since the last, by and large.
+    /// The most requests that may have come since the last, estimated.
     fn most(&self, now: i64) -> u64 {
         let Some(mean) = self.sum.checked_div(self.count) else { return UNPACED };
         let time = now.saturating_sub(self.last).max(0);
@@ -188,7 +188,7 @@ impl Session {
         counts.requests_missing += by_length.min(self.lost.pace.most(output.now));
     }
 
-    /// The rest of a request that was begun is not known: it is given out as far as it was seen.
+    /// The rest of a request that was begun is not known: it is yielded as far as it was seen.
     pub(super) fn abandon(&mut self, why: Unmeasured, output: &mut Output<'_>) {
         if self.pending.front().is_some_and(|r| r.local_file) {
             return;
@@ -284,7 +284,7 @@ impl Session {
         }
     }
 
-    /// Gives out all pending requests as far as they were seen.
+    /// Yields all pending requests as far as they were seen.
     pub(super) fn give_up(&mut self, why: Unmeasured, output: &mut Output<'_>) {
         while let Some(front) = self.pending.front() {
             let end = match front.first {

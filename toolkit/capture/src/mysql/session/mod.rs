@@ -8,7 +8,7 @@
 //! - CS1. A request is measured only if its first byte, every byte of it, and the first byte of its
 //!   answer were captured, nothing between the answer before and this answer is missing, the
 //!   answer's segment acknowledges the whole request, and the packets' sequence numbers go on
-//!   from the request's. Otherwise it is given out without a time, or, where what is there of its
+//!   from the request's. Otherwise it is yielded without a time, or, where what is there of its
 //!   text does not tell its class, counted.
 //! - CS2. After a loss, the server's packets are found again only at the position that the next
 //!   request acknowledges: a client sends its next request when it has the answer before, so

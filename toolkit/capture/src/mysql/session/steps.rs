@@ -21,16 +21,16 @@ use crate::mysql::request::{End, Request};
 use crate::mysql::words::Command;
 use crate::Output;
 
-/// A client that waited so many times is believed to wait.
+/// A client that waited this many times is assumed to wait.
 pub(super) const STEPS: u8 = 4;
 
 /// ... if it was seen not to.
 pub(super) const STEPS_AGAIN: u8 = 16;
 
-/// When both sides were silent for so many nanoseconds, nothing is due.
+/// When both sides were silent for this many nanoseconds, nothing is due.
 pub(super) const QUIET: i64 = 1_000_000_000;
 
-/// So many requests are held back.
+/// At most this many requests are held back.
 pub(super) const MOST_HELD: usize = 16;
 
 /// Are requests and answers in step?
@@ -38,7 +38,7 @@ pub(super) const MOST_HELD: usize = 16;
 pub(super) enum Synchrony {
     /// Yes, even if the client does not wait for its answers.
     InStep,
-    /// They are if the client waits. While that is not known, nothing is given out with a time.
+    /// They are if the client waits. While that is not known, nothing is yielded with a time.
     Unknown,
     /// An answer may be another request's: what is asked from here on has no time.
     Doubtful,
@@ -194,7 +194,7 @@ impl Session {
         self.steps.waited >= STEPS && !self.steps.pipelines
     }
 
-    /// Gives out a request, or holds it back while it is not known whether the answer is its own.
+    /// Yields a request, or holds it back while it is not known whether the answer is its own.
     pub(super) fn give_out(&mut self, request: Request, end: End, output: &mut Output<'_>) {
         if self.held.is_empty() && self.steps.is_known() {
             self.emit(&request, end, output);

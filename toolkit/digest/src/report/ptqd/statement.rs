@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-/// Above so many bytes lists of IN are shortened.
+/// Above this many bytes lists of IN are shortened.
 const LONG: usize = 1024;
 
 /// Items of them that stay.

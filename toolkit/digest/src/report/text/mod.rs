@@ -216,7 +216,7 @@ fn quantile_errors(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Of so many events. MariaDB logs a line of them only where one is yes.
+/// Of this many events. MariaDB logs a line of them only where one is yes.
 fn flags<'a>(
     flags: impl Iterator<Item = (&'a str, u64, u64)>,
     events: u64,

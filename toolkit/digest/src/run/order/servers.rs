@@ -21,7 +21,7 @@ const BACK: Micros = 2_000_000;
 /// Steps back of a clock that then was where it had been, from which on there are two.
 const TURNS: u32 = 5;
 
-/// Of a server's name as it is told.
+/// Bytes of a server's name in messages.
 const LONGEST: usize = 120;
 
 /// The facts from a starting server.

@@ -301,7 +301,7 @@ impl Class {
         self.flags.as_ref().map_or((0, 0), |flags| flags[flag as usize])
     }
 
-    /// Who waits for it.
+    /// The group of its users.
     pub fn waiting(&self) -> Waiting {
         Waiting::of(self.waiting)
     }

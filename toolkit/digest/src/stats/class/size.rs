@@ -18,7 +18,7 @@ const LOGGED: [(Metric, f64, f64); 9] = [
     (Metric::PagesReadTime, 0.0, 0.0),
 ];
 
-/// A table of so many classes with so many events each, in a day of twelve users on thirty hosts.
+/// A table of the given numbers of classes and of events in each, in a day of twelve users on thirty hosts.
 fn table(classes: u64, events: u64) -> Table {
     let mut table = Table::new(1 << 20, 64 << 10);
     let mut seed = 5_u64;

@@ -102,7 +102,8 @@ impl Loops {
         let statements = open.continued + period;
         let mut turn = [0; LONGEST];
         for (i, class) in turn.iter_mut().enumerate().take(period) {
-            // Counted from its begin, statement `i` is so many before the next one, whole turns left out.
+            // The number of statements from `i` to the next one, counted from the loop's beginning,
+            // without whole turns.
             let n = (statements - i - 1) % period + 1;
             *class = self.classes[self.place(n)];
         }

@@ -73,7 +73,8 @@ impl Runs {
         self.before.iter().max_by_key(|b| (b.1, b.0)).map(|b| b.0)
     }
 
-    /// One more, of so many statements that took so long, after a statement of the class `before` (0: none).
+    /// Adds a run, with its number of statements and their time, after a statement of the class
+    /// `before` (0: none).
     fn add(&mut self, statements: u64, time: u64, before: u64) {
         self.runs += 1;
         self.statements += statements;

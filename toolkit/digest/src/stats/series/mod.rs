@@ -179,7 +179,7 @@ impl<W: Widths> Series<W> {
         }
     }
 
-    /// Each statement becomes so many.
+    /// Each statement becomes this many.
     pub fn multiply(&mut self, n: u32) {
         if n == 1 {
             return;
