@@ -49,6 +49,8 @@ static int refuse_xa(THD *thd) {
 }
 
 int ha_frond::external_lock(THD *thd, int type) {
+    if (keeps_sequence())
+        return sequence_lock(type);
     if (type == F_UNLCK)
         return 0;
     if (type == F_WRLCK)
@@ -87,6 +89,8 @@ int ha_frond::transaction(frond_txn **txn) {
         *txn = bulk_;
         return 0;
     }
+    if (keeps_sequence())
+        return sequence_transaction(txn);
     // A commit inside the statement (DDL, HANDLER) ended the transaction: go on in a new one.
     if (!session_->in_statement() || !session_->transaction()) {
         if (const int error = session_->enter())
