@@ -317,6 +317,11 @@ enum_alter_inplace_result
 ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
+    if ((table->s->sequence != nullptr) != (altered->s->sequence != nullptr)) {
+        info->unsupported_reason = "SEQUENCE";
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    }
     const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
     // What passes there changes the .frm file alone.
     return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
