@@ -3,8 +3,8 @@
  * The handler: one open table of one connection.
  *
  * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_lock.cc (statements and their locks),
- * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_read.cc (scans), ha_frond_info.cc
- * (statistics, costs, maintenance).
+ * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_sequence.cc (the row of a SEQUENCE),
+ * ha_frond_read.cc (scans), ha_frond_info.cc (statistics, costs, maintenance).
  */
 #ifndef FROND_HA_FROND_H
 #define FROND_HA_FROND_H
@@ -158,8 +158,18 @@ private:
     void unbind();
     void fix_covering();
 
-    /* The transaction that calls belong to: the statement's, or that of a bulk copy. */
+    /* The transaction that calls belong to: the statement's, that of a bulk copy, or a sequence's own. */
     int transaction(frond_txn **txn);
+    /* What a slot remembers: the statement, or the sequence's transaction, which ends with a change or a scan. */
+    uint64_t serial() const { return unlikely(sequence_txn_ != nullptr) ? 1 : session_->serial(); }
+
+    /* The table holds the row of a SEQUENCE (ha_frond_sequence.cc). */
+    bool keeps_sequence() const { return unlikely(table_share->sequence != nullptr); }
+    void enter_sequence();
+    int sequence_lock(int type);
+    int sequence_transaction(frond_txn **txn);
+    int end_sequence_transaction(bool keep);
+    int write_sequence(const uchar *old_record, const uchar *record);
     uint frond_index(uint index) const { return index + hidden_; }
     const KEY &primary_key() const { return table->key_info[table->s->primary_key]; }
     /* Makes the slot usable in this statement: renewed, with columns and condition as wanted now. */
@@ -224,6 +234,7 @@ private:
     int write_flags_ = FROND_WRITE_DEFAULT;
     frond_txn *bulk_ = nullptr;
     ulonglong bulk_rows_ = 0;
+    frond_txn *sequence_txn_ = nullptr;
     /* The error that tell() has sent, and why the table was not opened. */
     int told_ = 0;
     std::string refusal_;

@@ -32,7 +32,7 @@ int ha_frond::info(uint flags) {
         stats.block_size = BLOCK_BYTES;
         stats.mrr_length_per_rec = ref_length + sizeof(void *);
     }
-    if (flags & HA_STATUS_CONST) {
+    if ((flags & HA_STATUS_CONST) && !keeps_sequence()) {
         Frond_share *share = get_share();
         std::lock_guard<std::mutex> locked(share->guard);
         if (key_statistics_are_old(share))

@@ -41,6 +41,8 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
 }
 
 int ha_frond::external_lock(THD *thd, int type) {
+    if (keeps_sequence())
+        return sequence_lock(type);
     if (type == F_UNLCK)
         return 0;
     session_ = Frond_session::of(thd);
@@ -74,6 +76,8 @@ int ha_frond::transaction(frond_txn **txn) {
         *txn = bulk_;
         return 0;
     }
+    if (keeps_sequence())
+        return sequence_transaction(txn);
     // A commit inside the statement (DDL, HANDLER) ended the transaction: go on in a new one.
     if (!session_->in_statement() || !session_->transaction()) {
         if (const int error = session_->enter())

@@ -19,21 +19,20 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
     const bool condition = source == READS_INDEX && !elsewhere && pushed_idx_cond &&
                            pushed_idx_cond_keyno == index - hidden_;
     const bool gives_virtual = keyread_enabled() || (source == READS_INDEX && elsewhere);
-    const uint64_t serial = session_->serial();
-    const bool fresh = slot.serial == serial && slot.lock == lock_ && slot.wait == wait_;
+    const bool fresh = slot.serial == serial() && slot.lock == lock_ && slot.wait == wait_;
     if (likely(fresh && slot.demand == demand_ && slot.condition == condition &&
                slot.gives_virtual == gives_virtual && session_->in_statement()))
         return 0;
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
-    if (!fresh || slot.serial != session_->serial()) {
+    if (!fresh || slot.serial != serial()) {
         const uint core_index = &slot == &fetch_slot() ? 0 : index;
         const int rc = slot.scan ? frond_scan_renew(slot.scan, txn, lock_, wait_)
                                  : frond_scan_open(txn, rows_, core_index, lock_, wait_, &slot.scan);
         if (rc)
             return frond_to_handler_error(thd(), rc);
-        slot.serial = session_->serial();
+        slot.serial = serial();
         slot.lock = lock_;
         slot.wait = wait_;
         slot.semi_consistent = false;
@@ -359,6 +358,8 @@ int ha_frond::index_last(uchar *record) {
 // ---------------------------------------------------------------- table scans and references
 
 int ha_frond::rnd_init(bool) {
+    if (keeps_sequence())
+        enter_sequence();
     scan_started_ = false;
     demand_++;
     return 0;
@@ -366,6 +367,7 @@ int ha_frond::rnd_init(bool) {
 
 int ha_frond::rnd_end() {
     mrr_.dsmrr_close();
+    end_sequence_transaction(false);
     return 0;
 }
 

@@ -19,7 +19,8 @@ handler::Table_flags ha_frond::table_flags() const {
            HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
            HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE |
            HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
-           HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS;
+           HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS |
+           HA_CAN_TABLES_WITHOUT_ROLLBACK;
 }
 
 ulong ha_frond::index_flags(uint index, uint, bool) const {
@@ -249,6 +250,7 @@ void ha_frond::fix_covering() {
 
 int ha_frond::close() {
     end_bulk(false);
+    end_sequence_transaction(false);
     unbind();
     session_ = nullptr;
     return 0;
@@ -316,6 +318,11 @@ enum_alter_inplace_result
 ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
+    if ((table->s->sequence != nullptr) != (altered->s->sequence != nullptr)) {
+        info->unsupported_reason = "SEQUENCE";
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    }
     const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
     // ALTERs that pass that check change only the .frm file.
     return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;

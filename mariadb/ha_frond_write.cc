@@ -15,6 +15,8 @@ int ha_frond::duplicate(uint32_t index) {
 }
 
 int ha_frond::write_row(const uchar *record) {
+    if (keeps_sequence() && !bulk_)
+        return write_sequence(nullptr, record);
     const bool numbers = table->next_number_field && record == table->record[0];
     if (numbers)
         if (const int error = update_auto_increment())
@@ -50,6 +52,8 @@ static bool row_stays_the_same(const TABLE *table) {
 }
 
 int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
+    if (keeps_sequence())
+        return write_sequence(old_record, new_record);
     if (old_record == table->record[1] && new_record == table->record[0] && row_stays_the_same(table))
         return HA_ERR_RECORD_IS_THE_SAME;
     frond_txn *txn;

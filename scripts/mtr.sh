@@ -8,9 +8,9 @@
 #   frond           our SQL tests (mariadb/mysql-test/frond)
 #   storage_engine  the server's suite for any engine: base, trx, parts (121 tests)
 #   iuds, funcs     engines/iuds (16 tests), engines/funcs (394 tests)
-#   versioning, period, vcol, gcol, json, handler, parts
+#   versioning, period, vcol, gcol, json, handler, parts, sql_sequence
 #                   suites that name InnoDB or MyISAM, with the engine's name instead
-#   named           these seven in one call (about 170 tests run, half a minute)
+#   named           these eight in one call (about 200 tests run, half a minute)
 #   all             frond, storage_engine, named, iuds, funcs (the default)
 # or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert, vcol.update.
 #
@@ -53,7 +53,7 @@ DEVIATIONS=$OURS/deviations
 DIFFERENCES=$OURS/differences
 TREE_RULES=("$ROOT/scripts/mtr.sh" "$ROOT/scripts/modernise-results.pl" "$ROOT/scripts/name-engine.pl")
 # Suites that name engines in their text.
-NAMING=(versioning period vcol gcol json handler parts)
+NAMING=(versioning period vcol gcol json handler parts sql_sequence)
 # The same tests once more, for engines that are not under test.
 OTHERS='(^|_)(myisam|maria|aria|heap|memory|archive|blackhole)$'
 
@@ -341,7 +341,7 @@ run_set() {
             run_mtr storage_engine --suite="$(IFS=, && printf '%s' "${suites[*]}")"
             ;;
         named) run_named named "$(IFS=, && printf '%s' "${NAMING[*]}")" ;;
-        versioning | period | vcol | gcol | json | handler | parts) run_named "$1" "$1" ;;
+        versioning | period | vcol | gcol | json | handler | parts | sql_sequence) run_named "$1" "$1" ;;
         iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;

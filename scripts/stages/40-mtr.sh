@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# MariaDB's suites for any storage engine, seven more that name InnoDB, and our SQL tests, with Frond.
+# MariaDB's suites for any storage engine, eight more that name InnoDB, and our SQL tests, with Frond.
 #
 # What costs most runs in `make soak` only: the tests that the suites call big.
 #
