@@ -23,7 +23,7 @@
 //! It depends on no other crate of the workspace. `frond_vfs` was rejected: it hides what is
 //! measured here, `fsync` against `fdatasync` and direct against cached I/O.
 //!
-//! Tested in the files, by `tests/fio.rs` against fio, and by `tests/cli/device.rs` of the tool.
+//! Tested in the files, by `tests/fio.rs` against fio, and by `cli/tests/cli/device.rs`.
 #![forbid(unsafe_code)]
 
 pub mod advice;
