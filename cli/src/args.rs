@@ -188,6 +188,7 @@ pub struct LogArgs {
 #[derive(Subcommand)]
 pub enum BenchCommand {
     Iibench(IibenchArgs),
+    Device(DeviceArgs),
     Codec(CodecArgs),
     Allocator(AllocatorArgs),
     Buffer(BufferArgs),
@@ -250,6 +251,45 @@ pub struct IibenchArgs {
     #[arg(long)]
     pub check_table: bool,
     /// The result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A device as a database uses it, and the settings that follow
+///
+/// Measures below DIR, with two files that are removed at the end, also when interrupted: random
+/// reads of 4, 16 and 64 KiB at depths 1 to 64, random writes, reads and writes in order, fsync and
+/// fdatasync of a log that grows or is written again, alone and beside readers. Shows what the
+/// system tells of direct I/O and torn writes, and which settings of InnoDB, MyRocks and Frond
+/// follow, each with its arithmetic. Run it before the server, or while it is idle: both slow each
+/// other down.
+///
+/// Depth N is N threads with one pread or pwrite each. Where the file system allows it, direct I/O
+/// goes past the system's cache; elsewhere the data must be larger than memory, or the result says
+/// that it is the cache's.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond bench device /var/lib/mysql\n  \
+    frond bench device /mnt/new --size 20G --seconds 300\n  \
+    frond bench device DIR --json | jq -r '.settings[] | \"\\(.name)=\\(.value)\"'\n\n\
+    Exit status: 0 measured, 1 measured but reads may have come from the system's cache, 2 could not \
+    be measured or was interrupted.")]
+pub struct DeviceArgs {
+    /// A directory on the device; it must be writable
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// How long to measure, about
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: u32,
+    /// Space to use at most, 32M at least; 5 % of the file system (at most 8 GiB) stay free in any
+    /// case (default: 1G, or what is free)
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub size: Option<u64>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The result as one JSON object (docs/bench-device.md)
     #[arg(long)]
     pub json: bool,
 }

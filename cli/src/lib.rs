@@ -7,7 +7,7 @@
 //! dump.rs    typed rows as text                      log.rs     the records of the log
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! manual.rs  man pages and shell completions
-//! bench/     iibench on the embedded engine; codec, allocator and buffer alone
+//! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
 //!
 //! Invariants:

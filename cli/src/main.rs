@@ -67,6 +67,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         }
         Command::Bench(command) => match command {
             BenchCommand::Iibench(args) => bench::iibench::run(&args, out).map(End::from),
+            BenchCommand::Device(args) => bench::device::run(&args, out).map(End::from),
             BenchCommand::Codec(args) => bench::micro::codec(&args, out).map(End::from),
             BenchCommand::Allocator(args) => {
                 bench::micro::allocator(&args, out).map(|()| End::Fine)

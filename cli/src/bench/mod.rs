@@ -1,8 +1,9 @@
-//! `frond bench`: the engine and three of its parts, measured on this machine.
+//! `frond bench`: the engine, three of its parts, and the device below it, measured on this machine.
 //!
 //! Absolute figures depend on the machine; docs/benchmarks.md says how to use them.
 
 mod checked;
+pub mod device;
 pub mod iibench;
 mod inserters;
 pub mod micro;

@@ -244,7 +244,7 @@ fn every_command_explains_itself() {
         assert_eq!(o.status.code(), Some(0));
         assert!(out(&o).contains("Examples:"), "{command}");
     }
-    for bench in ["iibench", "codec", "allocator", "buffer"] {
+    for bench in ["iibench", "device", "codec", "allocator", "buffer"] {
         let text = out(&frond(&["bench", bench, "-h"]));
         assert!(text.starts_with(|c: char| c.is_uppercase()), "{bench}: {text}");
     }

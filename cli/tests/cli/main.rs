@@ -8,6 +8,7 @@ mod client;
 mod commands;
 mod consistency;
 mod damage;
+mod device;
 mod forged;
 mod inputs;
 mod live;
