@@ -9,6 +9,7 @@ mod commands;
 mod consistency;
 mod damage;
 mod forged;
+mod indexes;
 mod inputs;
 mod live;
 mod manual;
