@@ -35,6 +35,7 @@ pub enum Command {
     Dump(DumpArgs),
     Log(LogArgs),
     Digest(Box<crate::digest::DigestArgs>),
+    Indexes(Box<crate::indexes::IndexesArgs>),
     /// Measure the engine on this machine
     #[command(subcommand)]
     Bench(BenchCommand),

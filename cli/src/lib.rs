@@ -6,6 +6,7 @@
 //! check/     verification of everything stored       stat.rs    figures
 //! dump.rs    typed rows as text                      log.rs     the records of the log
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
+//! indexes/   indexes that repeat others or that nobody uses, through `frond_indexes`
 //! manual.rs  man pages and shell completions
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
@@ -29,6 +30,7 @@ pub mod bench;
 pub mod check;
 pub mod digest;
 pub mod dump;
+pub mod indexes;
 pub mod log;
 pub mod manual;
 pub mod open;

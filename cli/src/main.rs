@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
-use frond_cli::{bench, check, digest, dump, log, manual, open, stat};
+use frond_cli::{bench, check, digest, dump, indexes, log, manual, open, stat};
 
 /// What a command came to.
 enum End {
@@ -60,6 +60,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
             log::run(vfs, args.summary, args.json, out).map(End::from)
         }
         Command::Digest(args) => digest::run(&args, out).map(End::from),
+        Command::Indexes(args) => indexes::run(&args, out).map(End::from),
         Command::Man(args) => manual::man(&args, out).map(|()| End::Fine),
         Command::Completions(args) => {
             manual::completions(&args, out);

@@ -10,6 +10,7 @@ mod consistency;
 mod damage;
 mod device;
 mod forged;
+mod indexes;
 mod inputs;
 mod live;
 mod manual;

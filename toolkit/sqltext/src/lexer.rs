@@ -14,8 +14,9 @@
 use super::{scan, SqlMode};
 use memchr::memmem;
 
+/// What a token is, as far as its bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A name or keyword without quotes.
     Word,
     /// A name in backquotes, or in double quotes under ANSI_QUOTES.
@@ -37,11 +38,12 @@ pub(super) enum Kind {
     Op,
 }
 
+/// A token and where it is: the bytes `start..end` of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub struct Token {
+    pub kind: Kind,
+    pub start: usize,
+    pub end: usize,
 }
 
 /// The tokens that a byte can begin.

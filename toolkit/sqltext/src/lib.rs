@@ -41,6 +41,7 @@ mod tables;
 pub use class::{class_hash, ClassId, ClassIdText, ParseClassIdError, ShortClassId};
 use distill::Digits;
 pub use kind::StatementKind;
+pub use lexer::{Kind as TokenKind, Token};
 
 use folded::Folded;
 
@@ -115,6 +116,12 @@ pub fn fingerprint_with(sql: &[u8], dialect: Dialect, mode: SqlMode, out: &mut V
         Dialect::Ptqd32 => ptqd::fingerprint(sql, ptqd::Release::V3_2, out),
         Dialect::Ptqd35 => ptqd::fingerprint(sql, ptqd::Release::V3_5, out),
     }
+}
+
+/// The tokens of `sql`, in order, without white space and comments; the content of executable comments is read as SQL.
+pub fn tokens(sql: &[u8], mode: SqlMode) -> impl Iterator<Item = Token> + '_ {
+    let mut lexer = lexer::Lexer::new(sql, mode);
+    std::iter::from_fn(move || lexer.next())
 }
 
 /// A table a statement names; both parts as written, without their quotes. `db` is empty where the

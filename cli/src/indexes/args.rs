@@ -1,0 +1,38 @@
+//! The command line of `frond indexes`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Find indexes that repeat others
+///
+/// Reads the table definitions of a dump (mariadb-dump, mysqldump; plain, gzip or zstd; - is standard input) and names
+/// each index that another one makes superfluous: equal ones, prefixes, those that end with the primary key where the
+/// engine adds it, and foreign keys that say the same. An index that a constraint needs is never named. For each the
+/// statements are printed that hide it, bring it back, and drop it; nothing is executed.
+///
+/// Exit status: 0 nothing found, 1 something found, 2 could not be done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    mariadb-dump --no-data --all-databases | frond indexes -\n  \
+    frond indexes nightly.sql.gz --database shop --json | jq '.findings[].now'")]
+pub struct IndexesArgs {
+    /// Dumps
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// Only tables of this database; may be given again
+    #[arg(long, value_name = "DB")]
+    pub database: Vec<String>,
+
+    /// The result as one JSON object (docs/indexes.md describes it)
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl IndexesArgs {
+    /// Whether tables of `db` are wanted.
+    pub fn wants(&self, db: &str) -> bool {
+        self.database.is_empty() || self.database.iter().any(|name| name == db)
+    }
+}

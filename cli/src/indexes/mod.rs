@@ -1,0 +1,64 @@
+//! `frond indexes`: options, files and servers for `frond_indexes`.
+//!
+//! Nothing is written to a server, and no statement that is printed is executed.
+//!
+//! Tested in `tests/cli/indexes.rs`.
+
+mod args;
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+
+use frond_indexes::dump::{Dump, Reader};
+use frond_indexes::report::{self, Report};
+use frond_querylog::input::{Format, Input, Origin};
+
+use crate::out::{bytes, Failure, Outcome};
+pub use args::IndexesArgs;
+
+/// True if nothing was found.
+pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
+    let mut report = Report { version: report::VERSION, ..Report::default() };
+    for file in &args.files {
+        let dump = read_dump(file)?;
+        let name = file.display().to_string();
+        report.problems.extend(dump.problems.iter().map(|what| format!("{name}: {what}")));
+        report.sources.push(name);
+        let chosen = dump.tables.iter().filter(|table| args.wants(&table.db));
+        for table in chosen {
+            report.tables += 1;
+            report.indexes += table.keys.len();
+            report.findings.extend(report::duplicates(table, &dump.tables, dump.hiding));
+        }
+    }
+    if args.json {
+        report.write_json(out)?;
+    } else {
+        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        report.write_text(colour, &bytes, out)?;
+    }
+    if !report.problems.is_empty() {
+        out.flush()?;
+        return Err(Failure::Request(report.problems.join("\nfrond: ")));
+    }
+    Ok(report.findings.is_empty())
+}
+
+/// A dump, packed or not.
+fn read_dump(file: &Path) -> Outcome<Dump> {
+    let fail = |what: String| Failure::Request(format!("{}: {what}", file.display()));
+    // The format is given, so that nothing is guessed: whether it is a dump is seen by what is in it.
+    let mut input = Input::open(&Origin::of(file), Some(Format::Raw))
+        .map_err(|e| Failure::Request(format!("{}: {}", e.name, e.what)))?;
+    let mut reader = Reader::default();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match input.reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => reader.feed(&buffer[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(fail(e.to_string())),
+        }
+    }
+    reader.finish().map_err(fail)
+}

@@ -1,0 +1,481 @@
+//! What statements do to tables.
+//!
+//! Invariants:
+//!
+//! 1. An unknown word of a definition is passed over to its end, never an error: servers learn new ones.
+//! 2. A statement that is not closed is an error and changes nothing.
+
+use frond_sqltext::TokenKind;
+
+use super::tokens::{tokens, Tokens};
+use crate::model::{same_name, ForeignKey, Key, KeyKind, Part, Table};
+
+/// The tables of a dump so far.
+#[derive(Default)]
+pub(super) struct Schema {
+    pub(super) tables: Vec<Table>,
+    db: String,
+}
+
+/// The table of a `CREATE TABLE` as `SHOW CREATE TABLE` gives it. `Err` says what is wrong.
+pub fn create_table(sql: &[u8], db: &str) -> Result<Table, String> {
+    let mut schema = Schema { tables: Vec::new(), db: db.to_owned() };
+    schema.statement(sql)?;
+    schema.tables.pop().ok_or_else(|| "this is no CREATE TABLE".into())
+}
+
+impl Schema {
+    pub(super) fn statement(&mut self, sql: &[u8]) -> Result<(), String> {
+        let all = tokens(sql);
+        let mut t = Tokens::new(sql, &all);
+        if t.take(&["USE"]) {
+            self.db = t.name().unwrap_or_default();
+        } else if t.take(&["CREATE"]) {
+            self.create(t)?;
+        } else if t.take(&["ALTER"]) {
+            t.take(&["ONLINE"]);
+            t.take(&["IGNORE"]);
+            if t.take(&["TABLE"]) {
+                t.take(&["IF", "EXISTS"]);
+                self.alter(t)?;
+            }
+        } else if t.take(&["DROP", "TABLE"]) {
+            t.take(&["IF", "EXISTS"]);
+            while let Some(name) = t.full_name() {
+                let (db, name) = self.resolve(name);
+                self.tables.retain(|table| table.db != db || table.name != name);
+                t.take_kind(TokenKind::Comma);
+            }
+        } else if t.take(&["DROP", "INDEX"]) {
+            t.take(&["IF", "EXISTS"]);
+            let key = t.name();
+            if t.take(&["ON"]) {
+                if let (Some(key), Some(table)) = (key, self.table(&mut t)) {
+                    table.keys.retain(|k| !same_name(&k.name, &key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resolve(&self, (db, name): (Option<String>, String)) -> (String, String) {
+        (db.unwrap_or_else(|| self.db.clone()), name)
+    }
+
+    fn table(&mut self, t: &mut Tokens<'_>) -> Option<&mut Table> {
+        let name = t.full_name()?;
+        let (db, name) = self.resolve(name);
+        self.tables.iter_mut().find(|table| table.db == db && table.name == name)
+    }
+
+    fn create(&mut self, mut t: Tokens<'_>) -> Result<(), String> {
+        t.take(&["OR", "REPLACE"]);
+        if t.take(&["TABLE"]) {
+            t.take(&["IF", "NOT", "EXISTS"]);
+            let Some(name) = t.full_name() else {
+                return Err("CREATE TABLE without a name".into());
+            };
+            let (db, name) = self.resolve(name);
+            // CREATE TABLE .. LIKE, .. SELECT
+            if t.peek() != Some(TokenKind::Open) {
+                if t.take(&["LIKE"]) {
+                    let like = t.full_name().map(|name| self.resolve(name));
+                    let found = like.and_then(|(db, name)| {
+                        self.tables.iter().find(|t| t.db == db && t.name == name).cloned()
+                    });
+                    // Foreign keys are not copied.
+                    self.put(found.map(|of| Table { db, name, foreign: Vec::new(), ..of }));
+                }
+                return Ok(());
+            }
+            let mut table = Table { db, name, ..Table::default() };
+            definitions(&mut t, &mut table)
+                .ok_or_else(|| format!("the definition of table {} is not closed", table.name))?;
+            options(&mut t, &mut table);
+            self.put(Some(table));
+            return Ok(());
+        }
+        let kind = kind_word(&mut t);
+        if t.take(&["INDEX"]) {
+            t.take(&["IF", "NOT", "EXISTS"]);
+            let name = t.name();
+            let using = using(&mut t);
+            if t.take(&["ON"]) {
+                if let Some(table) = self.table(&mut t) {
+                    let mut key = key_parts(&mut t, name, kind.unwrap_or(KeyKind::Plain))
+                        .ok_or("CREATE INDEX is not closed")?;
+                    key.using = key.using.or(using);
+                    put_key(table, key);
+                    settle_hash(table);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, table: Option<Table>) {
+        if let Some(table) = table {
+            self.tables.retain(|old| old.db != table.db || old.name != table.name);
+            self.tables.push(table);
+        }
+    }
+
+    fn alter(&mut self, mut t: Tokens<'_>) -> Result<(), String> {
+        let Some(table) = self.table(&mut t) else { return Ok(()) };
+        let mut changed = table.clone();
+        loop {
+            alteration(&mut t, &mut changed).ok_or("ALTER TABLE is not closed")?;
+            t.to_next();
+            if !t.take_kind(TokenKind::Comma) {
+                break;
+            }
+        }
+        settle_hash(&mut changed);
+        *table = changed;
+        Ok(())
+    }
+}
+
+/// One of the list of an ALTER TABLE. `None`: a parenthesis is open at the end.
+fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
+    if t.take(&["ADD"]) {
+        let mark = *t;
+        if key_or_constraint(t, table)?.is_none() {
+            *t = mark;
+            t.take(&["COLUMN"]);
+            t.take(&["IF", "NOT", "EXISTS"]);
+            if t.peek() == Some(TokenKind::Open) {
+                definitions(t, table)?;
+            } else {
+                column(t, table)?;
+            }
+        }
+    } else if t.take(&["DROP"]) {
+        if t.take(&["PRIMARY", "KEY"]) {
+            table.keys.retain(|key| key.kind != KeyKind::Primary);
+        } else if t.take(&["FOREIGN", "KEY"]) {
+            t.take(&["IF", "EXISTS"]);
+            let name = t.name();
+            table.foreign.retain(|key| key.name != name);
+        } else if t.take(&["INDEX"]) || t.take(&["KEY"]) || t.take(&["CONSTRAINT"]) {
+            t.take(&["IF", "EXISTS"]);
+            if let Some(name) = t.name() {
+                table.keys.retain(|key| !same_name(&key.name, &name));
+            }
+        }
+    } else if t.take(&["RENAME", "INDEX"]) || t.take(&["RENAME", "KEY"]) {
+        let from = t.name();
+        t.take(&["TO"]);
+        if let (Some(from), Some(to)) = (from, t.name()) {
+            table.keys.iter_mut().filter(|k| same_name(&k.name, &from)).for_each(|k| {
+                k.name.clone_from(&to);
+            });
+        }
+    } else if t.take(&["ALTER", "INDEX"]) || t.take(&["ALTER", "KEY"]) {
+        t.take(&["IF", "EXISTS"]);
+        if let Some(name) = t.name() {
+            let seen = t.take(&["NOT", "IGNORED"]) || t.take(&["VISIBLE"]);
+            let hidden = t.take(&["IGNORED"]) || t.take(&["INVISIBLE"]);
+            table.keys.iter_mut().filter(|k| same_name(&k.name, &name)).for_each(|k| {
+                k.ignored = (k.ignored || hidden) && !seen;
+            });
+        }
+    } else if t.take(&["MODIFY"]) {
+        // AUTO_INCREMENT comes this way in dumps of phpMyAdmin.
+        t.take(&["COLUMN"]);
+        t.take(&["IF", "EXISTS"]);
+        column(t, table)?;
+    } else if t.take(&["ENGINE"]) {
+        if t.text() == "=" {
+            table.engine = t.name().unwrap_or_default();
+        }
+    }
+    Some(())
+}
+
+/// `( definition, ... )`
+fn definitions(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
+    t.take_kind(TokenKind::Open);
+    loop {
+        let mark = *t;
+        if key_or_constraint(t, table)?.is_none() {
+            *t = mark;
+            column(t, table)?;
+        }
+        t.to_next();
+        if t.take_kind(TokenKind::Close) {
+            return Some(());
+        }
+        if !t.take_kind(TokenKind::Comma) {
+            return None;
+        }
+    }
+}
+
+/// `UNIQUE`, `FULLTEXT`, `SPATIAL`, `VECTOR`.
+fn kind_word(t: &mut Tokens<'_>) -> Option<KeyKind> {
+    const KINDS: [(&str, KeyKind); 4] = [
+        ("UNIQUE", KeyKind::Unique),
+        ("FULLTEXT", KeyKind::Fulltext),
+        ("SPATIAL", KeyKind::Spatial),
+        ("VECTOR", KeyKind::Vector),
+    ];
+    KINDS.into_iter().find(|(word, _)| t.take(&[word])).map(|(_, kind)| kind)
+}
+
+/// A key, a foreign key or a check. Outer `None`: not closed; inner `None`: it is something else.
+fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>> {
+    let mut symbol = None;
+    if t.take(&["CONSTRAINT"])
+        && !["PRIMARY", "UNIQUE", "FOREIGN", "CHECK"].iter().any(|w| t.sees(w))
+    {
+        symbol = t.name();
+    }
+    if t.take(&["FOREIGN", "KEY"]) {
+        t.take(&["IF", "NOT", "EXISTS"]);
+        let name = if t.peek() == Some(TokenKind::Open) { None } else { t.name() };
+        let columns = names(t)?;
+        if let Some(mut key) = references(t, &table.db) {
+            key.name = symbol.or(name);
+            key.columns = columns;
+            table.foreign.push(key);
+        }
+        return Some(Some(()));
+    }
+    if t.take(&["PERIOD", "FOR"]) || t.take(&["CHECK"]) {
+        t.to_next();
+        return Some(Some(()));
+    }
+    let kind = if t.take(&["PRIMARY", "KEY"]) {
+        KeyKind::Primary
+    } else {
+        let kind = kind_word(t);
+        let plain = t.take(&["INDEX"]) || t.take(&["KEY"]);
+        match (kind, plain) {
+            (Some(kind), _) => kind,
+            (None, true) => KeyKind::Plain,
+            (None, false) => return Some(None),
+        }
+    };
+    t.take(&["IF", "NOT", "EXISTS"]);
+    let before = using(t);
+    let mut name = symbol.filter(|_| kind == KeyKind::Unique);
+    if t.peek() != Some(TokenKind::Open) {
+        name = t.name().or(name);
+    }
+    let before = using(t).or(before);
+    // A column whose name is one of those words, without quotes.
+    if t.peek() != Some(TokenKind::Open) {
+        return Some(None);
+    }
+    let mut key = key_parts(t, name, kind)?;
+    key.using = key.using.or(before);
+    put_key(table, key);
+    Some(Some(()))
+}
+
+/// `USING HASH`: true, `USING` anything else: false.
+fn using(t: &mut Tokens<'_>) -> Option<bool> {
+    (t.take(&["USING"]) || t.take(&["TYPE"])).then(|| t.text().eq_ignore_ascii_case("HASH"))
+}
+
+/// `(part, ...) options`
+fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<Key> {
+    let mut key = Key::new(name.unwrap_or_default(), kind, Vec::new());
+    if !t.take_kind(TokenKind::Open) {
+        return None;
+    }
+    loop {
+        let mut part = if t.peek() == Some(TokenKind::Open) {
+            Part::new(t.pair()?)
+        } else {
+            Part::new(t.name()?)
+        };
+        if t.take_kind(TokenKind::Open) {
+            part.prefix = t.number();
+            t.to_next();
+            t.take_kind(TokenKind::Close);
+        }
+        part.descending = t.take(&["DESC"]);
+        key.without_overlaps |= t.take(&["WITHOUT", "OVERLAPS"]);
+        t.to_next();
+        key.parts.push(part);
+        if t.take_kind(TokenKind::Close) {
+            break;
+        }
+        if !t.take_kind(TokenKind::Comma) {
+            return None;
+        }
+    }
+    // The options, up to what ends the definition.
+    while !matches!(
+        t.peek(),
+        None | Some(TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon)
+    ) {
+        if let Some(hash) = using(t) {
+            key.using = Some(hash);
+        } else if t.take(&["NOT", "IGNORED"]) {
+            key.ignored = false;
+        } else if t.take(&["IGNORED"]) || t.take(&["INVISIBLE"]) {
+            key.ignored = true;
+        } else if t.take(&["COMMENT"]) {
+            if t.text() == "=" {
+                t.skip();
+            }
+        } else if t.take(&["WITH", "PARSER"]) {
+            key.options = format!("parser {}", t.text());
+        } else if ["M", "DISTANCE"].iter().any(|word| t.sees(word)) {
+            let name = t.text();
+            let value = t.text();
+            let value = if value == "=" { t.text() } else { value };
+            key.options += &format!("{name}={value} ").to_lowercase();
+        } else if t.peek() == Some(TokenKind::Open) {
+            t.pair()?;
+        } else {
+            t.skip();
+        }
+    }
+    Some(key)
+}
+
+/// Adds `key`, with the name a server gives where the statement has none.
+fn put_key(table: &mut Table, mut key: Key) {
+    if key.kind == KeyKind::Primary {
+        key.name = "PRIMARY".into();
+        for part in &key.parts {
+            table.not_null.push(part.column.clone());
+        }
+    } else if key.name.is_empty() {
+        let base = key.parts.first().map_or_else(|| "key".into(), |part| part.column.clone());
+        let numbered = (2..).map(|n| format!("{base}_{n}"));
+        let free = |name: &String| table.key(name).is_none();
+        key.name = std::iter::once(base.clone()).chain(numbered).find(free).unwrap_or(base);
+    }
+    if table.key(&key.name).is_none() {
+        table.keys.push(key);
+    }
+}
+
+fn names(t: &mut Tokens<'_>) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    if !t.take_kind(TokenKind::Open) {
+        return None;
+    }
+    while !t.take_kind(TokenKind::Close) {
+        names.push(t.name()?);
+        t.to_next();
+        t.take_kind(TokenKind::Comma);
+    }
+    Some(names)
+}
+
+/// `REFERENCES parent (columns) [MATCH ..] [ON DELETE ..] [ON UPDATE ..]`
+fn references(t: &mut Tokens<'_>, db: &str) -> Option<ForeignKey> {
+    if !t.take(&["REFERENCES"]) {
+        return None;
+    }
+    let (parent_db, parent) = t.full_name()?;
+    let parent_columns = if t.peek() == Some(TokenKind::Open) { names(t)? } else { Vec::new() };
+    let mut actions = String::new();
+    while t.peek() == Some(TokenKind::Word) && (t.sees("ON") || t.sees("MATCH")) {
+        let (on, event) = (t.text(), t.text());
+        if on.eq_ignore_ascii_case("MATCH") {
+            continue;
+        }
+        let mut action = t.text().to_uppercase();
+        if action == "SET" || action == "NO" {
+            action = format!("{action} {}", t.text().to_uppercase());
+        }
+        // RESTRICT is what is done if nothing is said, and so is NO ACTION.
+        if action != "RESTRICT" && action != "NO ACTION" {
+            actions += &format!("ON {} {action} ", event.to_uppercase());
+        }
+    }
+    Some(ForeignKey {
+        name: None,
+        columns: Vec::new(),
+        parent_db: parent_db.unwrap_or_else(|| db.to_owned()),
+        parent,
+        parent_columns,
+        actions: actions.trim_end().to_owned(),
+    })
+}
+
+/// A column's definition, as far as it makes keys.
+fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
+    let Some(name) = t.name() else {
+        t.to_next();
+        return if t.ended() { None } else { Some(()) };
+    };
+    let key = |kind| Key::new("", kind, vec![Part::new(name.clone())]);
+    if t.take(&["SERIAL"]) {
+        table.auto_increment = Some(name.clone());
+        table.not_null.push(name.clone());
+        put_key(table, key(KeyKind::Unique));
+    }
+    while !matches!(
+        t.peek(),
+        None | Some(TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon)
+    ) {
+        if t.take(&["NOT", "NULL"]) {
+            table.not_null.push(name.clone());
+        } else if t.take(&["AUTO_INCREMENT"]) {
+            table.auto_increment = Some(name.clone());
+        } else if t.take(&["PRIMARY", "KEY"]) || t.take(&["PRIMARY"]) || t.take(&["KEY"]) {
+            put_key(table, key(KeyKind::Primary));
+        } else if t.take(&["UNIQUE"]) {
+            t.take(&["KEY"]);
+            put_key(table, key(KeyKind::Unique));
+        } else if t.sees("REFERENCES") {
+            if let Some(mut foreign) = references(t, &table.db) {
+                foreign.columns = vec![name.clone()];
+                table.foreign.push(foreign);
+            }
+        } else if t.peek() == Some(TokenKind::Open) {
+            t.pair()?;
+        } else {
+            t.skip();
+        }
+    }
+    Some(())
+}
+
+/// What follows the definitions: the engine; and what depends on it.
+fn options(t: &mut Tokens<'_>, table: &mut Table) {
+    while !t.ended() {
+        // What a partition says of engines is the same.
+        if t.take(&["ENGINE"]) {
+            let mark = *t;
+            if t.text() != "=" {
+                *t = mark;
+            }
+            table.engine = t.name().unwrap_or_default();
+            break;
+        }
+        if t.peek() == Some(TokenKind::Open) {
+            if t.pair().is_none() {
+                break;
+            }
+        } else {
+            t.skip();
+        }
+    }
+    settle_hash(table);
+}
+
+/// HASH is an index of its own kind for engines in memory, where it is the default, and for UNIQUE keys of long columns. For others it is a
+/// wish that the engine answers with a tree.
+fn settle_hash(table: &mut Table) {
+    let memory = ["memory", "heap", "ndbcluster", "ndb"]
+        .iter()
+        .any(|name| table.engine.eq_ignore_ascii_case(name));
+    for key in &mut table.keys {
+        key.hash = match key.kind {
+            KeyKind::Unique if key.using == Some(true) => true,
+            KeyKind::Primary | KeyKind::Unique | KeyKind::Plain => {
+                memory && key.using != Some(false)
+            }
+            _ => false,
+        };
+    }
+}

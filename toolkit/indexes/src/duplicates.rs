@@ -1,0 +1,265 @@
+//! Which key repeats which.
+//!
+//! A key `a` is superfluous beside `b` if `b` finds whatever `a` finds in the same order, and what `a` constrains is
+//! constrained without it. Of an ordered key that means: the parts of `a` are the first parts of `b`.
+//!
+//! - Directions have to agree, or all have to be opposite: an index is read backwards, too.
+//! - A part of `a` with a prefix length is covered by a longer prefix or the whole column only as its last part:
+//!   behind a prefix the order of further columns is another.
+//! - On clustered engines the columns of the primary key are the end of every other index. So `(x, pk)` is the same
+//!   index as `(x)`; where no other key is `(x)`, it can be written shorter.
+//! - UNIQUE beside a key of the same columns that is not: the latter goes. UNIQUE goes only if another key's
+//!   uniqueness implies its own, even if the index is covered.
+//! - An ignored key covers nothing, since no statement may read it, but its uniqueness is checked.
+//! - FULLTEXT finds by the whole set of its columns, and so does HASH: only equal sets repeat each other. SPATIAL and
+//!   VECTOR keys repeat only their equals. A kind never covers another.
+//!
+//! Keys are looked at one after the other, those least worth keeping first, and compared with those that are still
+//! there; so of equal keys one stays (invariant 2 of the crate).
+//!
+//! What it does not weigh: a short index reads faster than the longer one that covers it, and on a clustered engine
+//! `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says so.
+
+use crate::duty::Duties;
+use crate::model::{same_name, Key, KeyKind, Part, Table};
+
+/// How a key repeats the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repeats {
+    /// The same parts.
+    Exact,
+    /// Its parts are the other's first ones.
+    Prefix,
+    /// As one of the two above, if the other is read backwards.
+    Backwards,
+    /// With the other's invisible end, which is the primary key.
+    PrimarySuffix,
+}
+
+/// What is wrong with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// `key` can go: `of` stays.
+    Key { key: String, of: String, how: Repeats, also: Option<String> },
+    /// `key` ends with columns of the primary key: `parts` are enough.
+    Suffix { key: String, parts: usize },
+    /// The foreign key `at` (its number in the table) says what `of` says.
+    Foreign { at: usize, of: usize, actions_differ: bool },
+}
+
+/// All of `table`; `all` are the tables whose foreign keys may refer to it.
+pub fn find(table: &Table, all: &[Table]) -> Vec<Finding> {
+    let duties = Duties::of(table, all);
+    let mut gone = vec![false; table.keys.len()];
+    let order = order(table);
+    for &at in &order {
+        let key = &table.keys[at];
+        let others: Vec<&Key> = staying(table, &gone).filter(|k| !std::ptr::eq(*k, key)).collect();
+        let covered = others.iter().any(|other| covers(table, other, key).is_some());
+        if covered && duties.held(key, &others).is_none() {
+            gone[at] = true;
+        }
+    }
+    // `(x, pk)` repeats `(x)`, which may have gone since for `(x, y)`, where rows have another order.
+    loop {
+        let stays: Vec<&Key> = staying(table, &gone).collect();
+        // The one most worth keeping first: it may cover the others.
+        let lost =
+            |at: &&usize| gone[**at] && best_cover(table, &stays, &table.keys[**at]).is_none();
+        let Some(&at) = order.iter().rev().find(lost) else { break };
+        gone[at] = false;
+    }
+    let stays: Vec<&Key> = staying(table, &gone).collect();
+    let mut findings = Vec::new();
+    for (key, _) in table.keys.iter().zip(&gone).filter(|(_, gone)| **gone) {
+        if let Some((of, how)) = best_cover(table, &stays, key) {
+            let constrains = |other: &&&Key| covers_constraint(other, key);
+            let also = (key.is_unique() && !covers_constraint(of, key))
+                .then(|| stays.iter().find(constrains).map(|other| other.name.clone()))
+                .flatten();
+            findings.push(Finding::Key { key: key.name.clone(), of: of.name.clone(), how, also });
+        }
+    }
+    for key in &stays {
+        if let Some(parts) = without_suffix(table, key) {
+            let mut short = (*key).clone();
+            short.parts.truncate(parts);
+            let mut others: Vec<&Key> =
+                stays.iter().copied().filter(|k| !std::ptr::eq(*k, *key)).collect();
+            short.kind = KeyKind::Plain;
+            others.push(&short);
+            if duties.held(key, &others).is_none() {
+                findings.push(Finding::Suffix { key: key.name.clone(), parts });
+            }
+        }
+    }
+    findings.extend(foreign(table));
+    findings
+}
+
+fn staying<'t>(table: &'t Table, gone: &'t [bool]) -> impl Iterator<Item = &'t Key> {
+    table.keys.iter().zip(gone).filter(|(_, gone)| !**gone).map(|(key, _)| key)
+}
+
+/// Numbers of the keys, those least worth keeping first: ignored ones, then without uniqueness, then fewer parts; of
+/// equals the one that was made later.
+fn order(table: &Table) -> Vec<usize> {
+    let mut order: Vec<usize> =
+        (0..table.keys.len()).filter(|at| table.keys[*at].kind != KeyKind::Primary).collect();
+    order.sort_by_key(|at| {
+        let key = &table.keys[*at];
+        let ends_with_primary = without_suffix(table, key).is_some();
+        let parts = without_suffix(table, key).unwrap_or(key.parts.len());
+        (!key.ignored, key.is_unique(), parts, !ends_with_primary, std::cmp::Reverse(*at))
+    });
+    order
+}
+
+fn best_cover<'k>(table: &Table, stays: &[&'k Key], key: &Key) -> Option<(&'k Key, Repeats)> {
+    let rank = |how: &Repeats| match how {
+        Repeats::Exact => 0,
+        Repeats::PrimarySuffix => 1,
+        Repeats::Prefix => 2,
+        Repeats::Backwards => 3,
+    };
+    stays
+        .iter()
+        .filter_map(|other| covers(table, other, key).map(|how| (*other, how)))
+        .min_by_key(|(other, how)| (rank(how), !other.is_unique(), other.parts.len()))
+}
+
+/// Whether `other` finds what `key` finds, and how.
+fn covers(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
+    // `!` of both: an ignored key may be covered by an ignored one.
+    if other.ignored && !key.ignored {
+        return None;
+    }
+    if key.is_ordered() && other.is_ordered() {
+        return covers_ordered(table, other, key);
+    }
+    let same_kind = key.is_ordered() == other.is_ordered()
+        && key.hash == other.hash
+        && (key.hash || key.kind == other.kind);
+    if !same_kind || key.options != other.options || key.parts.len() != other.parts.len() {
+        return None;
+    }
+    let has = |part: &Part| {
+        other.parts.iter().any(|o| same_name(&o.column, &part.column) && o.prefix == part.prefix)
+    };
+    key.parts.iter().all(has).then_some(Repeats::Exact)
+}
+
+fn covers_ordered(table: &Table, other: &Key, key: &Key) -> Option<Repeats> {
+    let last = key.parts.len().checked_sub(1)?;
+    let long = effective(table, other);
+    if key.parts.len() > long.len() {
+        return None;
+    }
+    let mut reversed = None;
+    for (at, (part, theirs)) in key.parts.iter().zip(&long).enumerate() {
+        if !same_name(&part.column, &theirs.column) {
+            return None;
+        }
+        let whole = match (part.prefix, theirs.prefix) {
+            (a, b) if a == b => true,
+            (Some(_), None) => at == last,
+            (Some(a), Some(b)) => at == last && a < b,
+            (None, _) => false,
+        };
+        let opposite = part.descending != theirs.descending;
+        if !whole || *reversed.get_or_insert(opposite) != opposite {
+            return None;
+        }
+    }
+    Some(if reversed == Some(true) {
+        Repeats::Backwards
+    } else if key.parts.len() > other.parts.len() {
+        Repeats::PrimarySuffix
+    } else if key.parts == other.parts || key.parts.len() == other.parts.len() {
+        // A shorter prefix of the same last column is one of the key's, not the same.
+        let last_differs = key.parts[last].prefix != other.parts[last].prefix;
+        if last_differs {
+            Repeats::Prefix
+        } else {
+            Repeats::Exact
+        }
+    } else {
+        Repeats::Prefix
+    })
+}
+
+/// The parts of a key with those that a clustered engine adds.
+fn effective(table: &Table, key: &Key) -> Vec<Part> {
+    let mut parts = key.parts.clone();
+    let Some(primary) = table.clustering_key() else { return parts };
+    if table.is_clustered() && !std::ptr::eq(primary, key) {
+        let missing = |part: &&Part| {
+            part.prefix.is_none()
+                && !key.parts.iter().any(|p| p.prefix.is_none() && p.is_column(&part.column))
+        };
+        // What follows a prefix of a primary column is not in the order of the whole.
+        if primary.parts.iter().all(|part| part.prefix.is_none()) {
+            parts.extend(primary.parts.iter().filter(missing).cloned());
+        }
+    }
+    parts
+}
+
+/// How many parts are left if those at the end that the engine adds anyway are taken away; `None` if there are none.
+fn without_suffix(table: &Table, key: &Key) -> Option<usize> {
+    let primary = table.clustering_key()?;
+    if !table.is_clustered() || !key.is_ordered() || std::ptr::eq(primary, key) {
+        return None;
+    }
+    if primary.parts.iter().any(|part| part.prefix.is_some()) {
+        return None;
+    }
+    let most = primary.parts.len().min(key.parts.len().saturating_sub(1));
+    (1..=most).rev().map(|n| (n, key.parts.len() - n)).find_map(|(n, rest)| {
+        let equal = key.parts[rest..].iter().zip(&primary.parts[..n]).all(|(a, b)| {
+            same_name(&a.column, &b.column) && a.prefix.is_none() && a.descending == b.descending
+        });
+        equal.then_some(rest)
+    })
+}
+
+/// Whether rows that `key` would call equal are called equal by `other`, too, which is UNIQUE: then the uniqueness of
+/// `key` adds nothing.
+pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
+    other.is_unique()
+        && !other.without_overlaps
+        && !other.parts.is_empty()
+        && other.parts.iter().all(|theirs| {
+            key.parts.iter().any(|part| {
+                same_name(&part.column, &theirs.column)
+                    && match (part.prefix, theirs.prefix) {
+                        (None, _) => true,
+                        (Some(_), None) => false,
+                        (Some(a), Some(b)) => a >= b,
+                    }
+            })
+        })
+}
+
+fn foreign(table: &Table) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let pairs = |at: usize| {
+        let key = &table.foreign[at];
+        let mut pairs: Vec<(String, String)> = key
+            .columns
+            .iter()
+            .zip(&key.parent_columns)
+            .map(|(a, b)| (a.to_lowercase(), b.to_lowercase()))
+            .collect();
+        pairs.sort();
+        (key.parent_db.to_lowercase(), key.parent.to_lowercase(), pairs)
+    };
+    let all: Vec<_> = (0..table.foreign.len()).map(pairs).collect();
+    for at in 1..all.len() {
+        if let Some(of) = (0..at).find(|of| all[*of] == all[at]) {
+            let actions_differ = table.foreign[of].actions != table.foreign[at].actions;
+            findings.push(Finding::Foreign { at, of, actions_differ });
+        }
+    }
+    findings
+}

@@ -1,0 +1,81 @@
+//! What a key must stay for, whoever reads it or not (invariant 1 of the crate).
+
+use crate::duplicates::covers_constraint;
+use crate::model::{same_name, Key, KeyKind, Table};
+
+/// A foreign key of another table, or of the same, that needs an index on columns of this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Need {
+    columns: Vec<String>,
+    what: String,
+}
+
+/// The needs of one table.
+#[derive(Clone, Debug, Default)]
+pub struct Duties {
+    needs: Vec<Need>,
+}
+
+impl Duties {
+    /// Looks through `all` for foreign keys that refer to `table`.
+    pub fn of(table: &Table, all: &[Table]) -> Duties {
+        let mut needs: Vec<Need> = table
+            .foreign
+            .iter()
+            .map(|key| Need {
+                columns: key.columns.clone(),
+                what: match &key.name {
+                    Some(name) => format!("the foreign key {name}"),
+                    None => format!("the foreign key on {}", key.columns.join(", ")),
+                },
+            })
+            .collect();
+        for other in all {
+            for key in &other.foreign {
+                // Whether names of tables differ in case is up to the server: as equal as they can be.
+                if same_name(&key.parent, &table.name) && same_name(&key.parent_db, &table.db) {
+                    needs.push(Need {
+                        columns: key.parent_columns.clone(),
+                        what: format!("a foreign key of {}", other.full_name()),
+                    });
+                }
+            }
+        }
+        if let Some(column) = &table.auto_increment {
+            needs.push(Need {
+                columns: vec![column.clone()],
+                what: format!("the AUTO_INCREMENT column {column}"),
+            });
+        }
+        Duties { needs }
+    }
+
+    /// Why `key` cannot go while only `others` stay; `None` if it can.
+    pub fn held(&self, key: &Key, others: &[&Key]) -> Option<String> {
+        if key.kind == KeyKind::Primary {
+            return Some("the primary key".into());
+        }
+        if key.without_overlaps {
+            return Some("the constraint WITHOUT OVERLAPS".into());
+        }
+        if key.is_unique() && !others.iter().any(|other| covers_constraint(other, key)) {
+            return Some("its uniqueness".into());
+        }
+        let lost = |need: &&Need| {
+            serves(key, &need.columns) && !others.iter().any(|other| serves(other, &need.columns))
+        };
+        self.needs.iter().find(lost).map(|need| need.what.clone())
+    }
+}
+
+/// Whether a foreign key (or AUTO_INCREMENT) on `columns` can use `key`: they are its first ones, whole. An InnoDB
+/// foreign key asks for their order, too; any order is accepted here for the key in question only if it is the one.
+fn serves(key: &Key, columns: &[String]) -> bool {
+    key.is_ordered()
+        && !columns.is_empty()
+        && key.parts.len() >= columns.len()
+        && columns
+            .iter()
+            .zip(&key.parts)
+            .all(|(column, part)| part.prefix.is_none() && part.is_column(column))
+}

@@ -1,0 +1,153 @@
+//! Tables as far as their indexes are concerned.
+
+/// What a key is declared as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    Primary,
+    Unique,
+    Plain,
+    Fulltext,
+    Spatial,
+    Vector,
+}
+
+/// One column of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The column, or the text of an expression with its parentheses.
+    pub column: String,
+    /// Only so many characters or bytes are indexed.
+    pub prefix: Option<u32>,
+    pub descending: bool,
+}
+
+impl Part {
+    pub fn new(column: impl Into<String>) -> Part {
+        Part { column: column.into(), prefix: None, descending: false }
+    }
+
+    pub fn is_column(&self, name: &str) -> bool {
+        same_name(&self.column, name)
+    }
+}
+
+/// A key of a table; the name of the primary key is `PRIMARY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub name: String,
+    pub kind: KeyKind,
+    pub parts: Vec<Part>,
+    /// What `USING` says: true for HASH, false for a tree. What it comes to depends on the engine: `hash`.
+    pub using: Option<bool>,
+    /// The index finds whole keys only: it has no order.
+    pub hash: bool,
+    /// `IGNORED` (MariaDB) or `INVISIBLE` (MySQL): maintained, but no statement reads it.
+    pub ignored: bool,
+    /// A part is `WITHOUT OVERLAPS`: a constraint that no other key gives.
+    pub without_overlaps: bool,
+    /// What else decides which statements it serves: the parser of a FULLTEXT key, the distance of a VECTOR key.
+    pub options: String,
+    /// Bytes on disk, if known.
+    pub bytes: Option<u64>,
+    /// Different values of the whole key, as the server estimates them.
+    pub cardinality: Option<u64>,
+}
+
+impl Key {
+    pub fn new(name: impl Into<String>, kind: KeyKind, parts: Vec<Part>) -> Key {
+        Key {
+            name: name.into(),
+            kind,
+            parts,
+            using: None,
+            hash: false,
+            ignored: false,
+            without_overlaps: false,
+            options: String::new(),
+            bytes: None,
+            cardinality: None,
+        }
+    }
+
+    pub fn is_unique(&self) -> bool {
+        matches!(self.kind, KeyKind::Primary | KeyKind::Unique)
+    }
+
+    /// Has an order of its columns, so that a prefix of them can be searched.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self.kind, KeyKind::Primary | KeyKind::Unique | KeyKind::Plain) && !self.hash
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// `None`: the statement leaves the name to the server.
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+    pub parent_db: String,
+    pub parent: String,
+    pub parent_columns: Vec<String>,
+    /// `ON DELETE ... ON UPDATE ...` in capitals; empty if neither is said.
+    pub actions: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Empty if the dump does not say it.
+    pub db: String,
+    pub name: String,
+    pub engine: String,
+    pub keys: Vec<Key>,
+    pub foreign: Vec<ForeignKey>,
+    pub auto_increment: Option<String>,
+    /// Columns that are never NULL.
+    pub not_null: Vec<String>,
+    /// Rows as the server estimates them.
+    pub rows: Option<u64>,
+}
+
+impl Table {
+    /// `db.table`, or the table alone.
+    pub fn full_name(&self) -> String {
+        if self.db.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}.{}", self.db, self.name)
+        }
+    }
+
+    pub fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| same_name(&key.name, name))
+    }
+
+    /// Rows are stored in the order of the primary key, and its columns are the end of every other index.
+    pub fn is_clustered(&self) -> bool {
+        const CLUSTERED: [&str; 4] = ["innodb", "frond", "rocksdb", "tokudb"];
+        CLUSTERED.iter().any(|name| self.engine.eq_ignore_ascii_case(name))
+    }
+
+    /// The key that serves as the primary one: it, or the first UNIQUE key without NULLs, as the server chooses.
+    pub fn clustering_key(&self) -> Option<&Key> {
+        let primary = self.keys.iter().find(|key| key.kind == KeyKind::Primary);
+        primary.or_else(|| {
+            self.keys.iter().find(|key| {
+                key.kind == KeyKind::Unique
+                    && key.is_ordered()
+                    && key.parts.iter().all(|part| {
+                        part.prefix.is_none()
+                            && self.not_null.iter().any(|name| part.is_column(name))
+                    })
+            })
+        })
+    }
+}
+
+/// Names of columns and keys differ in more than case.
+pub fn same_name(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+}
+
+/// A name in backquotes.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
