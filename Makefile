@@ -71,10 +71,14 @@ soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 man: ## man pages and shell completions, in target/share as a package installs them
 	@scripts/man.sh
 
+.PHONY: library
+library: ## build target/release/libfrond.a and libfrond.so, which C links against
+	@cargo rustc --release -p frond-capi --lib --crate-type staticlib,cdylib
+
 .PHONY: plugin
 plugin: ## build target/mariadb/ha_frond.so and prove that it fits the installed server
 	@scripts/setup.sh server
-	@cargo build --release -p frond-capi
+	@$(MAKE) --no-print-directory library
 	@$(MAKE) --no-print-directory -j$(shell nproc) -f mariadb/Makefile
 
 .PHONY: mtr
