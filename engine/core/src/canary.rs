@@ -26,8 +26,6 @@ pub const LIST_NO_IMAGES: u8 = 10;
 pub const FREE_PREPARED_BLOCKS: u8 = 11;
 /// Prepared transactions do not hold the log (PX1).
 pub const HOLD_NO_PREPARED: u8 = 12;
-/// The blocks of a prepared transaction are free before its rollback is durable (PX4).
-pub const FREE_ROLLED_BACK: u8 = 13;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

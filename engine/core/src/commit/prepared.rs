@@ -21,7 +21,6 @@ use frond_txn::OwnerHandle;
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::canary;
 use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
@@ -377,7 +376,6 @@ impl Core {
             let is_live = lent.iter().any(|t| t.id() == id);
             match &logged {
                 // PX4
-                Some(Ok(_)) if canary::active(canary::FREE_ROLLED_BACK) => private.retire(0),
                 Some(Ok(at)) if is_live => private.retire(at.end),
                 _ => private.abandon(),
             }
