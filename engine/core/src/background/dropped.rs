@@ -1,11 +1,12 @@
-//! Dropped tables: their pages leave the cache and their files the disk behind the statement's back.
+//! Dropped tables: removes their pages from the cache and their files from the disk, in the background.
 //!
-//! DROP and TRUNCATE take a moment, whatever the table's size: nobody finds the table any more, and its number
-//! is never used again. Its pages would age out of the cache, but they may be the warmest there. A large file is
-//! cut off in pieces first: to unlink it in one go holds up the file system, and with it every sync, for seconds.
+//! DROP and TRUNCATE are fast, whatever the table's size: they only remove the table's name, and
+//! its number is never used again. Its pages are removed because they may be the most used ones of
+//! the cache. A large file is cut off in pieces first: unlinking it at once would block the file
+//! system, and with it every sync, for seconds.
 //!
-//! Workers do this between jobs, a piece at a time. What a crash leaves is an orphan that the next start
-//! removes.
+//! Workers do this between jobs, a piece at a time. A crash leaves an orphan file that the next
+//! start removes.
 
 use std::io;
 
@@ -15,11 +16,11 @@ use crate::background::upkeep::DroppedTable;
 use crate::commit::core::Core;
 use crate::table::store::file_name;
 
-/// What is cut off a file at a time, in bytes: some milliseconds.
+/// Bytes that are cut off a file at a time: some milliseconds.
 const PIECE: u64 = 256 << 20;
 
 impl Core {
-    /// Removes a piece of a dropped table. False when there is none, or what is left is in use.
+    /// Removes a piece of a dropped table. False when there is none, or the rest is in use.
     pub(crate) fn clear_dropped(&self) -> bool {
         let Some(mut dropped) = self.upkeep.take_dropped() else { return false };
         if !dropped.forgotten {
