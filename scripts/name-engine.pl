@@ -67,7 +67,7 @@ for my $file (@files) {
         my ($first) = $text =~ /^\[(\w+)\]/m;
         $text = "[$first]\ndefault-storage-engine=$engine\n";
     } else {
-        my $names = $file =~ /\.(?:inc|pre)$/ && $file !~ /create_triggers/ || $two_engines{test_of($file)} ? 'innodb' : 'innodb|myisam';
+        my $names = $file =~ /\.(?:inc|pre)$/ && $file !~ /create_triggers/ || $two_engines{test_of($file)} && $file !~ m{/sql_sequence/} ? 'innodb' : 'innodb|myisam';
         $text =~ s/^let \$with_foreign_keys *= *1;$/let \$with_foreign_keys = 0;/m;
         $text =~ s/(?<![\w.\/-])($names)(?![\w.\/-]|\t\t)/spelled_like($1)/gie;
     }
