@@ -42,6 +42,7 @@ pub struct Files {
     pub data_bytes: u64,
     pub log_bytes: u64,
     pub data_path: PathBuf,
+    pub log_path: PathBuf,
     _owned: [Owned; 2],
 }
 
@@ -93,6 +94,7 @@ impl Files {
             data_bytes,
             log_bytes,
             data_path,
+            log_path,
             _owned: owned,
         })
     }

@@ -12,8 +12,9 @@ use frond_device::work::{access, fill, sync, Access, Measured, Syncing};
 use frond_device::{Files, Stop};
 
 const BYTES: u64 = 1 << 30;
-const ROUNDS: usize = 7;
-const SECONDS: u64 = 2;
+/// Many short rounds: on a busy machine a sync takes three times as long from one second to the next.
+const ROUNDS: usize = 21;
+const MILLIS: u64 = 400;
 const MOST_OFF: f64 = 0.15;
 
 /// Operations per second that fio reports for `rw`.
@@ -23,7 +24,7 @@ fn fio(path: &Path, size: u64, rw: &str, extra: &[&str]) -> f64 {
         .args(["--norandommap", "--randrepeat=0", "--random_generator=tausworthe64"])
         .args(["--time_based", "--output-format=json", "--refill_buffers=0"])
         .arg(format!("--filename={}", path.display()))
-        .args([format!("--size={size}"), format!("--runtime={SECONDS}"), format!("--rw={rw}")])
+        .args([format!("--size={size}"), format!("--runtime={MILLIS}ms"), format!("--rw={rw}")])
         .args(extra)
         .output()
         .unwrap();
@@ -69,7 +70,7 @@ fn compare(name: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -
 static DEVICE: Mutex<()> = Mutex::new(());
 
 /// Runs `body` with files that are filled; it gives names and ratios.
-fn on_a_device(body: impl Fn(&Files, &Path) -> Vec<(String, f64)>) {
+fn on_a_device(body: impl Fn(&Files) -> Vec<(String, f64)>) {
     if !Command::new("fio").arg("--version").output().is_ok_and(|o| o.status.success()) {
         println!("fio is not installed: nothing compared");
         return;
@@ -80,7 +81,7 @@ fn on_a_device(body: impl Fn(&Files, &Path) -> Vec<(String, f64)>) {
     assert!(files.direct, "needs a file system with direct I/O: set TMPDIR");
     let (_, written) = fill(&files, BYTES, Duration::ZERO, &Stop::default()).unwrap();
     files.filled(written);
-    let ratios = body(&files, dir.path());
+    let ratios = body(&files);
     drop(files);
     let off: Vec<_> = ratios.iter().filter(|(_, ratio)| (ratio - 1.0).abs() > MOST_OFF).collect();
     assert!(off.is_empty(), "more than {MOST_OFF} off: {off:?}");
@@ -91,11 +92,11 @@ fn rate(m: &Measured) -> f64 {
 }
 
 fn compare_access(cells: &[(Access, &str, u32, u32)]) {
-    on_a_device(|files, _| {
+    on_a_device(|files| {
         let cell = |&(how, rw, block, depth): &(Access, &str, u32, u32)| {
             let name = format!("{rw} {} KiB, depth {depth}", block >> 10);
             let (bs, jobs) = (format!("--bs={block}"), format!("--numjobs={depth}"));
-            let time = Duration::from_secs(SECONDS);
+            let time = Duration::from_millis(MILLIS);
             let ours = || rate(&access(files, how, block, depth, time, &Stop::default()).unwrap());
             let extra = ["--direct=1", &bs, &jobs];
             let theirs = || fio(&files.data_path, files.data_bytes, rw, &extra);
@@ -138,17 +139,16 @@ fn bandwidth_in_order_is_that_of_fio() {
 #[test]
 #[ignore = "needs fio, a minute and an idle device"]
 fn syncs_are_as_many_as_fio_has() {
-    on_a_device(|files, dir| {
-        let log = dir.join("fio.log");
+    on_a_device(|files| {
         let cell = |(data_only, call): (bool, &str)| {
             let name = format!("{call} overwrite");
-            let time = Duration::from_secs(SECONDS);
+            let time = Duration::from_millis(MILLIS);
             let how = Syncing { data_only, append: false, readers: 0 };
             let ours = || rate(&sync(files, how, time, &Stop::default()).unwrap());
-            // fio lays its file out before it measures.
+            // The same file: another one's place on the device may be faster or slower.
             let option = format!("--{call}=1");
             let extra = ["--bs=4096", option.as_str(), "--overwrite=1"];
-            let theirs = || fio(&log, files.log_bytes, "write", &extra);
+            let theirs = || fio(&files.log_path, files.log_bytes, "write", &extra);
             let ratio = compare(&name, ours, theirs);
             (name, ratio)
         };
