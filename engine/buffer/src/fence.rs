@@ -18,7 +18,8 @@ impl Fence {
 
     /// The shortest fence that is greater than the entry `left` and not greater than `right`.
     pub fn between(left: (&[u8], Seq), right: (&[u8], Seq)) -> Fence {
-        debug_assert!(order(left.0, left.1, right.0, right.1) == Ordering::Less);
+        let ascending = order(left.0, left.1, right.0, right.1) == Ordering::Less;
+        assert!(ascending, "a fence between entries out of order (BU1)");
         if left.0 == right.0 {
             return Fence { key: right.0.into(), seq: right.1 };
         }

@@ -27,6 +27,10 @@ pub(crate) struct Change {
 
 /// The difference from `old` to `draft`, which was made from it; `old` is still alive.
 pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
+    // Readers share versions, not nodes: so an owner more than the draft is the version before.
+    let shared = Arc::strong_count(&draft.root) > 1;
+    let same = Arc::ptr_eq(&old.root, &draft.root);
+    assert_eq!(shared, same, "a root has two owners if both versions share it (DR1)");
     let mut new_nodes = Collected::default();
     let mut kept = HashSet::new();
     collect_changed(&draft.root, &mut new_nodes, &mut kept);
@@ -144,6 +148,7 @@ fn collect_changed<'a>(
         kept.insert(Arc::as_ptr(node));
         return;
     }
+    debug_assert_eq!(node.totals, node.body.totals(), "sums of a changed node (ND6)");
     out.note(node);
     if let Body::Inner(inner) = &node.body {
         inner.children.iter().for_each(|c| collect_changed(&c.node, out, kept));

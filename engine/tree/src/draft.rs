@@ -31,6 +31,8 @@ impl Draft {
     }
 
     pub fn into_trunk(self, applied: Lsn) -> Trunk {
+        let totals = self.root.body.totals();
+        assert_eq!(self.root.totals, totals, "the sums of a published root (ND6)");
         Trunk {
             root: self.root,
             next_node: self.next_node,
@@ -112,13 +114,15 @@ impl Draft {
             pivots.extend(lo.filter(|_| i > 0));
             nodes.push(Node::leaf(node_id, leaf));
         }
-        assert_eq!(pivots.len() + 1, nodes.len(), "each further piece has a pivot");
+        assert_eq!(pivots.len() + 1, nodes.len(), "each further piece has a pivot (ND1)");
         if self.root.id == id {
             self.root = Arc::new(match nodes.len() {
                 1 => nodes.remove(0),
                 _ => {
                     let children = nodes.into_iter().map(Child::new).collect();
-                    Node::inner(self.new_id(), Inner { pivots, children })
+                    let inner = Inner { pivots, children };
+                    inner.assert_pivots(0, inner.children.len());
+                    Node::inner(self.new_id(), inner)
                 }
             });
             return;
@@ -155,6 +159,7 @@ pub(crate) fn replace_child(
         .collect();
     parent.children.splice(at..=at, children);
     parent.pivots.splice(at..at, pivots);
+    parent.assert_pivots(at, at + count);
 }
 
 /// Places `slice`, cut to `covered`, at a node: in a leaf, or on the edges of an inner node.

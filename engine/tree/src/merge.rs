@@ -7,7 +7,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use frond_base::{BlockId, NodeId, Result, Seq};
+use frond_base::{BlockId, Error, NodeId, Result, Seq};
 use frond_run::{Retention, RunFormat};
 
 use crate::draft::Draft;
@@ -23,6 +23,8 @@ use crate::triggers::{self, MergeMode};
 pub(crate) struct LeafMerge {
     id: NodeId,
     key: Vec<u8>,
+    /// Of the leaf when the merge began: it has not become smaller since.
+    range: Range,
     mode: MergeMode,
     snapshots: Vec<Seq>,
     /// Blocks of the leaf when the merge began, and how many deltas it had.
@@ -62,6 +64,7 @@ impl LeafMerge {
             Some(LeafMerge {
                 id: plan.node,
                 key: found.range.lo_bytes().to_vec(),
+                range: found.range.clone(),
                 mode,
                 snapshots,
                 blocks: leaf.slices().map(|s| s.run.block()).collect(),
@@ -119,6 +122,11 @@ impl LeafMerge {
     }
 
     fn install(&mut self, tree: &Arc<TreeInner>) -> Result<()> {
+        if !fits(&self.done, &self.range, self.mode) {
+            let what =
+                format!("tree {}, node {}: runs have keys beyond their bounds", tree.id, self.id);
+            return Err(Error::corruption(&format!("{}.frd", tree.id.table), what));
+        }
         if self.bytes_written > 0 {
             tree.store.sync()?;
         }
@@ -169,7 +177,8 @@ impl LeafMerge {
     /// The merged delta replaces its inputs. New deltas are added in front only, so positions
     /// counted from the oldest have not changed.
     fn replace_deltas(&self, leaf: &mut Leaf, merged: usize) {
-        let came = leaf.deltas.len() - self.deltas;
+        let came = leaf.deltas.len().checked_sub(self.deltas);
+        let Some(came) = came else { panic!("a marked leaf lost deltas (TR2)") };
         leaf.deltas.splice(came..came + merged, self.done.iter().cloned());
     }
 
@@ -177,11 +186,22 @@ impl LeafMerge {
     pub fn let_go(&mut self, tree: &TreeInner) {
         self.current = None;
         self.done.clear();
-        tree.state.lock().busy.remove(&self.id);
+        let marked = tree.state.lock().busy.remove(&self.id);
+        debug_assert!(marked || std::thread::panicking(), "a mark was lost (TR2)");
         if !self.finished {
             tree.note_given_back(self.id, Some(Key::from(&self.key[..])));
         }
     }
+}
+
+/// Whether merged runs fit into the leaf (ND2, ND4). Those of runs with more keys than their metadata say do not:
+/// the file is forged.
+fn fits(done: &[Slice], range: &Range, mode: MergeMode) -> bool {
+    let inside = |s: &Slice| {
+        s.first() >= range.lo_bytes() && range.hi.as_ref().is_none_or(|hi| s.ends_before(hi))
+    };
+    let apart = mode != MergeMode::Full || done.windows(2).all(|w| w[0].before(&w[1]));
+    apart && done.iter().all(inside)
 }
 
 /// Stored size of one output run: the leaf cut into equal parts of at most `leaf_bytes`.

@@ -171,6 +171,14 @@ impl Leaf {
 }
 
 impl Inner {
+    /// Asserts ND1 around the children from `from` up to before `upto`, which a change has put there.
+    pub fn assert_pivots(&self, from: usize, upto: usize) {
+        let count = (self.pivots.len() + 1, self.children.len());
+        assert_eq!(count.0, count.1, "there is a pivot between each two children (ND1)");
+        let around = &self.pivots[from.saturating_sub(1)..upto.min(self.pivots.len())];
+        assert!(around.windows(2).all(|w| w[0] < w[1]), "pivots ascend (ND1)");
+    }
+
     /// Position of the child whose range holds `key`.
     #[inline]
     pub fn child_for(&self, key: &[u8]) -> usize {

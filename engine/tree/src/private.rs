@@ -153,7 +153,7 @@ impl PrivateRuns {
         segment: Segment,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        assert!(self.upto() <= segment.after, "segments of operations ascend");
+        assert!(self.upto() <= segment.after, "segments of operations ascend (PV2)");
         let runs = self.rewrite(vec![input], poll)?;
         if !runs.is_empty() {
             self.generations.push(Generation::new(runs, segment));
@@ -243,7 +243,7 @@ impl PrivateRuns {
             return;
         }
         let next = self.generations[kept].segment;
-        assert!(to <= next.after, "a savepoint that was given up: {to} is within {next:?}");
+        assert!(to <= next.after, "a savepoint that was given up: {to} is within {next:?} (PV2)");
         self.generations.truncate(kept);
         self.changed();
     }

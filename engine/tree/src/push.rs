@@ -194,7 +194,8 @@ impl Push {
         let group = self.group.take();
         let mut state = tree.state.lock();
         for edge in group.iter().flat_map(|g| &g.consumed) {
-            state.busy.remove(&edge.child);
+            let marked = state.busy.remove(&edge.child);
+            debug_assert!(marked || std::thread::panicking(), "a mark was lost (TR2)");
             tree.note_given_back(edge.child, Some(Key::from(&edge.key[..])));
         }
     }
@@ -277,7 +278,7 @@ impl<'a> Router<'a> {
     /// Marks the child and goes on below it.
     fn enter(&mut self, child: &Child, range: &Range, upper: &[Source]) {
         let id = child.node.id;
-        self.busy.insert(id);
+        assert!(self.busy.insert(id), "node {id} is marked by two jobs (TR4)");
         self.group.marks.push(id);
         let key = range.lo_bytes().to_vec();
         let blocks = child.pending.iter().map(|s| s.run.block()).collect();
@@ -360,6 +361,9 @@ fn apply(draft: &mut Draft, group: &Group) {
         });
     }
     for written in &group.written {
+        if let Some((id, _)) = &written.node {
+            assert!(group.marks.contains(id), "node {id} gets entries and is not marked (TR4)");
+        }
         for slice in &written.slices {
             match &written.node {
                 Some((id, key)) => draft.add(key, *id, slice, &written.ranges),

@@ -62,6 +62,15 @@ impl Shaper<'_> {
         self.split_children(inner, range);
         self.drop_void(inner);
         self.join_children(inner);
+        let in_shape = inner.children.iter().all(|c| self.fits(&c.node) || !self.free(&c.node));
+        assert!(in_shape, "a child has more than fanout children (DR2, SH4)");
+    }
+
+    fn fits(&self, node: &Node) -> bool {
+        match &node.body {
+            Body::Leaf(_) => true,
+            Body::Inner(inner) => inner.children.len() <= self.options.fanout,
+        }
     }
 
     fn split_children(&mut self, inner: &mut Inner, range: &Range) {
@@ -119,6 +128,8 @@ impl Shaper<'_> {
                 pivots: wide.pivots[from..upto - 1].to_vec(),
                 children: wide.children[from..upto].to_vec(),
             };
+            assert!(piece.children.len() <= self.options.fanout, "a part that is too wide (SH4)");
+            piece.assert_pivots(0, piece.children.len());
             let node_id = if part == 0 { id } else { self.new_id() };
             nodes.push(Node::inner(node_id, piece));
         }
@@ -132,6 +143,7 @@ impl Shaper<'_> {
             if self.is_void(&inner.children[i]) {
                 inner.children.remove(i);
                 inner.pivots.remove(i.saturating_sub(1));
+                inner.assert_pivots(i, i + 1);
             } else {
                 i += 1;
             }
@@ -167,6 +179,7 @@ impl Shaper<'_> {
                     joined.pivots.push(inner.pivots[i].clone());
                     joined.pivots.extend(b.pivots.iter().cloned());
                     joined.children.extend(b.children.iter().cloned());
+                    joined.assert_pivots(a.children.len() - 1, a.children.len() + 1);
                     Some(Body::Inner(joined))
                 }
                 _ => None,
@@ -184,6 +197,7 @@ impl Shaper<'_> {
             inner.children[i] = Child { node: Arc::new(node), pending };
             inner.children.remove(i + 1);
             inner.pivots.remove(i);
+            inner.assert_pivots(i, i + 1);
         }
     }
 
@@ -212,9 +226,12 @@ impl Shaper<'_> {
             if !nodes.is_empty() {
                 let children = nodes.into_iter().map(Child::new).collect();
                 let id = self.new_id();
-                *root = Arc::new(Node::inner(id, Inner { pivots, children }));
+                let inner = Inner { pivots, children };
+                inner.assert_pivots(0, inner.children.len());
+                *root = Arc::new(Node::inner(id, inner));
                 continue;
             }
+            assert!(self.fits(root) || !self.free(root), "a root that is too wide (SH4)");
             let Body::Inner(inner) = &root.body else { return };
             let [only] = &inner.children[..] else { return };
             if !self.free(&only.node) {

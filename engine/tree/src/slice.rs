@@ -167,6 +167,9 @@ impl Slice {
         if lo == self.lo && hi == self.hi {
             return Some(self.clone());
         }
+        if let (Some(lo), Some(hi)) = (&lo, &hi) {
+            assert!(lo < hi, "a slice is cut to nothing (SI1)");
+        }
         let counts = share(&self.run, lo.as_deref(), hi.as_deref());
         Some(Slice { run: self.run.clone(), lo, hi, counts })
     }

@@ -67,7 +67,8 @@ impl TrunkRun {
     /// The run with the sequence that its transaction got. The old handle must not free the block
     /// any more.
     pub fn committed_at(&self, seq: Seq) -> TrunkRun {
-        self.set_live();
+        let was = self.fate.swap(LIVE, Ordering::AcqRel);
+        assert_eq!(was, FRESH, "block {} was named before its commit (PV1)", self.block());
         let meta = self.meta().clone().committed_at(seq);
         let run = match self.run.cached_index() {
             Some(index) => Run::with_shared_index(meta, index),
@@ -78,12 +79,14 @@ impl TrunkRun {
     }
 
     pub fn set_live(&self) {
-        self.fate.store(LIVE, Ordering::Release);
+        let was = self.fate.swap(LIVE, Ordering::AcqRel);
+        assert!(was >= LIVE, "block {} is retired and comes back (TD1)", self.block());
     }
 
     pub fn set_retired(&self, lsn: Lsn) {
         assert!(lsn < LIVE, "a log position");
-        self.fate.store(lsn, Ordering::Release);
+        let was = self.fate.swap(lsn, Ordering::AcqRel);
+        assert_eq!(was, LIVE, "block {} leaves the trunk twice (TD1)", self.block());
     }
 
     pub fn meta(&self) -> &RunMeta {

@@ -294,7 +294,10 @@ impl TreeInner {
     }
 
     fn freeze_locked(&self, boundary: Lsn) -> bool {
+        assert!(self.view_lock.is_locked(), "the view lock orders swaps (TR1)");
         let view = self.view.load_full();
+        let newest = view.frozen.first().map_or(0, |f| f.boundary);
+        assert!(newest <= boundary, "boundary {boundary} after {newest}: out of order (VW1)");
         self.wants_freeze.store(false, Ordering::Relaxed);
         self.buffer_dead.store(0, Ordering::Relaxed);
         if view.active.buffer.is_empty() {
@@ -306,11 +309,13 @@ impl TreeInner {
             }
             return false;
         }
+        let first = view.active.first_lsn();
+        assert!(first < boundary, "a record at {first} is frozen with boundary {boundary} (VW1)");
         view.active.buffer.freeze();
         let item = Frozen {
             content: Content::Buffer(view.active.buffer.clone()),
             boundary,
-            first_lsn: view.active.first_lsn(),
+            first_lsn: first,
         };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
@@ -452,6 +457,11 @@ impl TreeInner {
     fn publish(&self, trunk: Trunk, finished: Option<&Arc<Frozen>>) {
         let _order = self.view_lock.lock();
         let view = self.view.load_full();
+        if let Some(item) = finished {
+            let oldest = view.frozen.last().is_some_and(|f| Arc::ptr_eq(f, item));
+            assert!(oldest, "an item leaves the view before an older one (TR3)");
+        }
+        assert!(trunk.next_node >= view.trunk.next_node, "node numbers are not used again (TR1)");
         let gone = |f: &Arc<Frozen>| finished.is_some_and(|item| Arc::ptr_eq(f, item));
         self.view.store(Arc::new(View {
             active: view.active.clone(),

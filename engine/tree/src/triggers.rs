@@ -52,13 +52,14 @@ impl Needs {
             self.by_debt.insert((Reverse(need.debt), id));
             self.by_node.insert(id, need);
         }
-        debug_assert_eq!(self.by_debt.len(), self.by_node.len(), "TG1");
+        debug_assert_eq!(self.by_debt.len(), self.by_node.len(), "a need without a rank (TG1)");
     }
 
     pub fn remove(&mut self, id: &NodeId) {
         if let Some(old) = self.by_node.remove(id) {
             let was_there = self.by_debt.remove(&(Reverse(old.debt), *id));
-            assert!(was_there && self.debt >= u128::from(old.debt), "TG1");
+            let counted = was_there && self.debt >= u128::from(old.debt);
+            assert!(counted, "a need that was not counted (TG1)");
             self.debt -= u128::from(old.debt);
         }
     }

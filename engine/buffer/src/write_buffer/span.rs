@@ -26,6 +26,10 @@ impl Span {
 
     /// Ends this span at `fence`, which lies in it, and returns what follows (BU3).
     pub fn cut(&mut self, fence: Fence) -> Span {
+        let before = |a: &Fence, b: &Fence| a.at_or_before(&b.key, b.seq);
+        let within =
+            !before(&fence, &self.lo) && self.hi.as_ref().is_none_or(|hi| !before(hi, &fence));
+        assert!(within, "a span is cut at a fence outside of it (BU3)");
         let hi = self.hi.take();
         let lo = std::mem::replace(&mut self.lo, Fence::leftmost());
         *self = Span::of(lo, Some(fence.clone()));

@@ -99,8 +99,9 @@ impl State {
 
     fn remove(&mut self, tree: TreeId) {
         let Some(Entry { has, offer, .. }) = self.entries.remove(&tree) else { return };
-        self.sums.active -= has.active;
-        self.sums.frozen -= has.frozen;
+        let Sums { active, frozen, .. } = self.sums;
+        assert!(active >= has.active && frozen >= has.frozen, "less than an entry has (LG1)");
+        (self.sums.active, self.sums.frozen) = (active - has.active, frozen - has.frozen);
         self.sums.debt = self.sums.debt.saturating_sub(has.debt);
         let mut all_there = true;
         if let Some(class) = size_class(has.active) {
@@ -109,7 +110,10 @@ impl State {
         if let Some(offer) = offer {
             all_there &= self.order_of(offer).remove(&(Reverse(offer.urgency), tree));
         }
-        assert!(all_there, "LG1");
+        assert!(all_there, "an entry was not in its orders (LG1)");
+        let none = self.entries.is_empty();
+        let zero = self.sums.active == 0 && self.sums.frozen == 0;
+        assert!(!none || zero, "sums of no entry: {:?} (LG1)", self.sums);
     }
 
     fn order_of(&mut self, offer: Offer) -> &mut BTreeSet<(Reverse<u64>, TreeId)> {
@@ -221,7 +225,10 @@ impl Ledger {
     pub fn forget(&self, table: TableId) {
         let mut state = self.state.lock();
         let trees: Vec<TreeId> = state.entries.range(trees_of(table)).map(|(t, _)| *t).collect();
-        trees.into_iter().for_each(|tree| state.remove(tree));
+        for tree in trees {
+            assert!(state.entries[&tree].table.is_dropped(), "forgotten before it is marked (LG3)");
+            state.remove(tree);
+        }
     }
 }
 

@@ -62,12 +62,15 @@ impl Core {
             (table.image(lsn).encode(), lsn, live, dirty_from)
         };
         let synced = if canary::active(canary::IMAGE_WITHOUT_LOG) { 0 } else { lsn };
-        let written = self
-            .shared
-            .wal
-            .sync_to(synced)
-            .map_err(|e| self.shared.poison(e))
-            .and_then(|()| pin.write(&image, lsn, &live));
+        let written =
+            self.shared.wal.sync_to(synced).map_err(|e| self.shared.poison(e)).and_then(|()| {
+                let durable = self.shared.wal.durable();
+                assert!(
+                    durable >= synced,
+                    "an image of {synced}, the log is durable to {durable} (K1)"
+                );
+                pin.write(&image, lsn, &live)
+            });
         if written.is_err() {
             // The table needs the log from its previous position on. Not from the old image's LSN:
             // before the first image that is the creation of the file, and the table's first
@@ -104,6 +107,7 @@ impl Core {
         };
         let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
+        assert!(needed <= end, "trimming to {needed}, beyond {end} (K2, K4)");
         let wal = &self.shared.wal;
         let gain = wal.trimmable(needed);
         if gain == 0 {
@@ -123,7 +127,12 @@ impl Core {
         let at = wal.append(KIND_TRIM, &record)?;
         drop(room);
         wal.sync_to(at.end).map_err(|e| self.shared.poison(e))?;
-        wal.trim(needed).map_err(|e| self.shared.poison(e))
+        assert!(wal.durable() >= at.end, "segments go before the record that says so (K3)");
+        assert!(needed <= at.start, "a trim reaches its own list (I2)");
+        let kept_from = wal.kept_from();
+        let trimmed = wal.trim(needed).map_err(|e| self.shared.poison(e));
+        assert!(wal.kept_from() <= needed.max(kept_from), "log that is needed is gone (K2)");
+        trimmed
     }
 
     /// Works towards a log that begins at `target`: freezes what is buffered of all tables that hold it
@@ -162,15 +171,20 @@ impl Core {
     /// the marker behind it look like a loss.
     pub(crate) fn close_catalog(&self) -> Result<()> {
         let system = self.system_table();
-        let imaged = system.store().existing_file().map_or(0, |f| f.checkpoint_lsn());
-        let is_done = imaged >= self.shared.wal.records_end();
+        let imaged = || system.store().existing_file().map_or(0, |f| f.checkpoint_lsn());
+        let end = self.shared.wal.records_end();
+        let is_done = imaged() >= end;
         if self.options.read_only || is_done || self.shared.check_poison().is_err() {
             return Ok(());
         }
         match self.checkpoint_table(&system) {
             // Without it a loss is only less likely to be noticed.
             Err(e) if e.kind().is_shortage() => Ok(()),
-            done => done,
+            Err(e) => Err(e),
+            Ok(()) => {
+                assert!(imaged() >= end, "the catalog's image is of {}, not {end} (K5)", imaged());
+                Ok(())
+            }
         }
     }
 

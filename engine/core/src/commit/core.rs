@@ -300,12 +300,15 @@ impl Core {
             table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
         }
         let at = wal.append_prepared(prepared)?;
+        let noted = |t: &Arc<Table>| t.store().dirty_from() <= at.start;
+        debug_assert!(tables.iter().all(noted), "a record that a table does not need (ST3)");
         self.clock.begin_commit_at(at.end);
         Ok(at)
     }
 
     /// Step 4.
     pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], at: Appended) {
+        assert!(self.gate.is_locked(), "entries of {} without the gate (C1)", at.start);
         let mut at_table = 0;
         for tree in writes.trees() {
             // Trees and tables are in the order of their first change: the next one is near.

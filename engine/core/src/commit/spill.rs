@@ -75,6 +75,8 @@ impl Core {
         tables: &[Arc<Table>],
         owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
+        let in_memory = |p: &PrivateRuns| writes.buffer(p.id()).is_some_and(|b| !b.is_empty());
+        assert!(!spilled.filled().any(in_memory), "a tree has runs and entries (P4)");
         self.may_write()?;
         let has_runs = |t: &&Arc<Table>| spilled.filled().any(|p| p.id().table == t.id());
         for table in tables.iter().filter(has_runs) {
@@ -130,6 +132,7 @@ impl Core {
                 return Err(e);
             }
         };
+        assert!(self.gate.is_locked_exclusive(), "runs are attached without the gate (P5)");
         attach(spilled, tables, at);
         // Buffers take entries from several transactions at once; only attaching needed it alone.
         let gate = parking_lot::RwLockWriteGuard::downgrade(gate);

@@ -187,6 +187,7 @@ impl Table {
 
     /// A consistent image for a checkpoint at `lsn`; the caller holds the commit mutex and the edit mutex.
     pub(crate) fn image(&self, lsn: Lsn) -> TableImage {
+        assert!(self.store.edits().is_locked(), "an image between an edit and its record (ST1)");
         TableImage {
             lsn: Some(lsn),
             rows: self.counters.rows.load(Ordering::Relaxed),
@@ -268,6 +269,7 @@ impl Table {
             let after = first
                 .checked_add((wanted - 1).checked_mul(increment)?)
                 .and_then(|last| last.checked_add(1))?;
+            assert!(after > next, "AUTO_INCREMENT falls from {next} to {after} (TB1)");
             match counter.compare_exchange_weak(next, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
                     self.counters.unlogged.store(true, Ordering::Relaxed);

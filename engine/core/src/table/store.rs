@@ -17,7 +17,7 @@
 //!   the append (commit mutex or `edits`), and cleared under both; so a reader of the log's end and then
 //!   of `dirty_from` misses no record below that end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -60,6 +60,8 @@ pub struct TableStore {
     /// The table was dropped: set under `creating`.
     dropped: AtomicBool,
     edits: Mutex<()>,
+    /// Blocks written since the last sync: no edit may name them (TD2).
+    unsynced: Mutex<HashSet<BlockId>>,
     dirty_from: AtomicU64,
     /// The run indexes in memory, by block: charged to the budget while the run is in use.
     indexes: Mutex<HashMap<BlockId, IndexInMemory>>,
@@ -81,6 +83,7 @@ impl TableStore {
             creating: Mutex::new(None),
             dropped: AtomicBool::new(false),
             edits: Mutex::new(()),
+            unsynced: Mutex::default(),
             dirty_from: AtomicU64::new(CLEAN),
             indexes: Mutex::new(HashMap::new()),
         }
@@ -158,6 +161,7 @@ impl TableStore {
     /// An image has everything so far; the caller holds both mutexes (ST3).
     /// Returns what `dirty_from` was, for [`Self::touched`] when the image cannot be written.
     pub(crate) fn imaged(&self) -> Lsn {
+        assert!(self.edits.is_locked(), "an image without the edits' mutex (ST3)");
         self.dirty_from.swap(CLEAN, Ordering::AcqRel)
     }
 
@@ -316,6 +320,7 @@ impl RunStore for TableStore {
             }
         }
         let extent = self.file()?.write_block(run.meta.block(), &run.bytes)?;
+        self.unsynced.lock().insert(run.meta.block());
         // The run's builder keeps its index, which takes about as much memory as its tail on disk.
         self.charge_index(&run.meta, run.meta.index.len as usize);
         self.keep_new_pages(run, index);
@@ -323,14 +328,20 @@ impl RunStore for TableStore {
     }
 
     fn sync(&self) -> Result<()> {
-        if canary::active(canary::PUBLISH_BEFORE_SYNC) {
-            return Ok(());
+        let written: Vec<BlockId> = self.unsynced.lock().iter().copied().collect();
+        if !canary::active(canary::PUBLISH_BEFORE_SYNC) {
+            self.file()?.sync().map_err(|e| self.shared.poison(e))?;
         }
-        self.file()?.sync().map_err(|e| self.shared.poison(e))
+        let mut unsynced = self.unsynced.lock();
+        written.iter().for_each(|block| {
+            unsynced.remove(block);
+        });
+        Ok(())
     }
 
     fn discard(&self, block: BlockId) {
         self.let_go(block);
+        self.unsynced.lock().remove(&block);
         if let Some(file) = self.file.get() {
             file.discard(block);
         }
@@ -349,6 +360,14 @@ impl EditLog for TableStore {
         // Also when the edit names no run (a buffer of deletions only was flushed): recovery takes
         // an edit without a file for one of a dropped table.
         self.file()?;
+        if !canary::active(canary::COMMIT_BEFORE_SYNC) {
+            let unsynced = self.unsynced.lock();
+            let early = |(run, _): &(RunMeta, Extent)| unsynced.contains(&run.block());
+            assert!(
+                !edit.runs_added.iter().any(early),
+                "an edit names a run before its sync (TD2)"
+            );
+        }
         let mut payload = edit_record(tree);
         edit.encode(&mut payload);
         // Edits free log and extents.
@@ -356,6 +375,7 @@ impl EditLog for TableStore {
         let _order = self.edits.lock();
         self.touched(self.shared.wal.end());
         let at = self.shared.wal.append(KIND_EDIT, &payload)?;
+        assert!(self.dirty_from() <= at.start, "an edit that the table does not need (ST3)");
         publish(at.end);
         Ok(())
     }

@@ -268,6 +268,7 @@ impl Transaction {
         let bytes = self.writes.bytes();
         let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
+        assert!(self.charged() >= bytes, "a write set of {bytes} bytes is not charged (X4)");
         self.core.fit_cache();
         Ok(())
     }
@@ -382,6 +383,8 @@ impl Transaction {
             self.spill_rest()?;
             core.commit_spilled(&self.writes, &mut self.spilled, self.tables.values(), &owner)?
         };
+        let published = self.core.clock.published();
+        assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
         self.locker.release_all();
         // Its memory is not needed while others are waited for.
         self.writes = WriteSet::new();
