@@ -78,7 +78,7 @@ impl Core {
 mod tests {
     use std::sync::Arc;
 
-    use frond_vfs::{OsVfs, Vfs};
+    use frond_vfs::{OpenHow, OsVfs, Vfs};
 
     use crate::catalog::ddl::TableSpec;
     use crate::catalog::IndexDef;
@@ -108,18 +108,16 @@ mod tests {
         for in_use in [false, true] {
             let table = engine.create_table(spec()).unwrap();
             engine.flush_all().unwrap();
-            let path = dir.path().join(file_name(table.id()));
-            let file =
-                std::fs::File::options().write(true).create(true).truncate(false).open(&path);
-            let file = file.unwrap();
+            let name = file_name(table.id());
+            let file = vfs.open(&name, OpenHow::WRITE).unwrap();
             file.set_len(3 * PIECE + 5).unwrap();
             let held = in_use.then(|| table.clone());
             drop(table);
             engine.drop_table("t").unwrap();
             let mut lengths = Vec::new();
-            while path.exists() {
-                lengths.push(file.metadata().unwrap().len());
-                assert!(engine.core().clear_dropped() || !path.exists());
+            while vfs.exists(&name).unwrap() {
+                lengths.push(file.len().unwrap());
+                assert!(engine.core().clear_dropped() || !vfs.exists(&name).unwrap());
             }
             let cut: &[u64] = match in_use {
                 false => &[3 * PIECE + 5, 3 * PIECE + 5, 2 * PIECE + 5, PIECE + 5, 5],
