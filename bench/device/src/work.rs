@@ -258,9 +258,9 @@ fn syncs(
     let mut latency = Histogram::default();
     let begin = now();
     let mut left_out = Duration::ZERO;
-    let mut n = 0;
+    let mut n = 0u64;
     while (n == 0 || now() - begin < time) && !stop.requested() {
-        if how.append && n > 0 && n % blocks == 0 {
+        if how.append && n > 0 && n.is_multiple_of(blocks) {
             // The space is bounded (DEV2): begin again, outside of what is measured.
             let before = now();
             files.log.set_len(0)?;
@@ -301,7 +301,7 @@ mod tests {
         let mut seen = HashSet::new();
         for _ in 0..20_000 {
             let at = Access::RandomRead.offset(1000 * 4096 + 100, 4096, (0, 1, 0), &mut random);
-            assert!(at % 4096 == 0 && at < 1000 * 4096);
+            assert!(at.is_multiple_of(4096) && at < 1000 * 4096);
             seen.insert(at);
         }
         assert_eq!(seen.len(), 1000);

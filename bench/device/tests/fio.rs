@@ -2,6 +2,7 @@
 //!
 //! `cargo test --release -p frond-device --test fio -- --ignored --nocapture`. It takes six minutes or more, and a
 //! device that nobody else uses. `TMPDIR` chooses the device. Without fio it says so and passes.
+#![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 use std::path::Path;
 use std::process::Command;

@@ -51,7 +51,7 @@ fn the_text_has_figures_settings_and_reasons() {
     let text = String::from_utf8(o.stdout).unwrap();
     for part in [
         "Random reads\n",
-        "64 KiB     64",
+        "64 KiB      64",
         "fdatasync  is written again        4",
         "Not proven",
         "# InnoDB\ninnodb_",
