@@ -1,11 +1,11 @@
-//! Indexes that repeat others, and indexes that nobody uses.
+//! Indexes that repeat others.
 //!
 //! | module | noun |
 //! |---|---|
 //! | `model` | a table with its keys and foreign keys, from wherever it was read |
 //! | `dump` | tables from the statements of a dump: `CREATE TABLE`, `ALTER TABLE`, `CREATE INDEX`, `DROP` |
 //! | `duplicates` | which key repeats which |
-//! | `duty` | what a key must stay for although no statement reads it |
+//! | `duty` | what a key must stay for |
 //! | `report` | the document: findings with reasons and the statements that follow from them |
 //!
 //! There is no connection and no terminal here: a caller hands over bytes and rows.
