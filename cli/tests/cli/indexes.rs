@@ -172,9 +172,9 @@ fn a_server_is_asked_as_a_dump_is_read() {
         assert_eq!((status, out.as_str()), (2, ""), "{error}");
         error
     };
-    let socket = server.socket.to_str().unwrap();
-    let wrong = refused(&["--socket", socket, "--user", "reader"]);
+    let socket = server.socket.to_str().unwrap().to_owned();
+    let wrong = refused(&["--socket", &socket, "--user", "reader"]);
     assert!(wrong.contains("Access denied") && wrong.contains("--password-file"), "{wrong}");
     drop(server);
-    assert!(refused(&["--socket", socket, "--user", "root"]).contains("is the server running"));
+    assert!(refused(&["--socket", &socket, "--user", "root"]).contains("is the server running"));
 }
