@@ -6,7 +6,7 @@
 //! check/     verification of everything stored       stat.rs    figures
 //! dump.rs    typed rows as text                      log.rs     the records of the log
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
-//! indexes/   indexes that repeat others or that nobody uses, through `frond_indexes`
+//! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
 //! manual.rs  man pages and shell completions
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```

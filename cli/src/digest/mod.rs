@@ -7,9 +7,9 @@
 //!        -> write  the report, through `output` if it goes to a file
 //! ```
 
-mod args;
+pub(crate) mod args;
 mod follow;
-mod live;
+pub(crate) mod live;
 mod output;
 mod plan;
 mod process;

@@ -5,6 +5,7 @@
 //! Tested in `tests/cli/indexes.rs`.
 
 mod args;
+mod server;
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -29,6 +30,14 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
             report.tables += 1;
             report.indexes += table.keys.len();
             report.findings.extend(report::duplicates(table, &dump.tables, dump.hiding));
+        }
+    }
+    if args.files.is_empty() {
+        let (tables, hiding) = server::read(args, &mut report)?;
+        for table in tables.iter().filter(|table| args.wants(&table.db)) {
+            report.tables += 1;
+            report.indexes += table.keys.len();
+            report.findings.extend(report::duplicates(table, &tables, hiding));
         }
     }
     if args.json {

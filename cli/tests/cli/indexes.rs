@@ -1,12 +1,14 @@
 //! `frond indexes`: files, and what is said of bad ones.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::programs::bounded;
+use crate::client::{Client, Server};
+use crate::programs::{bounded, has};
 
 fn frond(args: &[&str], input: &[u8]) -> (i32, String, String) {
     let mut command = bounded(env!("CARGO_BIN_EXE_frond"));
@@ -75,4 +77,104 @@ fn bad_files_are_named_with_what_is_wrong() {
     let (out, error) = complaint(&write("cut.sql", cut.as_bytes()));
     assert!(error.contains("late") && error.contains("not closed"), "{error}");
     assert!(out.contains("2 findings"), "{out}");
+}
+
+/// Keys of a table beside `id int not null primary key, a int, b int not null, c int`, and how many can be dropped.
+const SHAPES: [(&str, usize); 10] = [
+    ("key x (a), key y (b)", 0),
+    ("key x (a), key y (a)", 1),
+    ("key x (a), key y (a, b)", 1),
+    ("key x (a), key y (a, b), key z (a, b, c)", 2),
+    ("key x (id)", 1),
+    ("unique x (id)", 1),
+    ("unique x (a), key y (a)", 1),
+    ("unique x (a, b), key y (a)", 1),
+    ("key x (a, b), key y (b, a)", 0),
+    ("unique x (a), unique y (b, a)", 0),
+];
+
+fn drops(report: &Value) -> BTreeMap<String, usize> {
+    let mut drops = BTreeMap::new();
+    for finding in report["findings"].as_array().unwrap() {
+        *drops.entry(finding["table"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    drops
+}
+
+fn ask(socket: &Path, args: &[&str]) -> Value {
+    let all = [&["--no-defaults", "--json", "--socket", socket.to_str().unwrap()], args].concat();
+    let (status, out, error) = frond(&all, b"");
+    assert!((0..=1).contains(&status), "{args:?} {error}");
+    serde_json::from_str(&out).unwrap()
+}
+
+/// What pt-duplicate-key-checker would drop, by table.
+fn drops_of_percona(socket: &Path) -> BTreeMap<String, usize> {
+    let socket = format!("--socket={}", socket.display());
+    let output = bounded("pt-duplicate-key-checker")
+        .args(["--no-version-check", "--user=root", &socket, "--databases=shop"])
+        .output()
+        .unwrap();
+    let mut drops = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some(rest) = line.strip_prefix("ALTER TABLE `shop`.`") {
+            let table = rest.split('`').next().unwrap().to_owned();
+            *drops.entry(table).or_default() += rest.matches("DROP INDEX").count();
+        }
+    }
+    drops
+}
+
+#[test]
+fn a_server_is_asked_as_a_dump_is_read() {
+    if !has("mariadbd") || !has("mariadb-install-db") {
+        eprintln!("skipped: mariadbd is not installed");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let mut admin = Client::connect(&server.socket, "").unwrap();
+    admin.run("create database shop");
+    let mut wanted = BTreeMap::new();
+    for n in 0..50 {
+        let (keys, count) = SHAPES[n % SHAPES.len()];
+        admin.run(&format!(
+            "create table shop.t{n} (id int not null primary key, a int, b int not null, c int, {keys}) engine=innodb"
+        ));
+        if count > 0 {
+            wanted.insert(format!("t{n}"), count);
+        }
+    }
+    // The least that is documented.
+    admin.run("create user reader@localhost identified by 'secret'");
+    admin.run("grant select on *.* to reader@localhost");
+    std::fs::write(home.path().join("password"), "secret\n").unwrap();
+    let password = home.path().join("password");
+    let account = ["--user", "reader", "--password-file", password.to_str().unwrap()];
+    let live = ask(&server.socket, &account);
+    assert_eq!(drops(&live), wanted);
+    assert_eq!((&live["tables"], &live["notes"]), (&50.into(), &Value::Array(Vec::new())));
+    let sized = |f: &Value| f["bytes"].as_u64() > Some(0) && f["cardinality"].as_u64() == Some(0);
+    assert!(live["findings"].as_array().unwrap().iter().all(sized), "{live:#}");
+    if has("mariadb-dump") {
+        let socket = format!("--socket={}", server.socket.display());
+        let args = ["--no-defaults", "--user=root", &socket, "--databases", "shop"];
+        let dump = Command::new("mariadb-dump").args(args).output().unwrap();
+        let (status, out, error) = frond(&["-", "--json"], &dump.stdout);
+        assert_eq!((status, error.as_str()), (1, ""));
+        assert_eq!(drops(&serde_json::from_str(&out).unwrap()), wanted);
+    }
+    if has("pt-duplicate-key-checker") {
+        assert_eq!(drops_of_percona(&server.socket), wanted);
+    }
+    let refused = |args: &[&str]| {
+        let (status, out, error) = frond(&[&["--no-defaults"], args].concat(), b"");
+        assert_eq!((status, out.as_str()), (2, ""), "{error}");
+        error
+    };
+    let socket = server.socket.to_str().unwrap().to_owned();
+    let wrong = refused(&["--socket", &socket, "--user", "reader"]);
+    assert!(wrong.contains("Access denied") && wrong.contains("--password-file"), "{wrong}");
+    drop(server);
+    assert!(refused(&["--socket", &socket, "--user", "root"]).contains("is the server running"));
 }

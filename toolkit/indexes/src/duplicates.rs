@@ -15,12 +15,12 @@
 //!   VECTOR keys repeat only their equals. A kind never covers another.
 //!
 //! Keys are looked at one after the other, those least worth keeping first, and compared with those that are still
-//! there; so of equal keys one stays (invariant 2 of the crate).
+//! there; so of equal keys one stays (IX2).
 //!
 //! What it does not weigh: a short index reads faster than the longer one that covers it, and on a clustered engine
 //! `(x)` gives rows of one `x` in the order of the primary key, which `(x, y)` does not. docs/indexes.md says so.
 
-use crate::duty::Duties;
+use crate::duty::{covers_constraint, Duties};
 use crate::model::{same_name, Key, KeyKind, Part, Table};
 
 /// How a key repeats the other.
@@ -221,24 +221,6 @@ fn without_suffix(table: &Table, key: &Key) -> Option<usize> {
         });
         equal.then_some(rest)
     })
-}
-
-/// Whether rows that `key` would call equal are called equal by `other`, too, which is UNIQUE: then the uniqueness of
-/// `key` adds nothing.
-pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
-    other.is_unique()
-        && !other.without_overlaps
-        && !other.parts.is_empty()
-        && other.parts.iter().all(|theirs| {
-            key.parts.iter().any(|part| {
-                same_name(&part.column, &theirs.column)
-                    && match (part.prefix, theirs.prefix) {
-                        (None, _) => true,
-                        (Some(_), None) => false,
-                        (Some(a), Some(b)) => a >= b,
-                    }
-            })
-        })
 }
 
 fn foreign(table: &Table) -> Vec<Finding> {

@@ -1,6 +1,5 @@
-//! What a key must stay for, whoever reads it or not (invariant 1 of the crate).
+//! What a key must stay for, whoever reads it or not (IX1).
 
-use crate::duplicates::covers_constraint;
 use crate::model::{same_name, Key, KeyKind, Table};
 
 /// A foreign key of another table, or of the same, that needs an index on columns of this one.
@@ -68,8 +67,7 @@ impl Duties {
     }
 }
 
-/// Whether a foreign key (or AUTO_INCREMENT) on `columns` can use `key`: they are its first ones, whole. An InnoDB
-/// foreign key asks for their order, too; any order is accepted here for the key in question only if it is the one.
+/// Whether a foreign key (or AUTO_INCREMENT) on `columns` can use `key`: they are its first ones, whole and in order.
 fn serves(key: &Key, columns: &[String]) -> bool {
     key.is_ordered()
         && !columns.is_empty()
@@ -78,4 +76,22 @@ fn serves(key: &Key, columns: &[String]) -> bool {
             .iter()
             .zip(&key.parts)
             .all(|(column, part)| part.prefix.is_none() && part.is_column(column))
+}
+
+/// Whether rows that `key` would call equal are called equal by `other`, too, which is UNIQUE: then the uniqueness of
+/// `key` adds nothing.
+pub(crate) fn covers_constraint(other: &Key, key: &Key) -> bool {
+    other.is_unique()
+        && !other.without_overlaps
+        && !other.parts.is_empty()
+        && other.parts.iter().all(|theirs| {
+            key.parts.iter().any(|part| {
+                same_name(&part.column, &theirs.column)
+                    && match (part.prefix, theirs.prefix) {
+                        (None, _) => true,
+                        (Some(_), None) => false,
+                        (Some(a), Some(b)) => a >= b,
+                    }
+            })
+        })
 }

@@ -1,22 +1,22 @@
-//! Indexes that repeat others, and indexes that nobody uses.
+//! Indexes that repeat others.
 //!
 //! | module | noun |
 //! |---|---|
 //! | `model` | a table with its keys and foreign keys, from wherever it was read |
 //! | `dump` | tables from the statements of a dump: `CREATE TABLE`, `ALTER TABLE`, `CREATE INDEX`, `DROP` |
 //! | `duplicates` | which key repeats which |
-//! | `duty` | what a key must stay for although no statement reads it |
+//! | `duty` | what a key must stay for |
 //! | `report` | the document: findings with reasons and the statements that follow from them |
 //!
 //! There is no connection and no terminal here: a caller hands over bytes and rows.
 //!
 //! Invariants:
 //!
-//! 1. Nothing is called superfluous that a constraint needs: a primary key, a uniqueness that no other key gives, an
-//!    index that a foreign key needs on either side, the index of an AUTO_INCREMENT column.
-//! 2. If all that is called superfluous is dropped at once, each dropped key still has its cover, and each constraint
-//!    its index.
-//! 3. How many different values a key has is shown, and never a reason.
+//! - IX1. Nothing is called superfluous that a constraint needs: a primary key, a uniqueness that no other key gives, an
+//!   index that a foreign key needs on either side, the index of an AUTO_INCREMENT column.
+//! - IX2. If all that is called superfluous is dropped at once, each dropped key still has its cover, and each constraint
+//!   its index.
+//! - IX3. How many different values a key has is shown, and never a reason.
 //!
 //! Tested in `tests/it/`.
 #![forbid(unsafe_code)]

@@ -34,7 +34,6 @@ pub enum Kind {
     PrimarySuffix,
     Shorten,
     ForeignKey,
-    Unused,
 }
 
 impl Kind {
@@ -46,7 +45,6 @@ impl Kind {
             Kind::PrimarySuffix => "primary-suffix",
             Kind::Shorten => "shorten",
             Kind::ForeignKey => "foreign-key",
-            Kind::Unused => "unused",
         }
     }
 }

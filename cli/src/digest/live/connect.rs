@@ -53,7 +53,8 @@ impl std::fmt::Display for Way {
 /// A connected session.
 pub struct Server {
     conn: Conn,
-    source: Source,
+    /// What an account needs for the questions to come, as GRANT says it.
+    needs: &'static str,
     user: String,
     /// The server's own number of this connection.
     pub own: u64,
@@ -84,7 +85,7 @@ impl Environment {
 
 impl Server {
     /// Connects as the options, the environment and the option files say; earlier ones take precedence.
-    pub fn connect(args: &ServerArgs, port: Option<u16>, source: Source) -> Outcome<Server> {
+    pub fn connect(args: &ServerArgs, port: Option<u16>, needs: &'static str) -> Outcome<Server> {
         let here = Environment::here();
         let defaults = if args.no_defaults {
             Defaults::default()
@@ -114,7 +115,7 @@ impl Server {
         let conn = Conn::new(opts).map_err(|e| cannot_connect(&e, &way, &user))?;
         let mut server = Server {
             conn,
-            source,
+            needs,
             user,
             own: 0,
             name: String::new(),
@@ -204,7 +205,7 @@ impl Server {
         let advice = match server.code {
             // No privilege on a table, a column, or of a kind.
             1142 | 1143 | 1227 | 1044 => {
-                format!(": as an administrator, {}", grant(self.source, &self.user))
+                format!(": as an administrator, {}", grant(self.needs, &self.user))
             }
             1146 | 1049 => ": the system tables are not all there: run mariadb-upgrade".into(),
             _ => String::new(),
@@ -213,13 +214,17 @@ impl Server {
     }
 }
 
-/// The GRANT that `user` needs.
-pub fn grant(source: Source, user: &str) -> String {
-    let what = match source {
+/// What an account needs to ask for `source`.
+pub fn needs(source: Source) -> &'static str {
+    match source {
         Source::SlowLogTable => "SELECT ON mysql.slow_log",
         Source::Digests => "SELECT ON performance_schema.*",
         Source::Processlist => "PROCESS ON *.*",
-    };
+    }
+}
+
+/// What lets `user` do what needs `what`.
+pub fn grant(what: &str, user: &str) -> String {
     format!("GRANT {what} TO '{user}'@...")
 }
 

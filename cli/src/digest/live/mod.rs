@@ -6,7 +6,7 @@
 //!
 //! Tested in `tests/cli/live.rs` against a private server.
 
-mod connect;
+pub(crate) mod connect;
 mod option_file;
 mod stop;
 
@@ -22,7 +22,7 @@ use frond_event::{Place, Sink, Skip};
 use frond_querylog::input::Format;
 use frond_querylog::slowlog::Stamped;
 
-use connect::{grant, Server};
+use connect::{grant, needs, Server};
 use stop::Stop;
 
 use super::args::{DigestArgs, Source};
@@ -36,7 +36,7 @@ pub fn read(
     settings: &Arc<Settings>,
 ) -> Outcome<(run::Outcome, bool)> {
     let stop = Stop::after(args.running.run_time);
-    let mut server = Server::connect(&args.running, args.port.first().copied(), source)?;
+    let mut server = Server::connect(&args.running, args.port.first().copied(), needs(source))?;
     let shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
     let outcome = match source {
         Source::SlowLogTable => slow_log_table(&mut server, settings, &stop, shown)?,
@@ -268,7 +268,7 @@ fn watch(
     if sees_all.as_deref() == Some("0") {
         outcome.notes.push(format!(
             "The server shows only statements of this user: as an administrator, {}.",
-            grant(Source::Processlist, args.running.user.as_deref().unwrap_or("..."))
+            grant(needs(Source::Processlist), args.running.user.as_deref().unwrap_or("..."))
         ));
     }
     Ok(outcome)

@@ -117,7 +117,7 @@ impl Reader {
     }
 }
 
-/// `-- Server version	10.11.6-MariaDB` of a dump's head.
+/// What the line `-- Server version` of a dump's head says.
 fn hiding(head: &[u8]) -> Hiding {
     let text = String::from_utf8_lossy(head);
     let version = text.lines().find_map(|line| line.strip_prefix("-- Server version"));

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. An unknown word of a definition is passed over to its end, never an error: servers learn new ones.
-//! 2. A statement that is not closed is an error and changes nothing.
+//! - DP1. An unknown word of a definition is passed over to its end, never an error: servers learn new ones.
+//! - DP2. A statement that is not closed is an error and changes nothing.
 
 use frond_sqltext::TokenKind;
 
@@ -125,7 +125,7 @@ impl Schema {
         let mut changed = table.clone();
         loop {
             alteration(&mut t, &mut changed).ok_or("ALTER TABLE is not closed")?;
-            t.to_next();
+            t.skip_definition();
             if !t.take_kind(TokenKind::Comma) {
                 break;
             }
@@ -185,10 +185,8 @@ fn alteration(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
         t.take(&["COLUMN"]);
         t.take(&["IF", "EXISTS"]);
         column(t, table)?;
-    } else if t.take(&["ENGINE"]) {
-        if t.text() == "=" {
-            table.engine = t.name().unwrap_or_default();
-        }
+    } else if t.take(&["ENGINE"]) && t.text() == "=" {
+        table.engine = t.name().unwrap_or_default();
     }
     Some(())
 }
@@ -202,7 +200,7 @@ fn definitions(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
             *t = mark;
             column(t, table)?;
         }
-        t.to_next();
+        t.skip_definition();
         if t.take_kind(TokenKind::Close) {
             return Some(());
         }
@@ -243,7 +241,7 @@ fn key_or_constraint(t: &mut Tokens<'_>, table: &mut Table) -> Option<Option<()>
         return Some(Some(()));
     }
     if t.take(&["PERIOD", "FOR"]) || t.take(&["CHECK"]) {
-        t.to_next();
+        t.skip_definition();
         return Some(Some(()));
     }
     let kind = if t.take(&["PRIMARY", "KEY"]) {
@@ -293,12 +291,12 @@ fn key_parts(t: &mut Tokens<'_>, name: Option<String>, kind: KeyKind) -> Option<
         };
         if t.take_kind(TokenKind::Open) {
             part.prefix = t.number();
-            t.to_next();
+            t.skip_definition();
             t.take_kind(TokenKind::Close);
         }
         part.descending = t.take(&["DESC"]);
         key.without_overlaps |= t.take(&["WITHOUT", "OVERLAPS"]);
-        t.to_next();
+        t.skip_definition();
         key.parts.push(part);
         if t.take_kind(TokenKind::Close) {
             break;
@@ -363,7 +361,7 @@ fn names(t: &mut Tokens<'_>) -> Option<Vec<String>> {
     }
     while !t.take_kind(TokenKind::Close) {
         names.push(t.name()?);
-        t.to_next();
+        t.skip_definition();
         t.take_kind(TokenKind::Comma);
     }
     Some(names)
@@ -404,7 +402,7 @@ fn references(t: &mut Tokens<'_>, db: &str) -> Option<ForeignKey> {
 /// A column's definition, as far as it makes keys.
 fn column(t: &mut Tokens<'_>, table: &mut Table) -> Option<()> {
     let Some(name) = t.name() else {
-        t.to_next();
+        t.skip_definition();
         return if t.ended() { None } else { Some(()) };
     };
     let key = |kind| Key::new("", kind, vec![Part::new(name.clone())]);

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Memory is bounded: of a statement at most `MAX_STATEMENT` bytes are kept, and of one that begins with another
-//!    word than those of `KEPT` only its first bytes.
-//! 2. A `;` in a string, a quoted name or a comment ends nothing.
+//! - DS1. Memory is bounded: of a statement at most `MAX_STATEMENT` bytes are kept, and of one that begins with another
+//!   word than those of `KEPT` only its first bytes.
+//! - DS2. A `;` in a string, a quoted name or a comment ends nothing.
 
 /// No `CREATE TABLE` is longer.
 pub const MAX_STATEMENT: usize = 16 << 20;

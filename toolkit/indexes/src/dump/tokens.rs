@@ -112,7 +112,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Past everything up to the `,` or `)` that ends this definition, or to the end.
-    pub(super) fn to_next(&mut self) {
+    pub(super) fn skip_definition(&mut self) {
         while let Some(kind) = self.peek() {
             match kind {
                 TokenKind::Comma | TokenKind::Close | TokenKind::Semicolon => return,

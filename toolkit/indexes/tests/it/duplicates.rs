@@ -251,7 +251,7 @@ fn an_index_that_another_tables_foreign_key_needs_stays() {
     assert_eq!(said(&format!("{parent}{elsewhere}")), ["x~1"]);
 }
 
-/// Invariant 2: everything that is named may go at once.
+/// IX2: everything that is named may go at once.
 #[test]
 fn what_stays_covers_all_that_goes() {
     let parts = ["a", "b", "c", "a desc", "s(10)", "s", "a, b", "b, a", "a, b, c", "c, a", "b, i"];

@@ -1,5 +1,6 @@
 //! Tables read from dumps, and what is found among their keys.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
+#![allow(clippy::disallowed_methods)] // Time is measured.
 
 mod dump;
 mod duplicates;

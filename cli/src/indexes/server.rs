@@ -1,0 +1,99 @@
+//! Tables, sizes and estimates of a running server.
+//!
+//! Definitions come from SHOW CREATE TABLE and go through the parser of dumps: one reading of what a key is, and
+//! `information_schema` has neither lengths of all prefixes nor actions in one place. Only questions are asked.
+
+use std::collections::HashMap;
+
+use frond_indexes::dump::{create_table, Hiding};
+use frond_indexes::model::{quoted, Table};
+use frond_indexes::report::Report;
+
+use super::IndexesArgs;
+use crate::digest::live::connect::Server;
+use crate::out::{Failure, Outcome};
+
+/// What the account needs. SELECT shows a table's definition; the sizes are in a table of its own.
+const NEEDS: &str = "SELECT ON *.*";
+
+/// (database, table, key)
+type Name = (String, String, String);
+
+/// All tables but the server's own. All of them, since foreign keys of any may need an index of any other.
+pub fn read(args: &IndexesArgs, report: &mut Report) -> Outcome<(Vec<Table>, Hiding)> {
+    let mut server = Server::connect(&args.server(), args.port, NEEDS)?;
+    report.sources.push(server.name.clone());
+    let hiding = Hiding::of_version(&server.name);
+    // Names in backquotes, and the statement in UTF-8.
+    server.run(
+        "SET SESSION sql_mode = '', sql_quote_show_create = 1, character_set_results = utf8mb4",
+    )?;
+    let mut names = Vec::new();
+    let sql = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES \
+        WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_SCHEMA NOT IN \
+        ('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2";
+    server.rows(sql, &mut |row| {
+        names.push((text(row, 0), text(row, 1), number(row, 2)));
+        true
+    })?;
+    let mut tables = Vec::new();
+    for (db, name, rows) in names {
+        let mut sql = Vec::new();
+        let question = format!("SHOW CREATE TABLE {}.{}", quoted(&db), quoted(&name));
+        let asked = server.rows(&question, &mut |row| {
+            sql = row.get(1).copied().flatten().unwrap_or_default().to_vec();
+            true
+        });
+        let read = asked.map_err(|e| e.to_string()).and_then(|()| create_table(&sql, &db));
+        match read {
+            Ok(table) => tables.push(Table { rows, ..table }),
+            // A server that has gone answers nothing more.
+            Err(what) if server.value("SELECT 1").is_err() => return Err(Failure::Request(what)),
+            Err(what) => report.problems.push(format!("{db}.{name}: {what}")),
+        }
+    }
+    let cardinality = numbers(
+        &mut server,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, MAX(CARDINALITY) \
+         FROM information_schema.STATISTICS GROUP BY 1, 2, 3",
+    )?;
+    // In pages; a partition is a table of its own there: `t#P#p0`.
+    let sizes = numbers(
+        &mut server,
+        "SELECT database_name, SUBSTRING_INDEX(table_name, '#', 1), index_name, \
+         SUM(stat_value) * @@innodb_page_size FROM mysql.innodb_index_stats \
+         WHERE stat_name = 'size' GROUP BY 1, 2, 3",
+    );
+    let sizes = sizes.unwrap_or_else(|e| {
+        report.notes.push(format!("Sizes of indexes are not known: {e}"));
+        HashMap::new()
+    });
+    for table in &mut tables {
+        for key in &mut table.keys {
+            let name = (table.db.clone(), table.name.clone(), key.name.clone());
+            key.cardinality = cardinality.get(&name).copied();
+            key.bytes = sizes.get(&name).copied();
+        }
+    }
+    Ok((tables, hiding))
+}
+
+/// Rows of a name and a number.
+fn numbers(server: &mut Server, sql: &str) -> Outcome<HashMap<Name, u64>> {
+    let mut found = HashMap::new();
+    server.rows(sql, &mut |row| {
+        if let Some(n) = number(row, 3) {
+            found.insert((text(row, 0), text(row, 1), text(row, 2)), n);
+        }
+        true
+    })?;
+    Ok(found)
+}
+
+fn text(row: &[Option<&[u8]>], at: usize) -> String {
+    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
+}
+
+fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
+    text(row, at).parse().ok()
+}
