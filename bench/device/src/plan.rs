@@ -182,7 +182,10 @@ pub fn measure(
         figures.push(run(step, &files, budget.share(step.weight()), stop)?);
     }
 
+    // These accept O_DIRECT, and are memory all the same.
+    let in_memory = matches!(place.file_system.as_str(), "tmpfs" | "ramfs");
     let cache = match (files.direct, place.memory_bytes) {
+        _ if in_memory => Cache::Cached,
         (true, _) => Cache::Direct,
         (false, Some(memory)) if files.data_bytes >= memory.saturating_mul(2) => {
             Cache::LargerThanMemory
@@ -246,7 +249,7 @@ fn notes(report: &Report, cut: bool) -> Vec<String> {
              reads can have come from the system's cache."
         ),
         Cache::Cached => format!(
-            "No direct I/O here, and {mib} MiB fit into the system's cache: reads show memory, not the \
+            "No direct I/O to a device here, and {mib} MiB fit into the system's cache: reads show memory, not the \
              device. Settings that depend on them are left out. Give a --size of twice the memory."
         ),
     });
