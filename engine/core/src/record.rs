@@ -489,7 +489,7 @@ mod tests {
         for cut in 0..out.len() {
             assert!(RecordReader::new(&out[..cut], 9).prepare().is_err(), "cut at {cut}");
         }
-        out[6] = 65; // the first part's length
+        out[2] = 65; // the first part's length
         assert!(RecordReader::new(&out, 9).prepare().is_err());
     }
 

@@ -68,7 +68,8 @@ impl TrunkRun {
     /// any more.
     pub fn committed_at(&self, seq: Seq) -> TrunkRun {
         let was = self.fate.swap(LIVE, Ordering::AcqRel);
-        assert_eq!(was, FRESH, "block {} was named before its commit (PV1)", self.block());
+        // Live already: the record of a prepared transaction names it.
+        assert!(was >= LIVE, "block {} is retired before its commit (PV1)", self.block());
         let meta = self.meta().clone().committed_at(seq);
         let run = match self.run.cached_index() {
             Some(index) => Run::with_shared_index(meta, index),

@@ -180,6 +180,7 @@ impl Sources {
                     "u32" => "uint32_t",
                     "u64" => "uint64_t",
                     "i32" => "int32_t",
+                    "i64" => "int64_t",
                     "usize" => "size_t",
                     "c_int" => "int",
                     "c_char" => "char",

@@ -82,6 +82,7 @@ mod tests {
 
     use crate::catalog::ddl::TableSpec;
     use crate::catalog::IndexDef;
+    use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
     use crate::table::store::file_name;
@@ -107,6 +108,9 @@ mod tests {
         let engine = Engine::open(vfs.clone(), options).unwrap();
         for in_use in [false, true] {
             let table = engine.create_table(spec()).unwrap();
+            let mut txn = engine.begin(TxnOptions::default());
+            txn.put(&table, b"key", b"value", true).unwrap();
+            txn.commit().unwrap();
             engine.flush_all().unwrap();
             let name = file_name(table.id());
             let file = vfs.open(&name, OpenHow::WRITE).unwrap();
