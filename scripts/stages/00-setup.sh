@@ -2,7 +2,7 @@
 #
 # Installs what is missing; each further stage relies on it.
 #
-# CPU budget: 10 s
+# CPU budget: 20 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

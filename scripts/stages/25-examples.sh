@@ -2,7 +2,7 @@
 #
 # The Rust example, and the C example against libfrond.a and libfrond.so, under valgrind too where that is installed.
 #
-# CPU budget: 30 s
+# CPU budget: 50 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1

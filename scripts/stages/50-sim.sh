@@ -5,7 +5,7 @@
 # SIM_IMAGES (default 120000) is the number of crash images recovered, SIM_FIRST the first seed: without it the day
 # decides, so that runs add up.
 #
-# CPU budget: 180 s
+# CPU budget: 300 s
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
