@@ -40,6 +40,7 @@ impl Core {
     /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.
     pub(crate) fn clear_all_dropped(&self) {
         while let Some(dropped) = self.upkeep.take_dropped() {
+            self.shared.cache.forget_table(dropped.id);
             if !self.remove_dropped(dropped) {
                 return;
             }

@@ -64,11 +64,9 @@ impl Core {
             if let Err(e) = self.renew_prepared(target) {
                 self.image_failed(&e);
             }
-            match self.shorten_log(target) {
-                // More tables than one round images: the next round is now.
-                Ok(true) => self.queue.wake(),
-                Ok(false) => {}
-                Err(e) => self.image_failed(&e),
+            // One round images some tables; the next round goes on.
+            if let Err(e) = self.shorten_log(target) {
+                self.image_failed(&e);
             }
         }
         self.return_memory();

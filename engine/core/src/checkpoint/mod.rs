@@ -136,9 +136,8 @@ impl Core {
     }
 
     /// Works towards a log that begins at `target`: freezes what is buffered of all tables that hold it
-    /// back, and images those of which nothing is buffered any more, at most [`IMAGES`]. Returns whether
-    /// there is more to do at once (a frozen buffer must be flushed by a job first).
-    pub(crate) fn shorten_log(&self, target: Lsn) -> Result<bool> {
+    /// back, and images those of which nothing is buffered any more, at most [`IMAGES`].
+    pub(crate) fn shorten_log(&self, target: Lsn) -> Result<()> {
         let mut holding: Vec<(Lsn, Arc<Table>)> = {
             let tables = self.tables.read();
             let from = tables.values().filter_map(|t| Some((t.holds_log_from()?, t)));
@@ -163,8 +162,7 @@ impl Core {
         if any_frozen {
             self.queue.wake();
         }
-        self.trim_log()?;
-        Ok(images == IMAGES)
+        self.trim_log()
     }
 
     /// K5. For closing, before the log is settled: an image beyond the last record would make damage to
