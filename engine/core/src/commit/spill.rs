@@ -125,7 +125,7 @@ impl Core {
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION_OF_RUNS, &payload)?;
         let _whole = Whole(&self.shared);
         let gate = self.gate.write();
-        let at = match self.append(&prepared, tables, &counters) {
+        let at = match self.append(tables, &counters, |wal| wal.append_prepared(&prepared)) {
             Ok(at) => at,
             Err(e) => {
                 spilled.abandon();
@@ -136,7 +136,7 @@ impl Core {
         attach(spilled, tables, at);
         // Buffers take entries from several transactions at once; only attaching needed it alone.
         let gate = parking_lot::RwLockWriteGuard::downgrade(gate);
-        self.apply(writes, tables, at);
+        self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
         Ok(at.end)
