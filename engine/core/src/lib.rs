@@ -36,8 +36,10 @@ mod shared;
 mod status;
 mod table;
 
+pub use catalog::alter::{history, Alter, AlterSpec, Violation};
+pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
-pub use catalog::{IndexDef, TableDef};
+pub use catalog::{IndexDef, IndexState, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;
 pub use commit::prepared::PreparedTransaction;
@@ -53,4 +55,5 @@ pub use messages::Log;
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use status::Status;
 pub use table::image::TableImage;
+pub use table::trees::Trees;
 pub use table::{Table, TableStatistics};
