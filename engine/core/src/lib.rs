@@ -54,7 +54,7 @@ pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use messages::Log;
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
-pub use report::places::LockPlace;
+pub use report::places::{LockKind, LockPlace};
 pub use report::watch::WaitHooks;
 pub use status::Status;
 pub use table::image::TableImage;
