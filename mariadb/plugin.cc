@@ -140,6 +140,7 @@ static int init(void *p) {
     hton->index_options = frond_index_options;
     frond_install_transactions(hton);
     frond_install_xa(hton);
+    frond_install_alter(hton);
     ignore_db_dirs_append(DIRECTORY);
 
     char path[FN_REFLEN];

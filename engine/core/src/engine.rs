@@ -8,6 +8,7 @@ use frond_vfs::{DirLock, FilePool, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
 use parking_lot::Mutex;
 
+use crate::catalog::alter::{Alter, AlterSpec};
 use crate::catalog::ddl::TableSpec;
 use crate::catalog::names::Names;
 use crate::catalog::{TableDef, SYSTEM_TABLE};
@@ -97,6 +98,9 @@ impl Engine {
         }
         remove_orphans(&core)?;
         tell_of_missing_files(&core)?;
+        if !core.options.read_only {
+            core.drop_unfinished_builds()?;
+        }
         core.measure();
         let threads = Mutex::new(core.start_background());
         Ok(Engine { core, watch, threads, _lock: lock })
@@ -144,6 +148,20 @@ impl Engine {
     pub fn set_schema(&self, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
         self.core.check_not_prepared(name)?;
         self.core.set_schema(name, schema, meta)
+    }
+
+    /// Begins to change a table's definition in place. New indexes are built by [`Alter::build`], while others
+    /// read and write; [`Alter::commit`] puts the definition in force. While this is called, and while the
+    /// commit is, no transaction has changes of the table.
+    pub fn alter_table(&self, table: &Arc<Table>, spec: AlterSpec) -> Result<Alter> {
+        self.core.check_not_prepared(&table.def().name)?;
+        self.core.begin_alter(table, spec)
+    }
+
+    /// Whether [`Engine::alter_table`] would take `spec`: `Unsupported` or `InvalidArgument` says why not. Changes
+    /// nothing.
+    pub fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
+        self.core.check_alter(table, spec)
     }
 
     pub fn table_exists(&self, name: &str) -> bool {
@@ -273,6 +291,7 @@ impl Engine {
     /// needs no log. For tests, and before copying a directory.
     pub fn flush_all(&self) -> Result<()> {
         self.core.may_free_space()?;
+        while self.core.clear_dropped_index() {}
         let tables: Vec<Arc<Table>> = self.core.tables.read().values().cloned().collect();
         for table in &tables {
             for tree in table.trees() {

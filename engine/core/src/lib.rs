@@ -38,8 +38,10 @@ mod shared;
 mod status;
 mod table;
 
+pub use catalog::alter::{history, Alter, AlterSpec, Violation};
+pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
-pub use catalog::{IndexDef, TableDef};
+pub use catalog::{IndexDef, IndexState, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;
 pub use commit::prepared::PreparedTransaction;
@@ -58,4 +60,5 @@ pub use report::places::{LockKind, LockPlace};
 pub use report::watch::WaitHooks;
 pub use status::Status;
 pub use table::image::TableImage;
+pub use table::trees::Trees;
 pub use table::{Table, TableStatistics};

@@ -191,6 +191,9 @@ numbers! {
         FROND_NOWAIT = 1,
         FROND_SKIP_LOCKED = 2,
     }
+    frond_alter_source: i32 {
+        FROND_NEW = -1,
+    }
     frond_tuple_seek: c_int {
         FROND_KEY_EXACT = 0,
         FROND_KEY_OR_NEXT = 1,
@@ -207,6 +210,7 @@ pub type Weights = extern "C" fn(*mut c_void, u32, u32, *const u8, usize, *mut u
 pub type WeightsLen = extern "C" fn(*mut c_void, u32, usize) -> usize;
 pub type CharPrefix = extern "C" fn(*mut c_void, u32, *const u8, usize, usize) -> usize;
 pub type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
+pub type Report = extern "C" fn(ctx: *mut c_void, done: u64, total: u64) -> c_int;
 pub type Ask = extern "C" fn(*mut c_void) -> c_int;
 pub type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
 pub type EmitText = extern "C" fn(ctx: *mut c_void, text: *const c_char);
@@ -337,6 +341,15 @@ structures! {
         auto_increment: u64,
         meta: *const u8,
         meta_len: usize,
+    }
+    frond_alter_spec {
+        struct_size: u32,
+        record_bytes: u32,
+        table: *const frond_table_spec,
+        index_from: *const i32,
+        column_from: *const i32,
+        defaults: *const u8,
+        layout: *const frond_column_layout,
     }
     frond_column_layout {
         offset: u32,

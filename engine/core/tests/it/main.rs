@@ -1,6 +1,8 @@
 //! The engine through its public face.
 #![allow(clippy::unwrap_used)]
 
+mod alter;
+mod alter_columns;
 mod background;
 mod concurrency;
 mod counters;
