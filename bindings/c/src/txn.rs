@@ -9,7 +9,8 @@ use frond_base::Result;
 use frond_engine::{Engine, Isolation, OwnerHandle, Transaction, TxnOptions};
 
 use crate::abi::{
-    frond_txn_options, FROND_NOT_FOUND, FROND_OK, FROND_READ_COMMITTED, FROND_SNAPSHOT,
+    frond_txn_options, FROND_NOT_FOUND, FROND_OK, FROND_READ_COMMITTED, FROND_SERIALIZABLE,
+    FROND_SNAPSHOT,
 };
 use crate::db::frond_db;
 use crate::error::{guard, guard_or, invalid};
@@ -57,6 +58,7 @@ pub unsafe extern "C" fn frond_txn_begin(
         let isolation = match o.isolation {
             FROND_READ_COMMITTED => Isolation::ReadCommitted,
             FROND_SNAPSHOT => Isolation::Snapshot,
+            FROND_SERIALIZABLE => Isolation::Serializable,
             _ => return Err(invalid("isolation is not one of enum frond_isolation")),
         };
         let begun = db.engine.begin(TxnOptions {

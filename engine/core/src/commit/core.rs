@@ -177,10 +177,13 @@ impl Core {
 
     /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set. Where
     /// `owner` has to wait for memory it may be interrupted, before anything is logged.
+    ///
+    /// With `covered`, it has locked what it wrote; otherwise `LockNoWait` when it has to do so first (RX2).
     pub(crate) fn commit(
         self: &Arc<Self>,
         writes: &mut WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
         owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
         if writes.is_empty() {
@@ -200,7 +203,7 @@ impl Core {
         if !large {
             self.pace(bytes, owner)?;
         }
-        self.commit_payload(payload, writes, tables)
+        self.commit_payload(payload, writes, tables, covered)
     }
 
     /// Waits for memory for the record of a large write set: with its packed form it takes about as much as
@@ -233,7 +236,7 @@ impl Core {
             // Makes room: what else is refused is decided by others.
             _ => room?,
         };
-        self.commit_payload(payload, writes, tables)
+        self.commit_payload(payload, writes, tables, true)
     }
 
     fn commit_payload(
@@ -241,9 +244,10 @@ impl Core {
         payload: Vec<u8>,
         writes: &WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
     ) -> Result<Option<Lsn>> {
         let bytes = payload.len() as u64;
-        let end = self.append_and_apply(payload, writes, tables)?;
+        let end = self.append_and_apply(payload, writes, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
         self.wrote(bytes, tables);
@@ -255,6 +259,7 @@ impl Core {
         mut payload: Vec<u8>,
         writes: &WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
     ) -> Result<Lsn> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION, &payload)?;
@@ -262,6 +267,7 @@ impl Core {
         // a shared increment per transaction (not per row) is all this one costs.
         let _whole = Whole(&self.shared);
         let gate = self.gate.read();
+        self.readers_came(covered)?;
         let at = self.append(tables, &counters, |wal| wal.append_prepared(&prepared))?;
         self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);

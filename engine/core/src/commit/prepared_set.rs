@@ -110,6 +110,12 @@ impl PreparedSet {
         entries.iter().find(|(_, e)| e.tables.contains(&table)).map(|(xid, _)| xid.clone())
     }
 
+    /// All that have changes in `table`.
+    pub fn all_of_table(&self, table: TableId) -> Vec<Arc<Entry>> {
+        let entries = self.entries.lock();
+        entries.values().filter(|e| e.tables.contains(&table)).cloned().collect()
+    }
+
     /// Those that hold log below `lsn`.
     pub fn older_than(&self, lsn: Lsn) -> Vec<(Xid, Arc<Entry>)> {
         let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < lsn;

@@ -39,6 +39,8 @@ pub enum Isolation {
     ReadCommitted,
     /// The transaction sees what was committed at its first read.
     Snapshot,
+    /// As [`Isolation::Snapshot`]; scans that lock also lock what they did not find. Serializable when all reads lock.
+    Serializable,
 }
 
 /// How a transaction behaves.
@@ -129,6 +131,18 @@ impl Transaction {
     /// Number of changes made and not rolled back.
     pub fn changes(&self) -> u64 {
         self.writes.entries() as u64 + self.spilled.entries()
+    }
+
+    /// For locks of ranges (`ranges.rs`).
+    pub(crate) fn locker(&mut self) -> &mut Locker {
+        self.locker.set_weight(self.changes());
+        &mut self.locker
+    }
+
+    /// Also for those (of a commit).
+    pub(crate) fn written(&mut self) -> (&mut Locker, &WriteSet, &Spilled) {
+        self.locker.set_weight(self.changes());
+        (&mut self.locker, &self.writes, &self.spilled)
     }
 
     // ---- snapshots ----
@@ -320,6 +334,9 @@ impl Transaction {
                 format!("table '{}' has an entry of that key", table.def().name),
             ));
         }
+        if !present {
+            self.lock_written(table, 0, key)?;
+        }
         self.put_unlocked(table, 0, key, value)?;
         if !present {
             self.writes.add_rows(table.id(), 1);
@@ -372,17 +389,27 @@ impl Transaction {
     /// ends, or `None` when nothing was written.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`], [`ErrorKind::TooBig`] and [`ErrorKind::Interrupted`] (while it waited for
-    /// memory) before anything is logged: the transaction is rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
+    /// [`ErrorKind::NoSpace`], [`ErrorKind::TooBig`], [`ErrorKind::Interrupted`] (while it waited for
+    /// memory) and those of a lock (a reader has locked a range that it wrote to) before anything is logged: the transaction is rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
     /// the next recovery.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         self.snapshot = None;
         let (core, owner) = (self.core.clone(), self.handle());
-        let end = if self.spilled.is_empty() {
-            core.commit(&mut self.writes, self.tables.values(), &owner)?
-        } else {
-            self.spill_rest()?;
-            core.commit_spilled(&self.writes, &mut self.spilled, self.tables.values(), &owner)?
+        let end = loop {
+            let covered = self.lock_all_written()?;
+            let tables = self.tables.values();
+            let done = if self.spilled.is_empty() {
+                core.commit(&mut self.writes, tables, covered, &owner)
+            } else {
+                self.spill_rest()?;
+                let tables = self.tables.values();
+                core.commit_spilled(&self.writes, &mut self.spilled, tables, covered, &owner)
+            };
+            match done {
+                // Readers of ranges came meanwhile (RX2).
+                Err(e) if !covered && e.kind() == ErrorKind::LockNoWait => {}
+                done => break done?,
+            }
         };
         let published = self.core.clock.published();
         assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
