@@ -20,6 +20,7 @@ use crate::identity::{self, Identity};
 use crate::messages::Log;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
+use crate::report::watch::{WaitHooks, Watch};
 use crate::shared::Shared;
 use crate::table::store::is_table_file;
 use crate::table::Table;
@@ -27,6 +28,7 @@ use crate::table::Table;
 /// An open database. Dropping it closes it: everything committed is synced and the threads end.
 pub struct Engine {
     core: Arc<Core>,
+    watch: Arc<Watch>,
     threads: Mutex<Vec<Box<dyn JoinThread>>>,
     _lock: Box<dyn DirLock>,
 }
@@ -82,6 +84,7 @@ impl Engine {
         let time = Arc::clone(&shared.vfs);
         locks.set_clock(move || time.now());
         let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
+        let watch = Watch::over(&core);
         let damaged = match recovered {
             Some(mut recovered) => core.recover(&mut recovered)?,
             None => {
@@ -100,7 +103,7 @@ impl Engine {
         }
         core.measure();
         let threads = Mutex::new(core.start_background());
-        Ok(Engine { core, threads, _lock: lock })
+        Ok(Engine { core, watch, threads, _lock: lock })
     }
 
     pub fn core(&self) -> &Arc<Core> {
@@ -263,6 +266,18 @@ impl Engine {
     pub fn set_log_capacity(&self, bytes: u64) {
         let least = 2 * self.core.options.log_segment_bytes;
         self.core.pressure.set_log_capacity(bytes.max(least));
+    }
+
+    // ---- lock waits ----
+
+    /// Who is told of lock waits from now on; false when somebody is already.
+    pub fn set_wait_hooks(&self, hooks: Box<dyn WaitHooks>) -> bool {
+        self.watch.set_hooks(hooks)
+    }
+
+    /// Whether the operator is told of each deadlock.
+    pub fn print_deadlocks(&self, on: bool) {
+        self.watch.print_deadlocks(on);
     }
 
     // ---- background work, for owners without threads and for tests ----

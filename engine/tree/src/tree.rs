@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use crate::difference::{self, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
-use crate::format;
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
 use crate::slice::{Key, Range, Slice};
@@ -167,9 +166,7 @@ impl Tree {
 
     /// The trunk as bytes for [`crate::TreeLoader::from_image`].
     pub fn image(&self) -> Image {
-        let view = self.inner.view.load();
-        let bytes = format::encode_image(view.trunk.applied, &difference::whole(&view.trunk));
-        Image { lsn: view.trunk.applied, bytes }
+        self.version().image()
     }
 
     /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where the log record

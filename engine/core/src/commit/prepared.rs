@@ -121,6 +121,10 @@ impl Drop for PreparedTransaction {
             let _ = self.core.after_commit(ended, false);
         } else {
             self.entry.attached.store(false, Ordering::Release);
+            if let Some(state) = &*self.entry.state.lock() {
+                // Nobody can be killed to end it.
+                state.parts.locker.handle().set_label(0);
+            }
         }
     }
 }
@@ -140,6 +144,7 @@ impl Core {
         attached: bool,
     ) -> Result<Arc<Entry>> {
         let entry = Arc::new(Entry {
+            owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
@@ -196,6 +201,7 @@ impl Core {
             self.pace(bytes, owner)?;
         }
         let entry = Arc::new(Entry {
+            owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use frond_base::{IndexNo, Lsn, Seq, TableId, TreeId};
 use frond_run::{KeyShape, RunFormat};
-use frond_tree::{Tree, TreeLoader, TreeOptions};
+use frond_tree::{Tree, TreeLoader, TreeOptions, Version};
 use parking_lot::Mutex;
 
 use crate::catalog::{IndexDef, IndexState, TableDef};
@@ -235,16 +235,18 @@ impl Table {
         }
     }
 
-    /// A consistent image for a checkpoint at `lsn`; the caller holds the commit mutex and the edit mutex.
-    pub(crate) fn image(&self, lsn: Lsn) -> TableImage {
-        assert!(self.store.edits().is_locked(), "an image between an edit and its record (ST1)");
-        TableImage {
+    /// What a checkpoint at `lsn` has of the table, in constant time; the caller holds the commit mutex and
+    /// the edit mutex. The trees' images are made of the versions later, without the mutexes.
+    pub(crate) fn version(&self, lsn: Lsn) -> (TableImage, Vec<Version>) {
+        assert!(self.store.edits().is_locked(), "a version between an edit and its record (ST1)");
+        let image = TableImage {
             lsn: Some(lsn),
             rows: self.counters.rows.load(Ordering::Relaxed),
             auto_increment: self.counters.auto_increment.load(Ordering::Relaxed),
             row_id: self.counters.row_id.load(Ordering::Relaxed),
-            trees: self.trees.iter().map(|t| t.image().bytes).collect(),
-        }
+            trees: Vec::new(),
+        };
+        (image, self.trees.iter().map(Tree::version).collect())
     }
 
     /// The next AUTO_INCREMENT value.

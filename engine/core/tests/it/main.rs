@@ -15,6 +15,7 @@ mod locking_scans;
 mod memory;
 mod panics;
 mod prepared;
+mod reports;
 mod spill;
 mod spill_beside_others;
 mod stale;
