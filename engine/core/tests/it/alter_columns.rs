@@ -6,7 +6,9 @@ use std::sync::Arc;
 use frond_base::ErrorKind;
 use frond_engine::rows::{Rows, WriteFlags, Written};
 use frond_engine::{AlterSpec, Engine, Table};
-use frond_row::{Column, ColumnType, Entries, NoBlobs, PlainSortKeys, RecordLayout, RowInput, Schema};
+use frond_row::{
+    Column, ColumnType, Entries, NoBlobs, PlainSortKeys, RecordLayout, RowInput, Schema,
+};
 
 use crate::alter::{checked, same, schema_of};
 use crate::support::*;

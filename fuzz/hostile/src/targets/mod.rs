@@ -80,6 +80,13 @@ pub const TARGETS: [Target; 13] = [
         per_byte: 4096,
         base: 64 * MIB,
     },
+    Target {
+        name: "table_definition",
+        seeds: rows::definitions,
+        check: rows::definition,
+        per_byte: 512,
+        base: MIB,
+    },
     Target { name: "schema", seeds: rows::schemas, check: rows::schema, per_byte: 512, base: MIB },
     Target { name: "row", seeds: rows::rows, check: rows::row, per_byte: 512, base: MIB },
     Target {
