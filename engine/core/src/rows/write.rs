@@ -218,7 +218,12 @@ impl Rows {
         txn.check_conflict(&self.table, 0, key)?;
         if waits != txn.lock_waits() {
             let mut now = Vec::new();
-            if !txn.read(&self.table, 0, key, SEQ_MAX, &mut now)? || now != was.value(0) {
+            let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
+            // Another schema may have written it.
+            let same = |now: &[u8]| {
+                Ok::<_, Error>(now == was.value(0) || self.codec.renewed(key, now)? == was.value(0))
+            };
+            if !there || !same(&now)? {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(
