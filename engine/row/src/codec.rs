@@ -98,6 +98,12 @@ impl RowCodec {
         Ok(RowCodec { name: name.to_string(), schema, layout, plans, history, value, sort })
     }
 
+    /// What orders texts: it asks for collations by number, so it serves other tables too, but for columns
+    /// of [`ColumnType::Opaque`].
+    pub fn sort(&self) -> &Arc<dyn SortKeys> {
+        &self.sort
+    }
+
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }

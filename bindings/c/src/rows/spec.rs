@@ -128,6 +128,51 @@ fn leads_with_auto_increment(schema: &Schema) -> bool {
     schema.auto_increment.is_some() && first == schema.auto_increment
 }
 
+/// The engine's description of a table.
+///
+/// # Safety
+/// A2 for both and for what is inside.
+pub(crate) unsafe fn table_spec(
+    name: *const c_char,
+    spec: *const frond_table_spec,
+) -> Result<TableSpec> {
+    // SAFETY: A2.
+    let (name, spec) = unsafe { (text(name, "name")?, handle(spec, "spec")?) };
+    if spec.struct_size as usize != size_of::<frond_table_spec>() {
+        return Err(invalid("spec.struct_size is not that of this release"));
+    }
+    // SAFETY: A2.
+    let (columns, indexes, meta) = unsafe {
+        (
+            array(spec.columns, spec.column_count, "columns")?,
+            array(spec.indexes, spec.index_count, "indexes")?,
+            bytes(spec.meta, spec.meta_len, "meta")?,
+        )
+    };
+    // SAFETY: A2 for the names inside.
+    let make_column = |(n, c): (usize, &frond_column_spec)| unsafe { column(n, c) };
+    // SAFETY: A2 for the names and parts inside.
+    let make_index = |(n, i): (usize, &frond_index_spec)| unsafe { index(n, i) };
+    let schema = Schema {
+        version: 1,
+        columns: columns.iter().enumerate().map(make_column).collect::<Result<_>>()?,
+        indexes: indexes.iter().enumerate().map(make_index).collect::<Result<_>>()?,
+        hidden_primary: spec.hidden_primary != 0,
+        auto_increment: u16::try_from(spec.auto_increment_column).ok(),
+    };
+    schema.validate()?;
+    let mut encoded = Vec::new();
+    schema.encode(&mut encoded);
+    let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
+    Ok(TableSpec {
+        name: name.to_owned(),
+        indexes: stored.collect::<Result<_>>()?,
+        schema: encoded,
+        meta: meta.to_vec(),
+        auto_increment: spec.auto_increment,
+    })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn frond_rows_create(
     db: *mut frond_db,
@@ -136,41 +181,8 @@ pub unsafe extern "C" fn frond_rows_create(
 ) -> c_int {
     guard(|| {
         // SAFETY: A2.
-        let (db, name, spec) =
-            unsafe { (handle(db, "db")?, text(name, "name")?, handle(spec, "spec")?) };
-        if spec.struct_size as usize != size_of::<frond_table_spec>() {
-            return Err(invalid("spec.struct_size is not that of this release"));
-        }
-        // SAFETY: A2.
-        let (columns, indexes, meta) = unsafe {
-            (
-                array(spec.columns, spec.column_count, "columns")?,
-                array(spec.indexes, spec.index_count, "indexes")?,
-                bytes(spec.meta, spec.meta_len, "meta")?,
-            )
-        };
-        // SAFETY: A2 for the names inside.
-        let make_column = |(n, c): (usize, &frond_column_spec)| unsafe { column(n, c) };
-        // SAFETY: A2 for the names and parts inside.
-        let make_index = |(n, i): (usize, &frond_index_spec)| unsafe { index(n, i) };
-        let schema = Schema {
-            version: 1,
-            columns: columns.iter().enumerate().map(make_column).collect::<Result<_>>()?,
-            indexes: indexes.iter().enumerate().map(make_index).collect::<Result<_>>()?,
-            hidden_primary: spec.hidden_primary != 0,
-            auto_increment: u16::try_from(spec.auto_increment_column).ok(),
-        };
-        schema.validate()?;
-        let mut encoded = Vec::new();
-        schema.encode(&mut encoded);
-        let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
-        db.engine.create_table(TableSpec {
-            name: name.to_owned(),
-            indexes: stored.collect::<Result<_>>()?,
-            schema: encoded,
-            meta: meta.to_vec(),
-            auto_increment: spec.auto_increment,
-        })?;
+        let (db, spec) = unsafe { (handle(db, "db")?, table_spec(name, spec)?) };
+        db.engine.create_table(spec)?;
         Ok(FROND_OK)
     })
 }
