@@ -19,6 +19,7 @@ mod foreign;
 mod kv;
 mod pointers;
 mod prepared;
+mod report;
 mod rows;
 mod table;
 mod txn;

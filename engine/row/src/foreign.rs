@@ -151,7 +151,8 @@ impl RowCodec {
         if content.len() <= chars {
             return true;
         }
-        c.max_char_bytes > 1 && self.sort().char_prefix(c.charset, content, chars) >= content.len()
+        c.max_char_bytes > 1
+            && self.sort_keys().char_prefix(c.charset, content, chars) >= content.len()
     }
 }
 

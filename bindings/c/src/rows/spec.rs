@@ -120,6 +120,7 @@ fn storage(n: usize, i: &frond_index_spec, schema: &Schema) -> Result<IndexDef> 
             FROND_COMPRESSION_ZSTD => Compression::Zstd(if level == 0 { 3 } else { level }),
             n => return Err(invalid(&format!("compression {n} is unknown"))),
         },
+        ..plain
     })
 }
 
@@ -128,16 +129,16 @@ fn leads_with_auto_increment(schema: &Schema) -> bool {
     schema.auto_increment.is_some() && first == schema.auto_increment
 }
 
-/// The engine's description of a table.
-///
+/// A description in the engine's words.
+pub struct Described<'a> {
+    pub schema: Schema,
+    pub indexes: Vec<IndexDef>,
+    pub meta: &'a [u8],
+}
+
 /// # Safety
-/// A2 for both and for what is inside.
-pub(crate) unsafe fn table_spec(
-    name: *const c_char,
-    spec: *const frond_table_spec,
-) -> Result<TableSpec> {
-    // SAFETY: A2.
-    let (name, spec) = unsafe { (text(name, "name")?, handle(spec, "spec")?) };
+/// A2 for the pointers inside.
+pub unsafe fn described(spec: &frond_table_spec) -> Result<Described<'_>> {
     if spec.struct_size as usize != size_of::<frond_table_spec>() {
         return Err(invalid("spec.struct_size is not that of this release"));
     }
@@ -161,12 +162,28 @@ pub(crate) unsafe fn table_spec(
         auto_increment: u16::try_from(spec.auto_increment_column).ok(),
     };
     schema.validate()?;
+    let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
+    let indexes = stored.collect::<Result<_>>()?;
+    Ok(Described { schema, indexes, meta })
+}
+
+/// The engine's description of a new table.
+///
+/// # Safety
+/// A2 for both and for what is inside.
+pub(crate) unsafe fn table_spec(
+    name: *const c_char,
+    spec: *const frond_table_spec,
+) -> Result<TableSpec> {
+    // SAFETY: A2.
+    let (name, spec) = unsafe { (text(name, "name")?, handle(spec, "spec")?) };
+    // SAFETY: A2.
+    let Described { schema, indexes, meta } = unsafe { described(spec) }?;
     let mut encoded = Vec::new();
     schema.encode(&mut encoded);
-    let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
     Ok(TableSpec {
         name: name.to_owned(),
-        indexes: stored.collect::<Result<_>>()?,
+        indexes,
         schema: encoded,
         meta: meta.to_vec(),
         auto_increment: spec.auto_increment,

@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// Commits rows of the system table, with the counters of `counted`, and waits until they are durable.
-    fn commit_definitions(
+    pub(super) fn commit_definitions(
         self: &Arc<Self>,
         puts: &[(Vec<u8>, Vec<u8>)],
         deletes: &[Vec<u8>],
@@ -91,6 +91,10 @@ impl Core {
             ));
         }
         tables.insert(def.id, table.clone());
+        drop(tables);
+        if !self.options.read_only {
+            self.clear_dropped_later(&table);
+        }
         Ok(table)
     }
 
@@ -117,14 +121,7 @@ impl Core {
     }
 
     pub(crate) fn new_system_table(&self) -> Table {
-        let def = TableDef {
-            id: SYSTEM_TABLE,
-            name: String::new(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-        };
-        self.new_table(def, 1)
+        self.new_table(TableDef::new(SYSTEM_TABLE, String::new(), vec![IndexDef::plain()]), 1)
     }
 
     pub fn create_table(
@@ -147,13 +144,8 @@ impl Core {
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        let def = TableDef {
-            id,
-            name: spec.name,
-            indexes: spec.indexes,
-            schema: spec.schema,
-            meta: spec.meta,
-        };
+        let mut def = TableDef::new(id, spec.name, spec.indexes);
+        (def.schema, def.meta) = (spec.schema, spec.meta);
         def.validate()?;
         let change = self.foreigns_of_created(&def, foreigns)?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
@@ -175,7 +167,12 @@ impl Core {
     }
 
     /// In memory: what was committed with the definitions of `tables`.
-    fn change_foreigns(&self, names: &mut Names, change: ForeignChange, tables: &[&str]) {
+    pub(crate) fn change_foreigns(
+        &self,
+        names: &mut Names,
+        change: ForeignChange,
+        tables: &[&str],
+    ) {
         let changes = !change.is_empty();
         change.apply(names);
         if changes || tables.iter().any(|table| names.foreigns.mention(table)) {

@@ -274,6 +274,37 @@ impl Core {
         Ok(change)
     }
 
+    /// Whether all constraints of and to the table `def` fit it with `schema`, in which columns may have other names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadForeignKey`].
+    pub(crate) fn check_foreigns_of_altered(&self, def: &TableDef, schema: &Schema) -> Result<()> {
+        if !self.names.read().foreigns.mention(&def.name) {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        schema.encode(&mut bytes);
+        let change = self.foreigns_of_schema(def, &bytes)?;
+        let names = self.names.read();
+        let mut all = names.foreigns.of(&def.name);
+        all.extend(names.foreigns.naming(&def.name));
+        for f in all.iter().filter(|f| f.state != ForeignState::Waiting) {
+            let same = |new: &&Foreign| new.table == f.table && new.name == f.name;
+            let f = change.come.iter().find(same).unwrap_or(f);
+            let of = |table: &str| match (table == def.name, names.get(table)) {
+                (true, _) => Ok(Some(schema.clone())),
+                (false, Some(other)) => schema_of(other).map(Some),
+                (false, None) => Ok(None),
+            };
+            match (of(&f.table)?, of(&f.parent)?) {
+                (Some(child), Some(parent)) => drop(fit(f, &child, &parent)?),
+                (Some(child), None) => drop(fit_child(f, &child)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// As [`crate::Engine::foreign_details`].
     #[allow(clippy::type_complexity)]
     pub(crate) fn foreign_details(

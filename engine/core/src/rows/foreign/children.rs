@@ -115,7 +115,7 @@ impl Rows {
         }
         if self.cascades[no].is_none() {
             let layout = RecordLayout::compact(&to.child_schema);
-            let sort = self.codec.sort().clone();
+            let sort = self.codec.sort_keys().clone();
             let bound = Rows::bind(to.child.clone(), layout, sort)?;
             self.cascades[no] = Some(Box::new(bound));
         }
