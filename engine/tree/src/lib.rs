@@ -19,6 +19,7 @@
 
 mod audit;
 mod bounds;
+mod build;
 mod check;
 mod cursor;
 mod difference;
