@@ -1,6 +1,6 @@
 //! The list of targets, and what their checks share.
 //!
-//! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits and table images; `file.rs` the headers
+//! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits, stored nodes and table images; `file.rs` the headers
 //! and the block map of a table file, and the identity file; `log.rs` log segments; `records.rs` what log
 //! records say, through recovery; `rows.rs` schemas and rows; `capi/` the arguments of the C API.
 
@@ -43,6 +43,13 @@ pub const TARGETS: [Target; 14] = [
         seeds: trunk::edits,
         check: trunk::edit,
         per_byte: 512,
+        base: MIB,
+    },
+    Target {
+        name: "trunk_node",
+        seeds: trunk::nodes,
+        check: trunk::node,
+        per_byte: 1024,
         base: MIB,
     },
     Target {
