@@ -84,7 +84,8 @@ fn written_schema(table: &Table, def: &TableDef) -> Result<(Schema, usize)> {
     }
     let unknown = |i: &frond_row::Index| {
         let tree = usize::from(i.tree);
-        tree >= table.trees().len() || def.indexes[tree].state == IndexState::Dropped
+        let dropped = def.indexes.get(tree).is_none_or(|i| i.state == IndexState::Dropped);
+        tree >= table.trees().len() || dropped
     };
     if schema.indexes.len() < visible || schema.indexes.iter().any(unknown) {
         return Err(Error::corruption(

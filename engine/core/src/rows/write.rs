@@ -46,6 +46,9 @@ impl Rows {
                 }
             }
         }
+        for index in 0..new.len() {
+            self.lock_written(txn, index, new.key(index), flags)?;
+        }
         if !flags.skip_foreign {
             self.refresh_foreigns(txn)?;
             self.check_parents(txn, (None, new), Which::Others)?;
@@ -135,6 +138,11 @@ impl Rows {
         let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
         let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
         let (was, is) = (&*was, &*is);
+        for index in 0..is.len() {
+            if was.key(index) != is.key(index) {
+                self.lock_written(txn, index, is.key(index), flags)?;
+            }
+        }
         self.undone_together(txn, flags, |rows, txn| {
             rows.put_changed(txn, was, is, all)?;
             if flags.skip_foreign {
@@ -227,6 +235,22 @@ impl Rows {
         })
     }
 
+    /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its
+    /// row, so changing and removing entries needs the row's lock alone (RX4).
+    #[inline]
+    fn lock_written(
+        &self,
+        txn: &mut Transaction,
+        index: usize,
+        key: &[u8],
+        flags: WriteFlags,
+    ) -> Result<()> {
+        match flags.no_locks {
+            true => Ok(()),
+            false => txn.lock_written(&self.table, self.tree_no(index), key),
+        }
+    }
+
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
     fn unique_part<'e>(&self, entries: &'e Entries, index: usize) -> Option<&'e [u8]> {
         // One that is being built is checked when it is complete.
@@ -252,7 +276,12 @@ impl Rows {
         txn.check_conflict(&self.table, 0, key)?;
         if waits != txn.lock_waits() {
             let mut now = Vec::new();
-            if !txn.read(&self.table, 0, key, SEQ_MAX, &mut now)? || now != was.value(0) {
+            let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
+            // Another schema may have written it.
+            let same = |now: &[u8]| {
+                Ok::<_, Error>(now == was.value(0) || self.codec.renewed(key, now)? == was.value(0))
+            };
+            if !there || !same(&now)? {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(
