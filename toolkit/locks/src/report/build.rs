@@ -1,41 +1,20 @@
 //! From the analysis to the document.
 
 use super::tree;
+use super::words::{place, time, word};
 use super::{
     Blocker, Deadlocks, Locks, Member, Options, Place, Point, Record, Report, Totals, Transaction,
     Wait, VERSION,
 };
 use crate::analysis::{Analysis, Group, Key, Seen, SeenWait};
-use crate::graph::Unknown;
-use crate::model::{Clock, Lock, Mode, Page, Span};
+use crate::model::{Lock, Mode, Page, Span};
 
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-pub(super) fn time(at: Option<i64>) -> Option<String> {
-    at.map(|at| Clock(at).to_string())
-}
-
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-pub(super) fn place(lock: &Lock, options: &Options) -> Place {
-    Place {
-        lock: lock.kind(),
-        table: lock.table.to_string(),
-        index: lock.page.as_ref().map(|page| page.index.to_string()),
-        key: lock.key.clone().filter(|_| options.keys),
-    }
-}
-
-pub(super) fn word(unknown: Unknown) -> &'static str {
-    match unknown {
-        Unknown::NotPrinted => "not-printed",
-        Unknown::Cut => "cut",
-        Unknown::Gone => "gone",
-    }
 }
 
 impl Report {

@@ -4,6 +4,7 @@ mod build;
 mod csv;
 mod text;
 mod tree;
+mod words;
 
 use std::io::{self, Write};
 
