@@ -36,6 +36,8 @@ pub enum Command {
     Log(LogArgs),
     Digest(Box<crate::digest::DigestArgs>),
     Indexes(Box<crate::indexes::IndexesArgs>),
+    Locks(Box<crate::locks::LocksArgs>),
+    Doctor(Box<crate::doctor::DoctorArgs>),
     /// Measure the engine on this machine
     #[command(subcommand)]
     Bench(BenchCommand),

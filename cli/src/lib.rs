@@ -7,6 +7,9 @@
 //! dump.rs    typed rows as text                      log.rs     the records of the log
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
+//! locks/     who waits for whom, from logs and servers, through `frond_locks`
+//! doctor/    what is wrong with a server and its machine, through `frond_doctor`
+//! connection.rs  where a server is
 //! manual.rs  man pages and shell completions
 //! connection.rs  where a running server is, and who asks
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
@@ -31,10 +34,13 @@ pub mod bench;
 pub mod check;
 pub mod connection;
 pub mod digest;
+pub mod doctor;
 pub mod dump;
 pub mod indexes;
+pub mod locks;
 pub mod log;
 pub mod manual;
 pub mod open;
 pub mod out;
+pub mod server_args;
 pub mod stat;

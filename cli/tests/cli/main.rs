@@ -9,10 +9,12 @@ mod commands;
 mod consistency;
 mod damage;
 mod device;
+mod doctor;
 mod forged;
 mod indexes;
 mod inputs;
 mod live;
+mod locks;
 mod manual;
 mod mistakes;
 #[path = "../../../toolkit/sqltext/tests/it/programs.rs"]

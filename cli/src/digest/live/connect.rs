@@ -187,6 +187,32 @@ impl Server {
         Ok(())
     }
 
+    /// As `rows`, for statements whose columns differ from server to server: `each` gets their names, too.
+    pub fn rows_with_names(
+        &mut self,
+        sql: &str,
+        each: &mut dyn FnMut(&[String], &Row<'_>),
+    ) -> Outcome<()> {
+        let result = self.conn.query_iter(sql).and_then(|result| {
+            let columns = result.columns();
+            let names: Vec<String> =
+                columns.as_ref().iter().map(|column| column.name_str().into_owned()).collect();
+            for row in result {
+                let values = row?.unwrap_raw();
+                let row: Vec<Option<&[u8]>> = values
+                    .iter()
+                    .map(|value| match value {
+                        Some(Value::Bytes(bytes)) => Some(bytes.as_slice()),
+                        _ => None,
+                    })
+                    .collect();
+                each(&names, &row);
+            }
+            Ok(())
+        });
+        result.map_err(|e| self.failure(&e))
+    }
+
     /// Names of a table's columns, in capitals; none if the table is missing or may not be seen.
     pub fn columns(&mut self, schema: &str, table: &str) -> Outcome<Vec<String>> {
         let mut names = Vec::new();

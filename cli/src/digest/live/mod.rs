@@ -8,7 +8,7 @@
 
 pub(crate) mod connect;
 mod option_file;
-mod stop;
+pub(crate) mod stop;
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;

@@ -33,7 +33,6 @@ const FACTS: [Facts; 12] = [
 ];
 
 #[test]
-#[allow(clippy::disallowed_methods)] // It is no file of a database.
 fn samples_of_other_tools_have_the_facts_that_these_expect() {
     let Some(dir) = std::env::var_os("FROND_MONITOR_SAMPLES") else {
         eprintln!("skipped: FROND_MONITOR_SAMPLES names no directory");

@@ -11,7 +11,6 @@ use crate::world::World;
 use crate::Random;
 
 /// The most this process had in memory, in KiB.
-#[allow(clippy::disallowed_methods)] // It is no file of a database.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -39,7 +38,6 @@ fn five_million_lines_are_read_in_five_seconds_and_a_hundred_megabytes() {
         }
         lines += text.lines().count() as u64;
         bytes += text.len();
-        #[allow(clippy::disallowed_methods)] // A measurement.
         let began = Instant::now();
         reader.feed(text.as_bytes(), &mut analysis);
         spent += began.elapsed();

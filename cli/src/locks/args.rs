@@ -1,0 +1,100 @@
+//! The command line of `frond locks`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, ValueHint};
+use frond_locks::report::Section;
+
+use crate::server_args::{seconds, ServerArgs};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SectionName {
+    Tree,
+    Blockers,
+    Waits,
+    Records,
+    Transactions,
+    Locks,
+    Deadlocks,
+    Series,
+}
+
+impl SectionName {
+    pub fn section(self) -> Section {
+        match self {
+            SectionName::Tree => Section::Tree,
+            SectionName::Blockers => Section::Blockers,
+            SectionName::Waits => Section::Waits,
+            SectionName::Records => Section::Records,
+            SectionName::Transactions => Section::Transactions,
+            SectionName::Locks => Section::Locks,
+            SectionName::Deadlocks => Section::Deadlocks,
+            SectionName::Series => Section::Series,
+        }
+    }
+}
+
+/// Show who waits for whom, long transactions and deadlocks
+///
+/// Reads monitor output of InnoDB: error logs (innodb_status_output, innodb_status_output_locks,
+/// innodb_print_all_deadlocks), saved output of SHOW ENGINE INNODB STATUS, any mixture, plain, gzip or zstd; - is
+/// standard input. MariaDB from 10.4, MySQL from 5.0. With --live a running server's tables are asked instead:
+/// INNODB_TRX, INNODB_LOCKS and INNODB_LOCK_WAITS, and those of Frond.
+///
+/// Blockers are not in the text: they follow from the locks that are printed. Where these are not all printed, no
+/// blocker is guessed. Statements are shown without literals; keys of records are shown (--no-keys).
+///
+/// Exit status: 0 nobody waited and there was no deadlock, 1 somebody did or there was, 2 could not be done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond locks /var/log/mysql/error.log\n  \
+    mariadb -e 'SHOW ENGINE INNODB STATUS\\G' | frond locks -\n  \
+    frond locks --live\n  \
+    frond locks --live --run-time 60 --follow\n  \
+    frond locks error.log*.gz --csv transactions --fields user,open_seconds,row_locks\n  \
+    frond locks error.log --json | jq '.deadlock_groups[].hint'")]
+pub struct LocksArgs {
+    /// Error logs and saved monitor output
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present = "live", conflicts_with = "live")]
+    pub files: Vec<PathBuf>,
+
+    /// Ask a running server
+    #[arg(long)]
+    pub live: bool,
+
+    /// Go on reading: what comes is shown when it comes, if somebody waits or there is a deadlock
+    #[arg(long)]
+    pub follow: bool,
+
+    /// How long to follow, or to ask a server again and again; Ctrl-C ends it earlier, with the report
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub run_time: Option<Duration>,
+
+    /// How often a server is asked
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub every: Duration,
+
+    /// The longest of each list
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    pub limit: u32,
+
+    /// Do not show values of keys
+    #[arg(long)]
+    pub no_keys: bool,
+
+    /// The result as one JSON object (docs/locks.md describes it); with --follow one for each time
+    #[arg(long)]
+    pub json: bool,
+
+    /// One list of the result as CSV
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["json", "follow"])]
+    pub csv: Option<SectionName>,
+
+    /// Columns of the CSV, by their names in --json (wants.table: a field in a field); default: all
+    #[arg(long, value_name = "NAME,...", requires = "csv", value_delimiter = ',')]
+    pub fields: Vec<String>,
+
+    #[command(flatten)]
+    pub server: ServerArgs,
+}

@@ -1,0 +1,229 @@
+//! Transactions and waits of a running server, from `information_schema`: INNODB_TRX, INNODB_LOCKS, INNODB_LOCK_WAITS and
+//! PROCESSLIST, and FROND_TRX and FROND_LOCK_WAITS where the server has them.
+//!
+//! InnoDB's tables hold only locks that somebody waits for. A transaction of a connection that works in both engines is
+//! one here, so that a chain of waits through both is seen.
+
+use std::collections::HashMap;
+
+use frond_locks::model::{Dump, Given, Lock, Mode, Page, Span, Trx};
+use frond_locks::text::lock::table_name;
+
+use crate::digest::live::connect::Server;
+use crate::out::Outcome;
+use crate::server_args::ServerArgs;
+
+/// What the account needs.
+pub const NEEDS: &str = "PROCESS ON *.*";
+
+const TRX: &str = "SELECT trx_id, trx_mysql_thread_id, \
+    GREATEST(0, TIMESTAMPDIFF(SECOND, trx_started, NOW())), \
+    GREATEST(0, TIMESTAMPDIFF(MICROSECOND, trx_wait_started, NOW(6))), \
+    trx_state, trx_operation_state, trx_requested_lock_id, trx_lock_structs, trx_rows_locked, trx_rows_modified, \
+    trx_lock_memory_bytes, trx_tables_locked, trx_query FROM information_schema.INNODB_TRX";
+const LOCKS: &str = "SELECT lock_id, lock_trx_id, lock_mode, lock_table, lock_index, lock_space, lock_page, lock_rec, \
+    lock_data FROM information_schema.INNODB_LOCKS";
+const WAITS: &str = "SELECT requesting_trx_id, requested_lock_id, blocking_trx_id FROM information_schema.INNODB_LOCK_WAITS";
+const PROCESSES: &str = "SELECT ID, USER, HOST, COMMAND, INFO FROM information_schema.PROCESSLIST";
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
+    ('Innodb_history_list_length', 'Innodb_lsn_current', 'Innodb_lsn_last_checkpoint')";
+const FROND_TRX: &str =
+    "SELECT TRX_ID, CONNECTION_ID, GREATEST(0, TIMESTAMPDIFF(SECOND, STARTED, NOW(6))), STATE, \
+    ROWS_CHANGED, LOCKS_HELD, QUERY FROM information_schema.FROND_TRX";
+const FROND_WAITS: &str =
+    "SELECT WAITING_TRX_ID, BLOCKING_TRX_ID, WAIT_MS, LOCK_MODE, TABLE_SCHEMA, TABLE_NAME, \
+    INDEX_NAME, LOCK_DATA, LOCK_TYPE FROM information_schema.FROND_LOCK_WAITS";
+
+/// A server that is asked.
+pub struct Asked {
+    server: Server,
+    has_frond: bool,
+}
+
+fn text(row: &[Option<&[u8]>], at: usize) -> String {
+    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
+}
+
+fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
+    text(row, at).parse().ok()
+}
+
+impl Asked {
+    pub fn connect(args: &ServerArgs) -> Outcome<Asked> {
+        let mut server = args.connect(NEEDS)?;
+        // InnoDB's times are those of the system, whatever the session's zone.
+        server.run("SET SESSION time_zone = 'SYSTEM', character_set_results = utf8mb4")?;
+        let has_frond = !server.columns("information_schema", "FROND_LOCK_WAITS")?.is_empty();
+        Ok(Asked { server, has_frond })
+    }
+
+    pub fn name(&self) -> String {
+        self.server.name.clone()
+    }
+
+    /// The state of this moment.
+    pub fn dump(&mut self) -> Outcome<Dump> {
+        let clock = "SELECT TIMESTAMPDIFF(SECOND, '1970-01-01', NOW())";
+        let at = self.server.value(clock)?.and_then(|at| at.parse().ok());
+        let mut dump = Dump { at, complete: true, given: Some(Vec::new()), ..Dump::default() };
+        self.innodb(&mut dump)?;
+        if self.has_frond {
+            self.frond(&mut dump)?;
+        }
+        self.processes(&mut dump)?;
+        self.server.rows(STATUS, &mut |row| {
+            match text(row, 0).as_str() {
+                "Innodb_history_list_length" => dump.history = number(row, 1),
+                "Innodb_lsn_current" => dump.lsn = number(row, 1),
+                _ => dump.checkpoint = number(row, 1),
+            }
+            true
+        })?;
+        Ok(dump)
+    }
+
+    fn innodb(&mut self, dump: &mut Dump) -> Outcome<()> {
+        let mut requested = Vec::new();
+        self.server.rows(TRX, &mut |row| {
+            dump.trxs.push(Trx {
+                id: text(row, 0),
+                thread: number(row, 1).filter(|id| *id > 0),
+                active: number(row, 2),
+                wait_micros: number(row, 3),
+                waits: text(row, 4) == "LOCK WAIT",
+                rolling_back: text(row, 4) == "ROLLING BACK",
+                state: text(row, 5),
+                lock_structs: number(row, 7).unwrap_or(0),
+                row_locks: number(row, 8).unwrap_or(0),
+                undo: number(row, 9).unwrap_or(0),
+                heap_bytes: number(row, 10).unwrap_or(0),
+                tables_locked: number(row, 11).unwrap_or(0),
+                statement: text(row, 12).into_bytes(),
+                ..Trx::default()
+            });
+            requested.push(text(row, 6));
+            true
+        })?;
+        self.server.rows(LOCKS, &mut |row| {
+            let (id, owner) = (text(row, 0), text(row, 1));
+            for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
+                // Transactions that changed nothing all have the number 0: these are told apart by what they wait for.
+                if trx.id == owner && (owner != "0" || *requested == id) {
+                    trx.locks.extend(lock(row, *requested == id));
+                }
+            }
+            true
+        })?;
+        let mut edges = Vec::new();
+        self.server.rows(WAITS, &mut |row| {
+            let (waiter, lock, blocker) = (text(row, 0), text(row, 1), text(row, 2));
+            let all = || 0..dump.trxs.len();
+            let waiters = all().filter(|at| dump.trxs[*at].id == waiter && requested[*at] == lock);
+            let mut blockers = all().filter(|at| dump.trxs[*at].id == blocker);
+            // With several that have the number 0, it is not said which.
+            if let (Some(blocker), None) = (blockers.next(), blockers.next()) {
+                let edge = |waiter| Given { waiter, blocker };
+                edges.extend(waiters.filter(|waiter| *waiter != blocker).map(edge));
+            }
+            true
+        })?;
+        dump.given.get_or_insert_default().extend(edges);
+        Ok(())
+    }
+
+    fn frond(&mut self, dump: &mut Dump) -> Outcome<()> {
+        let mut of: HashMap<u64, usize> = HashMap::new();
+        self.server.rows(FROND_TRX, &mut |row| {
+            let (Some(id), thread) = (number(row, 0), number(row, 1)) else { return true };
+            let same = |trx: &Trx| thread.is_some() && trx.thread == thread;
+            let at = dump.trxs.iter().position(same).unwrap_or_else(|| {
+                dump.trxs.push(Trx { thread, ..Trx::default() });
+                dump.trxs.len() - 1
+            });
+            of.insert(id, at);
+            let trx = &mut dump.trxs[at];
+            let name = format!("{id} of Frond");
+            trx.id = if trx.id.is_empty() { name } else { format!("{}, {name}", trx.id) };
+            trx.active = trx.active.max(number(row, 2));
+            trx.prepared |= text(row, 3).eq_ignore_ascii_case("prepared");
+            trx.undo += number(row, 4).unwrap_or(0);
+            trx.row_locks += number(row, 5).unwrap_or(0);
+            if trx.statement.is_empty() {
+                trx.statement = text(row, 6).into_bytes();
+            }
+            true
+        })?;
+        self.server.rows(FROND_WAITS, &mut |row| {
+            let find = |at| number(row, at).and_then(|id| of.get(&id).copied());
+            let (Some(waiter), Some(blocker)) = (find(0), find(1)) else { return true };
+            let trx = &mut dump.trxs[waiter];
+            trx.waits = true;
+            trx.wait_micros = number(row, 2).map(|ms| ms.saturating_mul(1000));
+            if trx.waiting_lock().is_none() {
+                trx.locks.extend(frond_lock(row, &trx.id));
+            }
+            dump.given.get_or_insert_default().push(Given { waiter, blocker });
+            true
+        })
+    }
+
+    fn processes(&mut self, dump: &mut Dump) -> Outcome<()> {
+        let mut of: HashMap<u64, usize> = HashMap::new();
+        for (at, trx) in dump.trxs.iter().enumerate() {
+            of.extend(trx.thread.map(|thread| (thread, at)));
+        }
+        self.server.rows(PROCESSES, &mut |row| {
+            if let Some(at) = number(row, 0).and_then(|id| of.get(&id)) {
+                let trx = &mut dump.trxs[*at];
+                (trx.user, trx.host) = (text(row, 1), text(row, 2));
+                match text(row, 3).as_str() {
+                    "Sleep" => trx.statement.clear(),
+                    // INNODB_TRX has the first 1024 characters.
+                    _ => trx.statement = text(row, 4).into_bytes(),
+                }
+            }
+            true
+        })
+    }
+}
+
+/// A row of INNODB_LOCKS.
+fn lock(row: &[Option<&[u8]>], waiting: bool) -> Option<Lock> {
+    let mode = text(row, 2);
+    let (name, gap) = mode.split_once(',').unwrap_or((&mode, ""));
+    let heap = number(row, 7).and_then(|heap| u32::try_from(heap).ok());
+    let page = number(row, 5).zip(number(row, 6)).map(|(space, page)| Page {
+        index: text(row, 4).trim_matches('`').into(),
+        space,
+        page,
+    });
+    Some(Lock {
+        table: table_name(text(row, 3).as_bytes()).into(),
+        page,
+        heaps: heap.into_iter().collect(),
+        mode: Mode::parse(name.as_bytes())?,
+        span: if gap.contains("GAP") { Span::Gap } else { Span::Unsaid },
+        insert_intention: false,
+        waiting,
+        owner: text(row, 1),
+        key: Some(text(row, 8)).filter(|key| !key.is_empty()),
+    })
+}
+
+/// What a row of FROND_LOCK_WAITS waits for. It has no page; the key tells records apart.
+fn frond_lock(row: &[Option<&[u8]>], owner: &str) -> Option<Lock> {
+    let index = text(row, 6);
+    let page = Page { index: index.as_str().into(), space: 0, page: 0 };
+    Some(Lock {
+        table: format!("{}.{}", text(row, 4), text(row, 5)).into(),
+        // One on a whole index is shown as the table's.
+        page: (!index.is_empty() && text(row, 8) != "INDEX").then_some(page),
+        heaps: Vec::new(),
+        mode: Mode::parse(text(row, 3).as_bytes())?,
+        span: Span::Unsaid,
+        insert_intention: false,
+        waiting: true,
+        owner: owner.to_owned(),
+        key: Some(text(row, 7)).filter(|key| !key.is_empty()),
+    })
+}
