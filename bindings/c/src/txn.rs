@@ -14,7 +14,7 @@ use crate::abi::{
 };
 use crate::db::frond_db;
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, put};
+use crate::pointers::{handle, put_new};
 
 /// A running transaction. `owner` may be used by any thread, the rest by one at a time (so other threads
 /// never see it through a reference).
@@ -66,13 +66,13 @@ pub unsafe extern "C" fn frond_txn_begin(
             lock_timeout: Duration::from_millis(o.lock_timeout_ms),
             latest_writes: o.latest_writes != 0,
         });
-        let boxed = Box::new(frond_txn {
+        let object = frond_txn {
             engine: db.engine.clone(),
             owner: begun.handle(),
             inner: UnsafeCell::new(Inner { txn: begun, value: Vec::new() }),
-        });
+        };
         // SAFETY: A2.
-        unsafe { put(txn, Box::into_raw(boxed), "txn") }?;
+        unsafe { put_new(txn, object, "txn") }?;
         Ok(FROND_OK)
     })
 }

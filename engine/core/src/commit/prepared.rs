@@ -21,7 +21,7 @@ use frond_txn::{OwnerHandle, Wait};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::commit::core::{encode_entries, record_bytes, write_tree, Core, Whole};
+use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::{OnLocked, Transaction};
@@ -324,25 +324,14 @@ impl Core {
         let mut payload = Vec::new();
         put_varint(&mut payload, *prepared_at);
         let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
-        let now = self.shared.vfs.wall_clock().as_secs();
-        let wal = &self.shared.wal;
         let _whole = Whole(&self.shared);
         let (shared, alone) = match parts.spilled.is_empty() {
             true => (Some(self.gate.read()), None),
             false => (None, Some(self.gate.write())),
         };
-        let at = {
-            let _ordered = self.commit.lock();
-            let from = wal.end();
-            parts.tables.values().iter().for_each(|table| table.store().touched(from));
-            let at = wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)?;
-            for (table, counters) in parts.tables.values().iter().zip(&counters) {
-                table.counters().updated.store(now, Ordering::Relaxed);
-                table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
-            }
-            self.clock.begin_commit_at(at.end);
-            at
-        };
+        let at = self.append(parts.tables.values(), &counters, |wal| {
+            wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)
+        })?;
         let live = |id| parts.tables.get(id).filter(|t| !t.is_dropped());
         for private in parts.spilled.filled_mut() {
             let id = private.id();
@@ -357,11 +346,7 @@ impl Core {
         }
         // Buffers take entries from several transactions at once.
         let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
-        for tree in parts.writes.trees() {
-            if let Some(table) = live(tree.table) {
-                write_tree(table, tree, &parts.writes, *prepared_at, at.end);
-            }
-        }
+        self.apply(&parts.writes, parts.tables.values(), *prepared_at, at.end);
         self.clock.finish(at.end);
         drop((shared, alone));
         Ok(at.end)

@@ -132,7 +132,7 @@ impl Core {
         let _whole = Whole(&self.shared);
         let gate = self.gate.write();
         self.readers_came(covered)?;
-        let at = match self.append(&prepared, tables, &counters) {
+        let at = match self.append(tables, &counters, |wal| wal.append_prepared(&prepared)) {
             Ok(at) => at,
             Err(e) => {
                 spilled.abandon();
@@ -143,7 +143,7 @@ impl Core {
         attach(spilled, tables, at);
         // Buffers take entries from several transactions at once; only attaching needed it alone.
         let gate = parking_lot::RwLockWriteGuard::downgrade(gate);
-        self.apply(writes, tables, at);
+        self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
         Ok(at.end)

@@ -3,15 +3,16 @@
 //! Invariants:
 //!
 //! - X1. Nothing of a transaction reaches a tree or the log before commit (no steal). Rolling back is
-//!   dropping the write set and private runs, at any size.
+//!   dropping the write set and private runs, at any size. (Held by `tests/it` and by the histories of `tests/sql`.)
 //! - X2. A key is written only while its lock is held exclusively; locks are released after the commit is
 //!   published. So for one key, versions reach the tree in commit order.
 //! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
-//!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins).
+//!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins). (Held by the
+//!   seeded defect `SKIP_CONFLICTS`, which the simulator finds.)
 //! - X4. The write set is charged to the memory budget and takes a share of it: what is more is written to
 //!   the table files as private runs (`spill.rs`).
 //! - X5. A snapshot older than a table's `oldest_snapshot` does not read it: what it should see went with the
-//!   table that was there before.
+//!   table that was there before. (Held by `tests/it/isolation.rs`.)
 //!
 //! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
 //! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
