@@ -1,8 +1,9 @@
-//! One table while recovery puts it together: the newest image of its file, then the edits of the log.
+//! One table while recovery puts it together: the newest image of its file with the packs of nodes that it
+//! names, then the edits of the log.
 //!
-//! What comes out agrees with itself: the trunks with the file's block map, the file with what the log was
-//! trimmed for (`images.rs`), both with the log's end. All that is asserted later, so bytes that say
-//! otherwise are found here. Linear in the image.
+//! The result is consistent: the trunks agree with the file's block map, the file agrees with what the log was
+//! trimmed for (`images.rs`), and both agree with the log's end. Later code asserts all that, so bytes that say
+//! otherwise are found here. The time is linear in the size of the image.
 //!
 //! Tested by `tests/it/stale.rs` and, with forged images, by the tests of `frond-cli`.
 
@@ -66,6 +67,8 @@ impl Loading {
             return Err(Error::corruption(&name, what));
         }
         loading.image = Found::NoImage;
+        // From here on its blocks can be read.
+        loading.store.set_file(file);
         if let Some(checkpoint) = checkpoint {
             let image = TableImage::decode(&checkpoint.image, &name)?;
             check_image(&image, checkpoint.lsn, &name)?;
@@ -74,10 +77,10 @@ impl Loading {
             loading.counters.auto_increment = image.auto_increment;
             loading.counters.row_id = image.row_id;
             for (i, bytes) in image.trees.iter().enumerate() {
-                loading.loaders.push(TreeLoader::from_image(tree_id(id, i), bytes, &name)?);
+                let (id, store) = (tree_id(id, i), &*loading.store);
+                loading.loaders.push(TreeLoader::from_image(id, bytes, store, &name)?);
             }
         }
-        loading.store.set_file(file);
         Ok(loading)
     }
 
@@ -108,7 +111,7 @@ impl Loading {
             file.finish_recovery(log_from)?;
         }
         if let Found::Image(lsn) = self.image {
-            // Good only as long as the log leads on from it: an image is to be written before that goes.
+            // This image is good only as long as the log leads on from it. A new image is written before that log goes.
             let is_older = self.store.existing_file().is_some_and(|f| f.fallback().is_some());
             if is_older || core.images.wants_newer(def.id, lsn) {
                 self.store.touched(lsn);
@@ -150,6 +153,14 @@ impl Loading {
                 }
                 if !seen.insert(block) {
                     return bad(format!("block {block} is in another tree as well"));
+                }
+            }
+            for block in loader.packs() {
+                if file.and_then(|f| f.extent(block)).is_none() {
+                    return bad(format!("block {block} is not in the block map"));
+                }
+                if !seen.insert(block) {
+                    return bad(format!("block {block} is named twice"));
                 }
             }
         }
