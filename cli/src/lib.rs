@@ -9,7 +9,7 @@
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
 //! locks/     who waits for whom, from logs and servers, through `frond_locks`
 //! doctor/    what is wrong with a server and its machine, through `frond_doctor`
-//! connection.rs  where a server is
+//! server_args.rs  the same with the port, connected
 //! manual.rs  man pages and shell completions
 //! connection.rs  where a running server is, and who asks
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device

@@ -1,4 +1,4 @@
-//! The options of commands that ask a running server: where it is, and who asks.
+//! Where a server is, with its port, for commands that use no option of these otherwise.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use crate::connection::ConnectionArgs;
 use crate::digest::live::connect::Server;
 use crate::out::Outcome;
 
-#[derive(Args, Clone, Default)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "A running server")]
-pub struct ServerArgs {
+pub struct ServerOptions {
+    #[command(flatten)]
+    pub way: ConnectionArgs,
+
     /// The server's port
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-
-    #[command(flatten)]
-    pub connection: ConnectionArgs,
 }
 
-impl ServerArgs {
+impl ServerOptions {
     /// Connects; `needs` is what the account needs, as GRANT says it.
     pub fn connect(&self, needs: &'static str) -> Outcome<Server> {
-        Server::connect(&self.connection, self.port, needs)
+        Server::connect(&self.way, self.port, needs)
     }
 }
 

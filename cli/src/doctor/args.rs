@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use crate::out::parse_bytes;
-use crate::server_args::{seconds, ServerArgs};
+use crate::server_args::{seconds, ServerOptions};
 
 /// Say what is wrong with a server and its machine, and what to set
 ///
@@ -58,5 +58,5 @@ pub struct DoctorArgs {
     pub json: bool,
 
     #[command(flatten)]
-    pub server: ServerArgs,
+    pub server: ServerOptions,
 }

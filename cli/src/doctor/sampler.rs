@@ -9,7 +9,7 @@ use frond_doctor::system::Machine;
 use super::DoctorArgs;
 use crate::digest::live::connect::Server;
 use crate::out::Outcome;
-use crate::server_args::ServerArgs;
+use crate::server_args::ServerOptions;
 
 /// What the account needs. Variables and counters anybody may see.
 const NEEDS: &str = "REPLICA MONITOR ON *.*";
@@ -22,7 +22,7 @@ pub struct Sampler {
     /// The server is on this machine. Of another one's machine nothing is known, and this one's values would mislead.
     here: bool,
     server: Option<Server>,
-    connection: Option<ServerArgs>,
+    connection: Option<ServerOptions>,
     pub name: String,
 }
 

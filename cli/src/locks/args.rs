@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, ValueHint};
 use frond_locks::report::Section;
 
-use crate::server_args::{seconds, ServerArgs};
+use crate::server_args::{seconds, ServerOptions};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SectionName {
@@ -96,5 +96,5 @@ pub struct LocksArgs {
     pub fields: Vec<String>,
 
     #[command(flatten)]
-    pub server: ServerArgs,
+    pub server: ServerOptions,
 }

@@ -11,7 +11,7 @@ use frond_locks::text::lock::table_name;
 
 use crate::digest::live::connect::Server;
 use crate::out::Outcome;
-use crate::server_args::ServerArgs;
+use crate::server_args::ServerOptions;
 
 /// What the account needs.
 pub const NEEDS: &str = "PROCESS ON *.*";
@@ -49,7 +49,7 @@ fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
 }
 
 impl Asked {
-    pub fn connect(args: &ServerArgs) -> Outcome<Asked> {
+    pub fn connect(args: &ServerOptions) -> Outcome<Asked> {
         let mut server = args.connect(NEEDS)?;
         // InnoDB's times are those of the system, whatever the session's zone.
         server.run("SET SESSION time_zone = 'SYSTEM', character_set_results = utf8mb4")?;

@@ -1,12 +1,13 @@
 //! From the analysis to the document.
 
+use super::place::{place, time};
 use super::tree;
-use super::words::{place, time, word};
 use super::{
     Blocker, Deadlocks, Locks, Member, Options, Place, Point, Record, Report, Totals, Transaction,
     Wait, VERSION,
 };
 use crate::analysis::{Analysis, Group, Key, Seen, SeenWait};
+use crate::graph::Unknown;
 use crate::model::{Lock, Mode, Page, Span};
 
 fn seconds(micros: u64) -> f64 {
@@ -15,6 +16,14 @@ fn seconds(micros: u64) -> f64 {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+pub(super) fn word(unknown: Unknown) -> &'static str {
+    match unknown {
+        Unknown::NotPrinted => "not-printed",
+        Unknown::Cut => "cut",
+        Unknown::Gone => "gone",
+    }
 }
 
 impl Report {

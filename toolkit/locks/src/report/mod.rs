@@ -2,9 +2,9 @@
 
 mod build;
 mod csv;
+mod place;
 mod text;
 mod tree;
-mod words;
 
 use std::io::{self, Write};
 
