@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "backup.h"
 #include "errors.h"
 #include "log.h"
 #include "plugin.h"
@@ -30,6 +31,7 @@ Frond_session::Frond_session(THD *thd)
     : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {}
 
 Frond_session::~Frond_session() {
+    frond_backup_abandon(backup_);
     detach();
     rollback();
 }
@@ -62,6 +64,7 @@ int Frond_session::begin() {
     std::lock_guard<std::mutex> locked(guard_);
     transaction_ = begun;
     locked_rows_ = false;
+    wrote_shared_ = false;
     return 0;
 }
 
@@ -144,6 +147,8 @@ int Frond_session::commit() {
     frond_txn *taken = take(false);
     if (!taken)
         return 0;
+    if (wrote_shared_ && frond_txn_changes(taken))
+        frond_count_commit();
     const int rc = commit_now(taken);
     int error = 0;
     if (rc == FROND_INTERRUPTED)

@@ -7,6 +7,7 @@
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
 //! catalog/     the list of tables; create, drop, rename, truncate
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
+//! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
 //! recovery/    from files and log to open tables
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod backup;
 #[cfg(feature = "canary")]
 pub mod canary;
 #[cfg(not(feature = "canary"))]
@@ -36,6 +38,7 @@ mod shared;
 mod status;
 mod table;
 
+pub use backup::format::{Description, PIN_FILE};
 pub use catalog::ddl::TableSpec;
 pub use catalog::{IndexDef, TableDef};
 pub use check::{CheckOutcome, Problem};

@@ -16,6 +16,7 @@ mod extent_tree;
 mod file;
 mod format;
 mod io;
+mod pin;
 mod recovery;
 mod space_map;
 #[cfg(test)]
@@ -25,3 +26,4 @@ pub use checkpoint::CheckpointPin;
 pub use extent::{aligned, Extent, EXTENT_ALIGN};
 pub use extent_tree::ExtentTree;
 pub use file::{Checkpoint, Fallback, FileStats, TableFile, TableFileOptions};
+pub use pin::PinnedFile;

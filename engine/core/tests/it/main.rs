@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod background;
+mod backup;
 mod concurrency;
 mod counters;
 mod descriptors;
