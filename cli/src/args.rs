@@ -36,6 +36,8 @@ pub enum Command {
     Log(LogArgs),
     Digest(Box<crate::digest::DigestArgs>),
     Indexes(Box<crate::indexes::IndexesArgs>),
+    #[command(subcommand)]
+    Backup(Box<crate::backup::BackupCommand>),
     /// Measure the engine on this machine
     #[command(subcommand)]
     Bench(BenchCommand),

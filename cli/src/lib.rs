@@ -7,6 +7,7 @@
 //! dump.rs    typed rows as text                      log.rs     the records of the log
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
+//! backup/    copies of a running server
 //! manual.rs  man pages and shell completions
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod backup;
 pub mod bench;
 pub mod check;
 pub mod digest;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
-use frond_cli::{bench, check, digest, dump, indexes, log, manual, open, stat};
+use frond_cli::{backup, bench, check, digest, dump, indexes, log, manual, open, stat};
 
 /// What a command came to.
 enum End {
@@ -61,6 +61,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         }
         Command::Digest(args) => digest::run(&args, out).map(End::from),
         Command::Indexes(args) => indexes::run(&args, out).map(End::from),
+        Command::Backup(command) => backup::run(&command, out).map(End::from),
         Command::Man(args) => manual::man(&args, out).map(|()| End::Fine),
         Command::Completions(args) => {
             manual::completions(&args, out);

@@ -60,8 +60,8 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::extent::{aligned, Extent};
 use crate::format::{encode_header, Header, Identity, CREATED, FIRST_EXTENT, MAX_FILE};
+use crate::held::Held;
 use crate::io as transfer;
-use crate::pin::Held;
 use crate::space_map::SpaceMap;
 
 /// Stretches punched per turn of the space lock.

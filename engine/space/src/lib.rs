@@ -15,6 +15,7 @@ mod extent;
 mod extent_tree;
 mod file;
 mod format;
+mod held;
 mod io;
 mod pin;
 mod recovery;

@@ -14,45 +14,8 @@ use frond_base::{BlockId, Lsn, TableId};
 
 use crate::extent::Extent;
 use crate::file::TableFile;
-use crate::format::{front, Header};
-
-/// What is held for a pin.
-pub(crate) struct Held {
-    /// The newest durable header when the pin was taken.
-    header: Header,
-    /// Blocks below this are pinned.
-    next_block: BlockId,
-    /// Freed and kept for the pin.
-    blocks: Vec<(Lsn, BlockId)>,
-    /// The pinned image was replaced.
-    old_image: Option<Extent>,
-    /// Bytes of `blocks` and `old_image`.
-    bytes: u64,
-}
-
-impl Held {
-    pub fn keeps(&self, block: BlockId) -> bool {
-        block < self.next_block
-    }
-
-    /// A pinned block was freed by an edit of `lsn`; it has `bytes`.
-    pub fn keep(&mut self, block: BlockId, lsn: Lsn, bytes: u64) {
-        assert!(self.keeps(block), "block {block} is not pinned (PN2)");
-        self.blocks.push((lsn, block));
-        self.bytes += bytes;
-    }
-
-    /// Whether `image`, which a checkpoint has replaced, is the pinned one: then it is kept.
-    pub fn keep_image(&mut self, image: Extent) -> bool {
-        let pinned = self.header.image.is_some_and(|at| at.extent() == image);
-        if pinned && self.old_image.is_none() {
-            self.old_image = Some(image);
-            self.bytes += image.len;
-            return true;
-        }
-        false
-    }
-}
+use crate::format::front;
+use crate::held::Held;
 
 /// What a copy of a pinned file consists of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,8 +55,7 @@ impl TableFile {
         let mut freed = self.freed.lock();
         assert!(freed.held.is_none(), "{} is pinned twice", self.name);
         let next_block = self.next_block.load(Ordering::Relaxed);
-        let (blocks, old_image, bytes) = (Vec::new(), None, 0);
-        freed.held = Some(Held { header, next_block, blocks, old_image, bytes });
+        freed.held = Some(Held::new(header, next_block));
     }
 
     /// What is pinned; `None` without a pin. Takes as long as the file has blocks.
@@ -107,26 +69,27 @@ impl TableFile {
         blocks.sort_unstable();
         Some(PinnedFile {
             table: self.id.table,
-            seq: held.header.seq,
-            lsn: held.header.lsn,
-            front: front(&held.header, self.id),
-            image: held.header.image.map(|at| at.extent()),
-            next_block: held.next_block,
+            seq: held.header().seq,
+            lsn: held.header().lsn,
+            front: front(held.header(), self.id),
+            image: held.header().image.map(|at| at.extent()),
+            next_block: held.next_block(),
             blocks,
         })
     }
 
     /// Bytes that are free and kept for the pin.
     pub fn held_bytes(&self) -> u64 {
-        self.freed.lock().held.as_ref().map_or(0, |held| held.bytes)
+        self.freed.lock().held.as_ref().map_or(0, Held::bytes)
     }
 
     /// Ends the pin, if there is one: what was kept for it is reusable.
     pub fn unpin(&self) {
         let mut freed = self.freed.lock();
         let Some(held) = freed.held.take() else { return };
-        freed.waiting.extend(held.blocks);
-        if let Some(extent) = held.old_image {
+        let (blocks, old_image) = held.into_parts();
+        freed.waiting.extend(blocks);
+        if let Some(extent) = old_image {
             // A later header is durable: that was the reason to keep it.
             self.space.lock().free(extent);
         }
