@@ -2,7 +2,7 @@
  *
  * The handler: one open table of one connection.
  *
- * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_lock.cc (statements and their locks),
+ * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_alter.cc (ALTER TABLE without a copy), ha_frond_lock.cc (statements and their locks),
  * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_sequence.cc (the row of a SEQUENCE),
  * ha_frond_read.cc (scans), ha_frond_info.cc (statistics, costs, maintenance).
  */
@@ -86,6 +86,8 @@ public:
     bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
     enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                                Alter_inplace_info *info) override;
+    bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+    bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
     bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
     void update_create_info(HA_CREATE_INFO *info) override;
 
@@ -188,6 +190,8 @@ private:
     void note_write();
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
+    bool alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref);
+    bool alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref);
     int tell(int error);
     int refuse(const std::string &why);
     void note_auto_increment();

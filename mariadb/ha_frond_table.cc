@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Tables: create, open, close, rename, drop, truncate, and which ALTER TABLE needs no copy.
+// Tables: create, open, close, rename, drop, truncate.
 
 #include "ha_frond.h"
 
@@ -292,7 +292,7 @@ int ha_frond::truncate() {
     return refuse_older_snapshots(name.c_str());
 }
 
-// ---------------------------------------------------------------- ALTER TABLE
+// ---------------------------------------------------------------- options
 
 static bool same_options(const ha_table_option_struct *a, const ha_table_option_struct *b) {
     if (!a || !b)
@@ -312,35 +312,6 @@ bool ha_frond::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_chang
         !same_options(info->option_struct, table->s->option_struct))
         return COMPATIBLE_DATA_NO;
     return COMPATIBLE_DATA_YES;
-}
-
-enum_alter_inplace_result
-ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
-    if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
-        return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
-    if ((table->s->sequence != nullptr) != (altered->s->sequence != nullptr)) {
-        info->unsupported_reason = "SEQUENCE";
-        return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    }
-    const enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, info);
-    // ALTERs that pass that check change only the .frm file.
-    return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
-}
-
-// Columns and indexes may have other names, ENUM and SET columns more members. Rows do not depend on names, and
-// both lists of members are good from now on, so a crash in between does no harm; tools that read the files and
-// messages show names.
-bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *, bool commit) {
-    if (!commit)
-        return false;
-    Frond_schema schema(altered);
-    schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
-    const frond_table_spec spec = schema.spec(0);
-    const int rc = frond_rows_rename(table_, &spec);
-    if (rc)
-        print_error(frond_to_handler_error(nullptr, rc), MYF(0));
-    return rc != 0;
 }
 
 void ha_frond::update_create_info(HA_CREATE_INFO *info) {

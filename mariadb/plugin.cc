@@ -12,11 +12,13 @@
 #include "backup.h"
 #include "errors.h"
 #include "ha_frond.h"
+#include "information_schema.h"
 #include "log.h"
 #include "mysqld.h"
 #include "schema.h"
 #include "settings.h"
 #include "transaction.h"
+#include "waits.h"
 
 handlerton *frond_hton;
 frond_db *frond_database;
@@ -107,6 +109,7 @@ static int init(void *p) {
     frond_install_transactions(hton);
     frond_install_xa(hton);
     frond_install_backup(hton);
+    frond_install_alter(hton);
     ignore_db_dirs_append(DIRECTORY);
 
     char path[FN_REFLEN];
@@ -117,6 +120,7 @@ static int init(void *p) {
         sql_print_error("Frond: cannot open %s: %s (%d)", path, frond_last_error(), rc);
         return 1;
     }
+    frond_watch_waits(frond_database);
     frond_apply_settings();
     drop_temporary_tables();
     frond_tell_of_prepared();
@@ -141,4 +145,5 @@ maria_declare_plugin(frond){
     frond_system_variables,
     "0.1",
     MariaDB_PLUGIN_MATURITY_EXPERIMENTAL,
-} maria_declare_plugin_end;
+},
+    frond_trx_plugin, frond_locks_plugin, frond_lock_waits_plugin maria_declare_plugin_end;

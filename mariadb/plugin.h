@@ -24,6 +24,9 @@ void frond_install_transactions(handlerton *hton);
 /* `all` is false at the end of each statement; outside of a transaction that is also its end. */
 bool frond_ends_transaction(THD *thd, bool all);
 
+/* ha_frond_alter.cc */
+void frond_install_alter(handlerton *hton);
+
 /* xa.cc */
 void frond_install_xa(handlerton *hton);
 void frond_tell_of_prepared();

@@ -316,8 +316,21 @@ void Frond_schema::replaces(const Frond_schema &before, long long created) {
         members_before_ = before.members_;
 }
 
-// The meta bytes, in lines: "created at" in decimal; the signature; and if there are any, members, and those
-// before the latest change. The last line has no newline.
+static const char VERSION_LINE[] = "v:";
+
+static std::string version_line(const LEX_CUSTRING &version) {
+    std::string line = VERSION_LINE;
+    for (size_t i = 0; i < version.length; i++) {
+        line += "0123456789abcdef"[version.str[i] >> 4];
+        line += "0123456789abcdef"[version.str[i] & 15];
+    }
+    return line;
+}
+
+void Frond_schema::set_version(const LEX_CUSTRING &version) { version_ = version_line(version); }
+
+// The meta bytes, in lines: "created at" in decimal; the signature; and if there are any, members, those before the
+// latest change, and "v:" with the version of the .frm file since an ALTER in place. The last line has no newline.
 frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
     frond_table_spec spec = {};
     spec.struct_size = sizeof spec;
@@ -333,7 +346,7 @@ frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
         spec.auto_increment_column = table_->found_next_number_field->field_index;
     spec.auto_increment = auto_increment ? auto_increment : 1;
     meta_ = std::to_string(created_ ? created_ : static_cast<long long>(my_time(0))) + "\n" + signature_;
-    for (const std::string *line : {&members_, &members_before_})
+    for (const std::string *line : {&members_, &members_before_, &version_})
         if (!line->empty())
             meta_ += "\n" + *line;
     spec.meta = reinterpret_cast<const uint8_t *>(meta_.data());
@@ -377,7 +390,9 @@ static uint differing_column(const std::string &a, const std::string &b) {
 }
 
 std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table) {
-    const std::vector<std::string> lines = lines_of(meta, len);
+    std::vector<std::string> lines = lines_of(meta, len);
+    if (lines.back().compare(0, 2, VERSION_LINE) == 0)
+        lines.pop_back();
     if (lines.size() < 2 || lines[1] != schema.signature())
         return "describe different columns";
     const std::string &members = schema.members();
@@ -386,6 +401,10 @@ std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_sch
     const uint column = differing_column(members, lines[2]);
     const char *name = column < table->s->fields ? table->field[column]->field_name.str : "?";
     return std::string("have different members for the ENUM or SET column '") + name + "'";
+}
+
+bool frond_meta_has_version(const uint8_t *meta, size_t len, const LEX_CUSTRING &version) {
+    return lines_of(meta, len).back() == version_line(version);
 }
 
 long long frond_meta_created(const uint8_t *meta, size_t len) {

@@ -43,6 +43,8 @@ public:
     /* ALTER TABLE without a copy: spec() is for the table created then, which `before` described. Both
      * descriptions are right until the server has replaced the .frm file. */
     void replaces(const Frond_schema &before, long long created);
+    /* The version of the .frm file that describes the table. */
+    void set_version(const LEX_CUSTRING &version);
     std::vector<frond_column_layout> layout() const;
 
 private:
@@ -57,7 +59,7 @@ private:
     std::vector<std::vector<frond_part_spec>> parts_;
     std::vector<frond_index_spec> indexes_;
     std::string signature_;
-    std::string members_, members_before_;
+    std::string members_, members_before_, version_;
     long long created_ = 0;
     std::string meta_;
     std::string problem_;
@@ -72,6 +74,8 @@ bool frond_is_temporary(const char *path);
 /* Why the table that has these meta bytes cannot be read by `schema`, or "". Tables of releases that did not note
  * members have none to compare. */
 std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table);
+/* Whether the table's definition came with that version of the .frm file. */
+bool frond_meta_has_version(const uint8_t *meta, size_t len, const LEX_CUSTRING &version);
 /* The time of a table's creation, from its meta bytes; 0 if unknown. */
 long long frond_meta_created(const uint8_t *meta, size_t len);
 

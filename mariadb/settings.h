@@ -31,8 +31,7 @@ extern st_mysql_sys_var *frond_system_variables[];
 
 /* Options for frond_open(), from the variables. */
 frond_options frond_open_options();
-
-/* Those that a database takes when it is open. */
+/* The others, for the open database. */
 void frond_apply_settings();
 
 /* Whether a backup may begin that will not include Frond's tables. */

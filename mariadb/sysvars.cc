@@ -15,7 +15,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
 static ulong flush_log_at_commit;
 static uint background_threads, open_files;
-static my_bool direct_io, discard_damaged_tables, allow_incomplete_backup;
+static my_bool print_all_deadlocks, direct_io, discard_damaged_tables, allow_incomplete_backup;
 
 // Passes a changed variable to the running engine; the old value stays when the engine refuses.
 template <typename T>
@@ -48,6 +48,10 @@ static void change_log_capacity(THD *thd, st_mysql_sys_var *, void *variable, co
 
 static void change_durability(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
     change<ulong>(thd, "durability", variable, value);
+}
+
+static void change_print_all_deadlocks(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<my_bool>(thd, "print_deadlocks", variable, value);
 }
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
@@ -122,6 +126,10 @@ static MYSQL_THDVAR_ENUM(backup, PLUGIN_VAR_NOCMDOPT,
                          "describe, log_copied, end. Needs RELOAD",
                          take_backup_step, nullptr, FROND_BACKUP_NONE, &backup_typelib);
 
+static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
+                         "Write each deadlock to the error log: who waited for whom, on what, with which statement",
+                         nullptr, change_print_all_deadlocks, FALSE);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
                           "Seconds that a statement waits for a row lock before it fails with error "
                           "1205; 0 does not wait",
@@ -155,6 +163,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(allow_incomplete_backup),
     MYSQL_SYSVAR(backup),
     MYSQL_SYSVAR(backup_pin_limit),
+    MYSQL_SYSVAR(print_all_deadlocks),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
     MYSQL_SYSVAR(default_page_size),
@@ -202,7 +211,10 @@ frond_options frond_open_options() {
     return options;
 }
 
-void frond_apply_settings() { frond_set(frond_database, "backup_pin_bytes", backup_pin_limit); }
+void frond_apply_settings() {
+    frond_set(frond_database, "backup_pin_bytes", backup_pin_limit);
+    frond_set(frond_database, "print_deadlocks", print_all_deadlocks);
+}
 
 bool frond_allows_incomplete_backup() { return allow_incomplete_backup; }
 

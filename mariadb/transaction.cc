@@ -13,6 +13,7 @@
 #include "log.h"
 #include "plugin.h"
 #include "settings.h"
+#include "waits.h"
 
 // Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
 extern "C" int thd_binlog_format(const MYSQL_THD thd);
@@ -28,10 +29,13 @@ bool frond_ends_transaction(THD *thd, bool all) { return all || !in_transaction(
 // ---------------------------------------------------------------- session
 
 Frond_session::Frond_session(THD *thd)
-    : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {}
+    : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {
+    frond_remember_session(this);
+}
 
 Frond_session::~Frond_session() {
     frond_backup_abandon(backup_);
+    frond_forget_session(this);
     detach();
     rollback();
 }

@@ -14,9 +14,9 @@
 class THD;
 
 /* Invariants
- *  TX1. `transaction_` and `committing_` change under `guard_`, and only by the connection's own thread: that
- *     thread reads them freely, KILL reads them under the guard. The guard is held for no longer than an
- *     interrupt takes, and no other lock is taken inside by this side.
+ *  TX1. `transaction_`, `prepared_` and `committing_` change under `guard_`, and only by the connection's own thread:
+ *     that thread reads them freely, KILL and those that wait (waits.cc) read them under the guard. It is held
+ *     for no longer than an interrupt takes, and no other lock is taken inside by this side.
  *  TX2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
  *     whether it still belongs to the running statement.
  *  TX3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
@@ -77,10 +77,20 @@ public:
     /* From another thread (KILL). */
     void interrupt();
 
+    /* From another thread: calls `what` if there is a transaction, whose session waits if it comes to the end of it
+     * meanwhile. */
+    template <typename What> void while_in_transaction(What what) {
+        std::lock_guard<std::mutex> locked(guard_);
+        if (transaction_ || prepared_)
+            what();
+    }
+
 private:
     int begin();
     /* Ends the session's part in its transaction, if it has one; KILL may still reach it by its number. */
     frond_txn *take(bool may_be_killed);
+    /* The same for its prepared transaction. */
+    frond_prepared *take_prepared();
     int commit_prepared();
     int rollback_prepared();
     /* A prepared transaction goes on without the session. */

@@ -83,13 +83,14 @@ int Frond_session::prepare() {
     if (!taken)
         return 0;
     const frond_xid name = to_frond(xid);
-    const int rc = frond_txn_prepare(taken, &name, &prepared_);
+    frond_prepared *prepared = nullptr;
+    const int rc = frond_txn_prepare(taken, &name, &prepared);
     {
         std::lock_guard<std::mutex> locked(guard_);
         committing_ = 0;
+        prepared_ = rc ? nullptr : prepared;
     }
     if (rc) {
-        prepared_ = nullptr;
         if (rc == FROND_INTERRUPTED)
             my_error(ER_QUERY_INTERRUPTED, MYF(0));
         return frond_to_handler_error(nullptr, rc);
@@ -98,6 +99,13 @@ int Frond_session::prepare() {
     is_ordered_ = false;
     frond_crash_point("after_prepare");
     return 0;
+}
+
+frond_prepared *Frond_session::take_prepared() {
+    std::lock_guard<std::mutex> locked(guard_);
+    frond_prepared *taken = prepared_;
+    prepared_ = nullptr;
+    return taken;
 }
 
 void Frond_session::commit_ordered() {
@@ -116,10 +124,9 @@ void Frond_session::commit_ordered() {
 // remember, and what it remembers without a binary log, in tc.log, this version rolls back when it recovers. So there
 // the logs of all engines are synced: InnoDB, too, relies on being told again.
 int Frond_session::commit_prepared() {
-    frond_prepared *prepared = prepared_;
+    frond_prepared *prepared = take_prepared();
     const bool in_tc_log = is_ordered_ && !opt_bin_log;
     const bool waits = !is_ordered_ || waits_for_commit_;
-    prepared_ = nullptr;
     if (!is_ordered_)
         frond_count_commit();
     if (in_tc_log)
@@ -131,17 +138,15 @@ int Frond_session::commit_prepared() {
 }
 
 int Frond_session::rollback_prepared() {
-    frond_prepared *prepared = prepared_;
-    prepared_ = nullptr;
+    frond_prepared *prepared = take_prepared();
     const int rc = frond_prepared_rollback(prepared);
     drop_temporary_tables();
     return frond_to_handler_error(nullptr, rc);
 }
 
 void Frond_session::detach() {
-    if (prepared_)
-        frond_prepared_detach(prepared_);
-    prepared_ = nullptr;
+    if (frond_prepared *prepared = take_prepared())
+        frond_prepared_detach(prepared);
 }
 
 // ---------------------------------------------------------------- handlerton

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 Module = tuple[str, ...]
 
 # Where circles are looked for.
-FOLDERS = ("engine/", "bindings/", "cli/", "bench/")
+FOLDERS = ("engine/", "bindings/", "cli/", "bench/", "toolkit/")
 # An allowed circle: its files, and the reason.
 ALLOWED: dict[frozenset[str], str] = {}
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use frond_base::SEQ_MAX;
-use frond_engine::{Engine, Table, TableDef};
+use frond_engine::{history, Engine, Table, TableDef};
 use frond_row::{RowText, Schema, TextStyle};
 use frond_tree::{Bounds, Tree};
 use frond_vfs::Vfs;
@@ -72,7 +72,7 @@ fn typed(table: &Table, def: &TableDef, options: &Options, out: &mut dyn Write) 
             def.name
         )));
     };
-    let mut text = RowText::new(&def.name, schema, Vec::new())?;
+    let mut text = RowText::new(&def.name, schema, history(def)?)?;
     let style = match options.format {
         Format::Tabs => TextStyle::Tabs,
         Format::Json => TextStyle::Json,

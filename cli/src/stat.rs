@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use frond_engine::{Engine, Table, TableDef};
+use frond_engine::{Engine, IndexState, Table, TableDef};
 use frond_row::Schema;
 use frond_vfs::Vfs;
 use serde::Serialize;
@@ -120,7 +120,9 @@ fn of_table(table: &Table, def: &TableDef) -> TableStat {
         });
         index.unwrap_or_else(|| if tree == 0 { "PRIMARY".into() } else { tree.to_string() })
     };
-    let indexes = table.trees().iter().enumerate().map(|(n, tree)| {
+    let in_use = |n: &usize| def.indexes.get(*n).is_none_or(|i| i.state != IndexState::Dropped);
+    let trees = table.trees().iter().enumerate().filter(|(n, _)| in_use(n));
+    let indexes = trees.map(|(n, tree)| {
         let s = tree.stats();
         IndexStat {
             index: n,

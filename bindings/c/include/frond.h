@@ -103,8 +103,8 @@ typedef struct frond_options {
 int frond_open(const char *directory, const frond_options *options, frond_db **db);
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
-/* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes",
- * "backup_pin_bytes". */
+/* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";
+ * "print_deadlocks" (1: each one goes to the log function). */
 int frond_set(frond_db *db, const char *name, uint64_t value);
 /* Makes everything committed so far durable, whatever the durability mode. */
 int frond_sync(frond_db *db);
@@ -235,6 +235,87 @@ int frond_prepared_list(frond_db *db, void (*emit)(void *ctx, const frond_xid *x
  * somebody has of it can only be freed then; other calls give FROND_NOT_FOUND. */
 int frond_commit_by_xid(frond_db *db, const frond_xid *xid);
 int frond_rollback_by_xid(frond_db *db, const frond_xid *xid);
+
+/* ---- who waits for whom ---------------------------------------------------------------------- */
+
+/* Transactions are named by frond_txn_id(), and by the connection that frond_txn_set_connection() gave (0: none). The
+ * lists are read in pieces while transactions go on: no list is a consistent snapshot. Texts are valid during
+ * the call; a callback that returns non-zero ends the list. No latch is held in it. */
+
+enum frond_transaction_state {
+    FROND_TRANSACTION_RUNNING = 1,
+    FROND_TRANSACTION_WAITING = 2,  /* for a lock */
+    FROND_TRANSACTION_PREPARED = 3,
+    FROND_TRANSACTION_DETACHED = 4  /* prepared, without a handle: to be ended by its name */
+};
+
+typedef struct frond_transaction_info {
+    uint64_t id;
+    uint64_t connection;
+    uint64_t age_micros;   /* since its begin; since the start of the database if that was later */
+    uint64_t wait_micros;  /* since it waits for a lock; 0 when it does not */
+    uint64_t changes;      /* as of its latest request for a lock */
+    uint64_t locks;
+    const frond_xid *xid;  /* NULL when it is not prepared */
+    uint32_t state;        /* enum frond_transaction_state */
+    uint32_t reserved;
+} frond_transaction_info;
+
+enum frond_lock_mode {
+    FROND_MODE_INTENTION_SHARED = 1,
+    FROND_MODE_INTENTION_EXCLUSIVE = 2,
+    FROND_MODE_SHARED = 3,
+    FROND_MODE_EXCLUSIVE = 4
+};
+
+/* What a lock is on. */
+enum frond_lock_kind { FROND_KIND_ROW = 1, FROND_KIND_INDEX = 2, FROND_KIND_RANGE = 3 };
+
+typedef struct frond_lock_info {
+    uint64_t transaction;
+    uint64_t connection;
+    uint32_t mode;         /* enum frond_lock_mode */
+    uint32_t kind;         /* enum frond_lock_kind */
+    const char *table;     /* "" when it is not there any more */
+    const char *index;     /* "" for a table of keys and values */
+    const char *key;       /* columns and values; of a range its ends; "" for a whole index */
+} frond_lock_info;
+
+typedef struct frond_lock_wait_info {
+    uint64_t waiter;
+    uint64_t waiter_connection;
+    uint64_t blocker;
+    uint64_t blocker_connection;
+    const frond_xid *blocker_xid; /* NULL when the blocker is not prepared */
+    uint64_t wait_micros;
+    uint32_t mode;         /* that is waited for */
+    uint32_t kind;
+    const char *table;
+    const char *index;
+    const char *key;
+} frond_lock_wait_info;
+
+int frond_each_transaction(frond_db *db, int (*emit)(void *ctx, const frond_transaction_info *info), void *ctx);
+int frond_each_lock(frond_db *db, int (*emit)(void *ctx, const frond_lock_info *info), void *ctx);
+/* One call for each pair of a transaction that waits and one that it waits for. */
+int frond_each_lock_wait(frond_db *db, int (*emit)(void *ctx, const frond_lock_wait_info *info), void *ctx);
+
+/* Told of lock waits. `waits` is called by the thread that is about to sleep, and again when others came before it;
+ * `waited` by the same thread afterwards. Both may interrupt transactions. */
+typedef struct frond_wait_hooks {
+    uint32_t struct_size;
+    uint32_t reserved;
+    void *ctx;
+    void (*waits)(void *ctx, uint64_t connection, const uint64_t *holders, size_t count);
+    void (*waited)(void *ctx, uint64_t connection);
+    /* Which of two connections in a deadlock rather gives way: < 0 `a`, > 0 `b`. Must not call the library. */
+    int (*victim)(void *ctx, uint64_t a, uint64_t b);
+    /* Puts what the connection runs into `text` and returns its length: for people. */
+    size_t (*statement)(void *ctx, uint64_t connection, char *text, size_t size);
+} frond_wait_hooks;
+
+/* Once per database. */
+int frond_set_wait_hooks(frond_db *db, const frond_wait_hooks *hooks);
 
 /* ---- keys and values ------------------------------------------------------------------------ */
 

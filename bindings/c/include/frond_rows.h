@@ -130,7 +130,7 @@ int frond_rows_table_meta(frond_table *table, const uint8_t **meta, size_t *len)
  * at once; nothing else in `spec` is read, and nobody else may use the table meanwhile. */
 int frond_rows_rename(frond_table *table, const frond_table_spec *spec);
 
-/* ---- binding -------------------------------------------------------------------------------- */
+/* ---- changing a definition in place ---------------------------------------------------------- */
 
 /* Where a column lives in the record image. */
 typedef struct frond_column_layout {
@@ -139,6 +139,47 @@ typedef struct frond_column_layout {
     uint8_t null_mask;
     uint8_t reserved[3];
 } frond_column_layout;
+
+/* A number that stands for none: what is new. */
+enum frond_alter_source { FROND_NEW = -1 };
+
+typedef struct frond_alter_spec {
+    uint32_t struct_size;
+    uint32_t record_bytes;
+    /* The definition that the table is to have; its auto_increment is not read. */
+    const frond_table_spec *table;
+    /* Per index and per column of it: which one of the table it is, or FROND_NEW. */
+    const int32_t *index_from;
+    const int32_t *column_from;
+    /* A record of the new definition with the values that the rows there are have in new columns. */
+    const uint8_t *defaults;
+    const frond_column_layout *layout;
+} frond_alter_spec;
+
+/* A change under way. */
+typedef struct frond_alter frond_alter;
+typedef struct frond_rows frond_rows;
+
+/* Whether frond_alter_begin() would take it: FROND_UNSUPPORTED or FROND_INVALID_ARGUMENT says that rows or keys
+ * would have to be rewritten. Changes nothing. */
+int frond_alter_check(frond_table *table, const frond_alter_spec *spec);
+/* Begins the change. While it is called nobody else uses the table, and no transaction has changes of it. With new
+ * indexes, commits write their entries when it returns. */
+int frond_alter_begin(frond_table *table, const frond_alter_spec *spec, frond_alter **alter);
+/* Builds the new indexes while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
+ * in `*duplicate`, an index of the new definition; `ref`, of frond_rows_ref_bytes() bytes or NULL, gets a reference of
+ * one of them. `rows` is a binding of the table as it was before. `progress` is told how many rows of about how
+ * many are done; nonzero ends the work with FROND_INTERRUPTED. */
+int frond_alter_build(frond_alter *alter, frond_rows *rows, int (*progress)(void *ctx, uint64_t done, uint64_t total),
+                      void *ctx, uint32_t *duplicate, uint8_t *ref);
+/* Puts the new definition in force, durably, and ends the change: the handle is gone, whatever is returned. Nobody
+ * else uses the table meanwhile. FROND_DUPLICATE_KEY as for frond_alter_build(); then, and after any other error,
+ * the table is as it was. */
+int frond_alter_commit(frond_alter *alter, frond_rows *rows, uint32_t *duplicate, uint8_t *ref);
+/* Takes back what was begun; NULL is allowed. */
+void frond_alter_abort(frond_alter *alter);
+
+/* ---- binding -------------------------------------------------------------------------------- */
 
 /* What the `condition` callback says of an index entry. */
 enum frond_condition {
@@ -169,8 +210,6 @@ typedef struct frond_rows_callbacks {
     /* Polled now and then in long reads: nonzero = stop with FROND_INTERRUPTED. */
     int (*killed)(void *ctx);
 } frond_rows_callbacks;
-
-typedef struct frond_rows frond_rows;
 
 /* `record_bytes` is the length of a record image. `callbacks` is copied; its ctx must outlive the binding. */
 int frond_rows_bind(frond_table *table, const frond_column_layout *layout, uint32_t column_count,

@@ -17,6 +17,7 @@ mod error;
 mod kv;
 mod pointers;
 mod prepared;
+mod report;
 mod rows;
 mod table;
 mod txn;

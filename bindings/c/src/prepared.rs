@@ -28,7 +28,7 @@ impl frond_xid {
         Xid::new(self.format, &self.data[..gtrid], &self.data[gtrid..gtrid + bqual])
     }
 
-    fn of(xid: &Xid) -> frond_xid {
+    pub fn of(xid: &Xid) -> frond_xid {
         let (gtrid, bqual) = (xid.gtrid(), xid.bqual());
         let mut data = [0; 2 * XID_PART_MAX];
         data[..gtrid.len()].copy_from_slice(gtrid);

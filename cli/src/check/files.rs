@@ -131,13 +131,7 @@ mod tests {
         ]
         .map(String::from)
         .to_vec();
-        let def = TableDef {
-            id: TableId(7),
-            name: "t".into(),
-            indexes: Vec::new(),
-            schema: Vec::new(),
-            meta: Vec::new(),
-        };
+        let def = TableDef::new(TableId(7), "t".into(), Vec::new());
         let mut report = Report::default();
         strangers(&names, Some(&[Arc::new(def)]), &mut report);
         let named: Vec<&str> =

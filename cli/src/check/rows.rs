@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use frond_base::{checksum64, checksum64_seeded, Result, SEQ_MAX};
-use frond_engine::Table;
+use frond_engine::{history, IndexState, Table};
 use frond_row::{
     ColumnType, Deriver, Entries, Index, OwnedBlobs, Part, Projection, RecordLayout, RowCodec,
     Schema, Sort, SortKeys,
@@ -108,9 +108,12 @@ struct Subject<'a> {
 fn typed(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>) -> Result<()> {
     let def = table.def();
     let schema = Arc::new(Schema::decode(&def.schema, name)?);
-    let trees = table.trees().len();
-    if schema.indexes.len() != trees || schema.indexes.iter().any(|i| usize::from(i.tree) >= trees)
-    {
+    let trees = def.indexes.iter().filter(|i| i.state == IndexState::Live).count();
+    let in_use = |i: &Index| {
+        let index = def.indexes.get(usize::from(i.tree));
+        index.is_some_and(|index| index.state == IndexState::Live)
+    };
+    if schema.indexes.len() != trees || !schema.indexes.iter().all(in_use) {
         report.problem(format!(
             "table '{name}': the schema has {} indexes, the table {trees} trees",
             schema.indexes.len()
@@ -119,7 +122,7 @@ fn typed(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>)
     }
     let layout = RecordLayout::compact(&schema);
     let keys = Arc::new(OfflineKeys::new(&schema));
-    let codec = Arc::new(RowCodec::bind(name, schema.clone(), layout, Vec::new(), keys)?);
+    let codec = Arc::new(RowCodec::bind(name, schema.clone(), layout, history(&def)?, keys)?);
     let mut derivable = 0;
     for index in 1..schema.indexes.len() {
         if can_derive(&schema, index) && Deriver::new(codec.clone(), 1 << index).is_ok() {

@@ -120,9 +120,9 @@ fn files_of_a_rotation_are_read_in_their_order() {
     let got = digest(&files, &[]);
     let lost = &got["loss"]["capture"];
     assert!(lost["gaps"].as_u64().unwrap() >= 12, "{lost:#}");
-    let known = ["measured", "unmeasured", "statements_lost"].map(|f| lost[f].as_u64().unwrap());
+    let known = ["measured", "unmeasured"].map(|f| lost[f].as_u64().unwrap());
     assert!(known[0] > 550 && known[0] < 700, "{known:?}");
-    assert!((650..830).contains(&known.iter().sum::<u64>()), "{known:?}");
+    assert!((580..=760).contains(&known.iter().sum::<u64>()), "{known:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use frond_vfs::{DirLock, FilePool, JoinThread, Vfs};
 use frond_wal::{Wal, WalOptions};
 use parking_lot::Mutex;
 
+use crate::catalog::alter::{Alter, AlterSpec};
 use crate::catalog::ddl::TableSpec;
 use crate::catalog::names::Names;
 use crate::catalog::{TableDef, SYSTEM_TABLE};
@@ -19,6 +20,7 @@ use crate::identity::{self, Identity};
 use crate::messages::Log;
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
+use crate::report::watch::{WaitHooks, Watch};
 use crate::shared::Shared;
 use crate::table::store::is_table_file;
 use crate::table::Table;
@@ -26,6 +28,7 @@ use crate::table::Table;
 /// An open database. Dropping it closes it: everything committed is synced and the threads end.
 pub struct Engine {
     core: Arc<Core>,
+    watch: Arc<Watch>,
     threads: Mutex<Vec<Box<dyn JoinThread>>>,
     _lock: Box<dyn DirLock>,
 }
@@ -81,6 +84,7 @@ impl Engine {
         let time = Arc::clone(&shared.vfs);
         locks.set_clock(move || time.now());
         let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
+        let watch = Watch::over(&core);
         let damaged = match recovered {
             Some(mut recovered) => core.recover(&mut recovered)?,
             None => {
@@ -94,9 +98,12 @@ impl Engine {
         }
         remove_orphans(&core)?;
         tell_of_missing_files(&core)?;
+        if !core.options.read_only {
+            core.drop_unfinished_builds()?;
+        }
         core.measure();
         let threads = Mutex::new(core.start_background());
-        Ok(Engine { core, threads, _lock: lock })
+        Ok(Engine { core, watch, threads, _lock: lock })
     }
 
     pub fn core(&self) -> &Arc<Core> {
@@ -141,6 +148,20 @@ impl Engine {
     pub fn set_schema(&self, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
         self.core.check_not_prepared(name)?;
         self.core.set_schema(name, schema, meta)
+    }
+
+    /// Begins to change a table's definition in place. New indexes are built by [`Alter::build`], while others
+    /// read and write; [`Alter::commit`] puts the definition in force. While this is called, and while the
+    /// commit is, no transaction has changes of the table.
+    pub fn alter_table(&self, table: &Arc<Table>, spec: AlterSpec) -> Result<Alter> {
+        self.core.check_not_prepared(&table.def().name)?;
+        self.core.begin_alter(table, spec)
+    }
+
+    /// Whether [`Engine::alter_table`] would take `spec`: `Unsupported` or `InvalidArgument` says why not. Changes
+    /// nothing.
+    pub fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
+        self.core.check_alter(table, spec)
     }
 
     pub fn table_exists(&self, name: &str) -> bool {
@@ -252,6 +273,18 @@ impl Engine {
         self.core.backups.set_limit(bytes);
     }
 
+    // ---- lock waits ----
+
+    /// Who is told of lock waits from now on; false when somebody is already.
+    pub fn set_wait_hooks(&self, hooks: Box<dyn WaitHooks>) -> bool {
+        self.watch.set_hooks(hooks)
+    }
+
+    /// Whether the operator is told of each deadlock.
+    pub fn print_deadlocks(&self, on: bool) {
+        self.watch.print_deadlocks(on);
+    }
+
     // ---- background work, for owners without threads and for tests ----
 
     /// Runs one round of background work on this thread. False when there was nothing to do.
@@ -263,6 +296,7 @@ impl Engine {
     /// needs no log. For tests, and before copying a directory.
     pub fn flush_all(&self) -> Result<()> {
         self.core.may_free_space()?;
+        while self.core.clear_dropped_index() {}
         let tables: Vec<Arc<Table>> = self.core.tables.read().values().cloned().collect();
         for table in &tables {
             for tree in table.trees() {

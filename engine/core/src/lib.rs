@@ -10,6 +10,7 @@
 //! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
 //! recovery/    from files and log to open tables
+//! report/      transactions, locks and waits, for people and for the server
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
 //! ```
 //!
@@ -33,14 +34,17 @@ mod messages;
 mod options;
 mod record;
 mod recovery;
+mod report;
 pub mod rows;
 mod shared;
 mod status;
 mod table;
 
 pub use backup::format::{Description, PIN_FILE};
+pub use catalog::alter::{history, Alter, AlterSpec, Violation};
+pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
-pub use catalog::{IndexDef, TableDef};
+pub use catalog::{IndexDef, IndexState, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;
 pub use commit::prepared::PreparedTransaction;
@@ -50,10 +54,14 @@ pub use engine::Engine;
 pub use frond_base::{Error, ErrorKind, Result};
 pub use frond_run::Compression;
 pub use frond_tree::Seek;
-pub use frond_txn::{Granted, LooseLock, OwnerHandle, RowMode, TreeMode};
+pub use frond_txn::{Granted, LockMode, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use messages::Log;
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
+pub use report::places::LockPlace;
+pub use report::watch::WaitHooks;
 pub use status::Status;
 pub use table::image::TableImage;
+pub use table::trees::Trees;
 pub use table::{Table, TableStatistics};

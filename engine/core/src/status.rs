@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 use frond_cache::Part;
-use frond_row::{RowText, Schema};
-use frond_txn::{TxnId, WaitInfo};
+use frond_txn::TxnId;
 
 use crate::engine::Engine;
+use crate::report::places::Places;
+use crate::report::watch::{deadlock_text, who};
 
 /// Counters by name; the names are stable.
 pub type Status = Vec<(&'static str, u64)>;
@@ -81,39 +82,10 @@ impl Engine {
         let _ = self.write_report(&mut out);
         if let Some(deadlock) = core.locks.last_deadlock() {
             out.push_str("\nLATEST DEADLOCK\n---------------\n");
-            out.push_str(&deadlock.to_string());
+            out.push_str(&deadlock_text(core, &deadlock, |_| String::new()));
             out.push('\n');
         }
         out
-    }
-
-    /// Whom to KILL: the server's connection, if it is known.
-    fn who(&self, id: TxnId) -> String {
-        match self.core().locks.label(id) {
-            0 => format!("transaction {}", id.0),
-            connection => format!("connection {connection} (transaction {})", id.0),
-        }
-    }
-
-    /// Table, index and key of a lock, by name where the table has a schema.
-    fn place_of(&self, wait: &WaitInfo) -> String {
-        let tree = wait.tree;
-        let Some(table) = self.core().tables.read().get(&tree.table).cloned() else {
-            return format!("tree {tree}");
-        };
-        let def = table.def();
-        let name = def.name.replace('/', ".");
-        let plain = || format!("{name} tree {tree}");
-        let Ok(schema) = Schema::decode(&def.schema, &def.name) else { return plain() };
-        let Some(at) = schema.indexes.iter().position(|i| i.tree == tree.index) else {
-            return plain();
-        };
-        let index = format!("{name} index {}", schema.indexes[at].name);
-        let Some(key) = &wait.key else { return index + " as a whole" };
-        match RowText::new(&def.name, schema.into(), Vec::new()) {
-            Ok(mut text) => format!("{index} key ({})", text.key_to_text(at, key)),
-            Err(_) => index,
-        }
     }
 
     fn write_report(&self, out: &mut String) -> std::fmt::Result {
@@ -123,20 +95,22 @@ impl Engine {
             writeln!(out, "{name:<28} {value}")?;
         }
         writeln!(out, "\nLOCK WAITS\n----------")?;
-        let waits = core.locks.waits();
-        if waits.is_empty() {
+        let waiters = core.locks.waiters();
+        if waiters.is_empty() {
             writeln!(out, "none")?;
         }
-        for wait in waits.iter().take(100) {
-            let behind: Vec<String> = wait.blockers.iter().map(|b| self.who(*b)).collect();
+        let mut places = Places::new(core);
+        let who = |id: TxnId| who(core.locks.label(id), id.0);
+        for wait in waiters.into_iter().filter_map(|w| core.locks.wait_of(w)).take(100) {
+            let behind: Vec<String> = wait.blockers.iter().map(|b| who(*b)).collect();
             let now = core.shared.vfs.now();
             writeln!(
                 out,
                 "{} waits {:.1} s for {:?} on {}, behind {}",
-                self.who(wait.waiter),
+                who(wait.waiter),
                 now.saturating_sub(wait.since).as_secs_f64(),
                 wait.mode,
-                self.place_of(wait),
+                places.phrase(wait.tree, wait.key.as_deref()),
                 behind.join(", ")
             )?;
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
 
+use crate::blobs::Blobs;
 use crate::entries::{Entries, Slot};
 use crate::field::{Field, Form};
 use crate::key::KeyPart;
@@ -11,7 +12,7 @@ use crate::layout::RecordLayout;
 use crate::order::{BadKey, SortKeys};
 use crate::row_input::RowInput;
 use crate::schema::{Column, ColumnType, DefaultValue, Index, Part, Schema, Sort, MAX_KEY_BYTES};
-use crate::value::{extras_of, put_extras, source_of, Extra, ValuePlan};
+use crate::value::{extras_of, put_extras, source_of, Extra, ExtraKind, ValuePlan};
 
 /// The result of [`RowCodec::tuple_key`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,6 +105,10 @@ impl RowCodec {
 
     pub fn layout(&self) -> &RecordLayout {
         &self.layout
+    }
+
+    pub fn sort_keys(&self) -> &Arc<dyn SortKeys> {
+        &self.sort
     }
 
     /// Compares the weight of a space in the schema, for each collation, with the one that
@@ -276,6 +281,16 @@ impl RowCodec {
         Ok(at)
     }
 
+    /// The part of an entry's key that must be unique in a unique index, as [`Entries::unique_prefix`].
+    pub fn unique_part<'k>(&self, index: usize, key: &'k [u8]) -> Result<Option<&'k [u8]>> {
+        let plan = &self.plans[index];
+        let (mut at, mut has_null) = (0, false);
+        for part in plan.parts.iter().take(plan.user_parts) {
+            has_null |= part.skip(key, &mut at).map_err(|BadKey| self.bad(index, "key", at))?;
+        }
+        Ok((!has_null).then(|| &key[..at]))
+    }
+
     /// The primary index key inside an entry's key.
     pub fn primary_key<'k>(&self, index: usize, key: &'k [u8]) -> Result<&'k [u8]> {
         match index {
@@ -353,6 +368,35 @@ pub(crate) fn shape_of(plan: &IndexPlan, hidden_primary: bool) -> Vec<u8> {
 }
 
 impl Schema {
+    /// Whether rows and index entries that were written under `older` can be read under this schema.
+    ///
+    /// Errors: `Unsupported`, saying what differs.
+    pub fn check_reads(&self, older: &Schema) -> Result<()> {
+        agree(older, self).map_err(|what| Error::new(ErrorKind::Unsupported, what))
+    }
+
+    /// What a row value stores for `column` of a record: its contents without padding or length bytes; `None`
+    /// for NULL.
+    ///
+    /// Errors: `InvalidArgument` when the layout or the record do not fit.
+    pub fn content_of(
+        &self,
+        layout: &RecordLayout,
+        column: usize,
+        record: &[u8],
+        blobs: &dyn Blobs,
+    ) -> Result<Option<Vec<u8>>> {
+        layout.check(self)?;
+        if record.len() < layout.record_bytes as usize || column >= self.columns.len() {
+            return Err(Error::new(ErrorKind::InvalidArgument, "a record that is too short"));
+        }
+        let field = Field::new(column, &self.columns[column], &layout.columns[column]);
+        if field.is_null(record) {
+            return Ok(None);
+        }
+        field.content(&RowInput { record, blobs, row_id: 0 }).map(|c| Some(c.to_vec()))
+    }
+
     /// [`RowCodec::key_shape`] without a codec. The schema must be valid.
     pub fn index_key_shape(&self, index: usize) -> Vec<u8> {
         let plans = index_plans(self, &RecordLayout::compact(self));
@@ -383,7 +427,21 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
     if old.indexes[0].tree != new.indexes[0].tree || old.hidden_primary != new.hidden_primary {
         return Err("the primary key changed".into());
     }
+    // Extras have no version: they come in the order of the columns.
+    for (n, o) in old.indexes.iter().enumerate() {
+        let Some(m) = new.indexes.iter().position(|i| i.tree == o.tree) else { continue };
+        if extras_in(old, n) != extras_in(new, m) {
+            return Err(format!("the order of the columns of index '{}' changed", o.name));
+        }
+    }
     Ok(())
+}
+
+/// What entries of an index have besides their keys: kinds and column ids.
+fn extras_in(schema: &Schema, index: usize) -> Vec<(ExtraKind, u32)> {
+    let plans = index_plans(schema, &RecordLayout::compact(schema));
+    let id = |e: &Extra| (e.kind, schema.columns[e.field.column].id);
+    plans[index].extras.iter().map(id).collect()
 }
 
 /// The properties that an index's keys depend on.

@@ -87,6 +87,7 @@ impl<'a> HeaderWalk<'a> {
 }
 
 /// A group header, decoded.
+#[derive(Default)]
 pub(crate) struct Group {
     columns: [GroupColumn; MAX_COLUMNS],
     /// Where the group's data ends, from the start of the page's column data.
@@ -97,7 +98,7 @@ impl Group {
     /// Decodes `header` (of `columns.header_bytes()` bytes) of a group of `n` entries.
     #[inline]
     pub(crate) fn decode(columns: &Columns, header: &[u8], n: usize) -> Group {
-        let mut out = Group { columns: [GroupColumn::default(); MAX_COLUMNS], end: 0 };
+        let mut out = Group::default();
         let mut walk = HeaderWalk::new(columns, header);
         for slot in &mut out.columns[..columns.list().len()] {
             *slot = walk.next_column(n);

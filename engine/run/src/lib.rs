@@ -49,7 +49,7 @@ pub use index::RunIndex;
 pub use job::{MergeInput, MergeJob, MergeStats};
 pub use merge::Merge;
 pub use meta::{RunMeta, TailExtent};
-pub use page::Page;
+pub use page::{Page, Reader};
 pub use reduce::{reduce, Retention, VersionFilter};
 pub use scan::RunScan;
 pub use source::{Access, PageSource, Run};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use frond_base::{BlockId, EntryKind, Error, Result, Seq};
-use frond_run::Access;
+use frond_run::{Access, Reader};
 
 use crate::check;
 use crate::store::TrunkRun;
@@ -129,10 +129,11 @@ impl Tree {
             };
             walk.pages += 1;
             let mut key = Vec::new();
+            let mut reader = Reader::new(&*page);
             for i in 0..page.len() {
-                page.key_into(i, &mut key);
-                let value = page.value(i).len();
-                if !walk.entry(&mut key, meta.seq(&page, i), page.kind(i), value) {
+                reader.key_into(i, &mut key);
+                let value = reader.value(i).len();
+                if !walk.entry(&mut key, meta.seq(&mut reader, i), reader.kind(i), value) {
                     found(Wrong::Content(format!("page {number}: entry {i} is out of order")));
                     break;
                 }

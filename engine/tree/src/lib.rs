@@ -8,9 +8,9 @@
 //! edits.
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
-//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `load` (its bytes), `triggers`,
+//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `version`, `load` (its bytes), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
-//! `audit`, `stats`, `store` (interfaces to file and log), `testing` (with the feature of that name).
+//! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
@@ -19,6 +19,7 @@
 
 mod audit;
 mod bounds;
+mod build;
 mod check;
 mod cursor;
 mod difference;
@@ -44,11 +45,14 @@ mod source;
 mod stats;
 mod store;
 #[cfg(any(test, feature = "testing"))]
+pub mod synthetic;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod totals;
 mod tree;
 mod triggers;
 mod trunk;
+mod version;
 mod view;
 
 pub use audit::CheckReport;
@@ -64,3 +68,4 @@ pub use private::{PrivateRuns, PrivateView, Segment};
 pub use stats::TreeStats;
 pub use store::{EditLog, RunStore};
 pub use tree::{Image, Tree};
+pub use version::Version;

@@ -109,7 +109,8 @@ impl LeafMerge {
         if inputs.is_empty() {
             return Ok(None);
         }
-        let bottom = self.mode == MergeMode::Full;
+        // Not while more is to come below (BD1).
+        let bottom = self.mode == MergeMode::Full && !tree.keeps_tombstones();
         let options = &tree.options;
         let format = match self.mode {
             MergeMode::Full => options.format_leaf,

@@ -56,6 +56,9 @@ impl Tree {
     /// The most urgent work that is not under way.
     pub fn plan(&self) -> Option<Plan> {
         let inner = &self.inner;
+        if inner.begins_no_job() {
+            return None;
+        }
         let mut state = inner.state.lock();
         inner.consider_hot(&mut state);
         let view = inner.view.load();
@@ -91,6 +94,9 @@ impl Tree {
     }
 
     pub fn debt(&self) -> Debt {
+        if self.is_abandoned() {
+            return Debt::default();
+        }
         let frozen = self.frozen_bytes();
         let state = self.inner.state.lock();
         Debt { frozen, upper: state.flushes.debt(), leaves: state.merges.debt() }

@@ -32,6 +32,8 @@ use crate::tree::{Tree, TreeInner};
 
 /// Generations of one size class that are merged.
 const FAN_IN: usize = 8;
+/// Generations that are merged at once when they are the last ones.
+const FAN_IN_LAST: usize = 32;
 
 /// Operations of a transaction: those after `after`, up to and including `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,18 +169,44 @@ impl PrivateRuns {
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);
         while let Some(first) = self.mergeable(marks) {
-            let olds = &self.generations[first..];
-            let mut inputs = Vec::with_capacity(olds.len());
-            for g in olds.iter().rev() {
-                inputs.extend(input::chain(&self.tree.store, g.runs.to_vec())?);
-            }
-            let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
-            let runs = self.rewrite(inputs, poll)?;
-            self.generations.truncate(first);
-            self.generations.push(Generation::new(runs, segment));
-            self.changed();
+            self.merge_from(first, poll)?;
         }
         Ok(())
+    }
+
+    /// Merges all generations into one: ascending runs that do not overlap. No savepoint keeps any apart.
+    pub fn merge_all(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        while self.generations.len() > 1 {
+            self.merge_from(self.generations.len().saturating_sub(FAN_IN_LAST), poll)?;
+        }
+        Ok(())
+    }
+
+    /// Merges the generation `first` and all newer ones.
+    fn merge_from(&mut self, first: usize, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let olds = &self.generations[first..];
+        let mut inputs = Vec::with_capacity(olds.len());
+        for g in olds.iter().rev() {
+            inputs.extend(input::chain(&self.tree.store, g.runs.to_vec())?);
+        }
+        let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
+        let runs = self.rewrite(inputs, poll)?;
+        self.generations.truncate(first);
+        self.generations.push(Generation::new(runs, segment));
+        self.changed();
+        Ok(())
+    }
+
+    /// The runs of the one generation; `None` when there is none. Panics when there are several.
+    pub(crate) fn only_list(&self) -> Option<Arc<[Slice]>> {
+        assert!(self.generations.len() <= 1, "generations that were not merged");
+        self.generations.first().map(|g| g.runs.clone())
+    }
+
+    /// An edit has named all runs: they are the trunk's.
+    pub(crate) fn installed(&mut self) {
+        self.generations.clear();
+        self.changed();
     }
 
     /// The newest generation continues the one before when its keys are all larger.

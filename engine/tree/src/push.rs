@@ -173,10 +173,10 @@ impl Push {
             return Ok(Step::Done);
         }
         let Some(item) = &self.item else { panic!("a flush has one group") };
-        self.group = tree.taking(|view, state| {
+        self.group = Some(tree.going_on(|view, state| {
             state.flushed_to = upto;
-            Some(next_group(tree, view, state, item))
-        });
+            next_group(tree, view, state, item)
+        }));
         Ok(Step::More)
     }
 
@@ -314,10 +314,12 @@ fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Op
     if inputs.is_empty() {
         return Ok(None);
     }
-    let bottom = target.leaf && nothing_below(tree, target);
+    let below = target.leaf && nothing_below(tree, target);
+    // The leaf's format; but tombstones stay while more is to come below (BD1).
+    let bottom = below && !tree.keeps_tombstones();
     let options = &tree.options;
     let (format, bytes) = match target.leaf {
-        true if bottom => (options.format_leaf, options.leaf_bytes),
+        true if below => (options.format_leaf, options.leaf_bytes),
         true => {
             let filter = options.format_leaf.filter;
             (RunFormat { filter, ..options.format_upper }, options.leaf_bytes)

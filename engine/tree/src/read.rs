@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
-use frond_run::Access;
+use frond_run::{Access, Reader};
 
 use crate::node::Body;
 use crate::slice::Slice;
@@ -197,27 +197,29 @@ impl TreeInner {
             return Ok(None);
         }
         let mut number = index.page_for_seek(key);
-        let mut page = self.store.page(&slice.run.run, number, Access::Point)?;
+        let page = self.store.page(&slice.run.run, number, Access::Point)?;
         let mut i = page.lower_bound(key);
+        let mut reader = Reader::new(page);
         loop {
-            if i == page.len() {
+            if i == reader.page().len() {
                 // Versions of the key, or its first one, may start the next page; its fence tells.
                 number += 1;
                 if number >= index.pages() || *index.fence(number) != *key {
                     return Ok(None);
                 }
-                page = self.store.page(&slice.run.run, number, Access::Point)?;
+                reader = Reader::new(self.store.page(&slice.run.run, number, Access::Point)?);
                 i = 0;
             }
-            if page.compare_key(i, key) != Ordering::Equal {
+            if reader.compare_key(i, key) != Ordering::Equal {
                 return Ok(None);
             }
-            let seq = slice.run.meta().seq(&page, i);
+            let seq = slice.run.meta().seq(&mut reader, i);
             if seq <= at {
                 if let Some(value) = value {
-                    value.extend_from_slice(page.value(i));
+                    let range = reader.value(i);
+                    value.extend_from_slice(reader.page().value_at(range));
                 }
-                return Ok(Some((seq, page.kind(i))));
+                return Ok(Some((seq, reader.kind(i))));
             }
             i += 1;
         }

@@ -16,7 +16,7 @@
 //! snapshots and locks. Tested in `tests/`.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use crate::difference::{self, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
-use crate::format;
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
 use crate::slice::{Key, Range, Slice};
@@ -63,6 +62,8 @@ pub(crate) struct TreeInner {
     pub ratio: AtomicU64,
     buffer_dead: AtomicU64,
     wants_freeze: AtomicBool,
+    /// Whether it is being built, or abandoned (`build.rs`).
+    pub phase: AtomicU8,
 }
 
 /// State of jobs.
@@ -149,6 +150,7 @@ impl Tree {
             ratio: AtomicU64::new(512),
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
+            phase: AtomicU8::new(0),
         };
         inner.find_all_needs();
         Tree { inner: Arc::new(inner) }
@@ -164,15 +166,16 @@ impl Tree {
 
     /// The trunk as bytes for [`crate::TreeLoader::from_image`].
     pub fn image(&self) -> Image {
-        let view = self.inner.view.load();
-        let bytes = format::encode_image(view.trunk.applied, &difference::whole(&view.trunk));
-        Image { lsn: view.trunk.applied, bytes }
+        self.version().image()
     }
 
     /// Adds committed entries: sorted by key, newest first within a key. `lsn` is where the log record
     /// starts that has them. Several threads may write at once (different keys); none while the tree is
     /// being frozen.
     pub fn write<'a>(&self, lsn: Lsn, batch: impl IntoIterator<Item = EntryRef<'a>>) {
+        if self.is_abandoned() {
+            return;
+        }
         let view = self.inner.view.load();
         view.active.note_lsn(lsn);
         view.active.buffer.insert_batch(batch);
@@ -382,11 +385,36 @@ impl TreeInner {
         });
     }
 
-    /// Runs `f` while no edit can be installed and no other job can take nodes (TR2).
-    pub fn taking<R>(&self, f: impl FnOnce(&View, &mut State) -> R) -> R {
+    /// Runs `f` while no edit can be installed and no other job can take nodes (TR2). `None`: no job begins.
+    pub fn taking<R>(&self, f: impl FnOnce(&View, &mut State) -> Option<R>) -> Option<R> {
+        let _installs = self.install.lock();
+        if self.begins_no_job() {
+            return None;
+        }
+        let view = self.view.load_full();
+        f(&view, &mut self.state.lock())
+    }
+
+    /// As [`Self::taking`], for a job that is under way.
+    pub fn going_on<R>(&self, f: impl FnOnce(&View, &mut State) -> R) -> R {
         let _installs = self.install.lock();
         let view = self.view.load_full();
         f(&view, &mut self.state.lock())
+    }
+
+    /// Runs `f` while no edit can be installed and no job can take nodes.
+    pub fn holding(&self, f: impl FnOnce()) {
+        let _installs = self.install.lock();
+        f();
+    }
+
+    /// Replaces the view by one made from it and an empty buffer; returns the view before, and what `f` adds.
+    pub fn swap_view<R>(&self, f: impl FnOnce(&View, Arc<Active>) -> (View, R)) -> (Arc<View>, R) {
+        let _order = self.view_lock.lock();
+        let view = self.view.load_full();
+        let (new, more) = f(&view, Arc::new(Active::new(&self.readers)));
+        self.view.store(Arc::new(new));
+        (view, more)
     }
 
     /// Changes the trunk: `change` edits a draft, the result is logged and published. `own` are the

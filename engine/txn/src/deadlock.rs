@@ -12,12 +12,19 @@ use crate::TxnId;
 
 impl LockTable {
     /// Breaks every cycle through `requester`, which has just been queued. True when it must give
-    /// way itself; otherwise the victims have been taken out of their queues and woken.
-    pub(crate) fn break_cycles(&self, graph: &mut Graph, requester: &Arc<Owner>) -> bool {
+    /// way itself; otherwise the victims have been taken out of their queues and woken. `reports` gets one of each cycle.
+    pub(crate) fn break_cycles(
+        &self,
+        graph: &mut Graph,
+        requester: &Arc<Owner>,
+        reports: &mut Vec<DeadlockReport>,
+    ) -> bool {
         while let Some(cycle) = self.find_cycle(graph, requester.id) {
-            let victim = choose_victim(graph, &cycle);
+            let victim = self.choose_victim(graph, &cycle);
             self.counters.deadlocks.fetch_add(1, Relaxed);
-            *self.last_deadlock.lock() = Some(self.describe(graph, &cycle, victim));
+            let report = self.describe(graph, &cycle, victim);
+            *self.last_deadlock.lock() = Some(report.clone());
+            reports.push(report);
             if victim == requester.id {
                 return true;
             }
@@ -67,6 +74,7 @@ impl LockTable {
             let slot = shard.slot(place.slot);
             Some(DeadlockMember {
                 owner: *id,
+                label: place.owner.label(),
                 weight: place.owner.weight(),
                 tree: slot.tree,
                 key: slot.key.get().map(<[u8]>::to_vec),
@@ -75,16 +83,19 @@ impl LockTable {
         };
         DeadlockReport { victim, members: cycle.iter().filter_map(member).collect() }
     }
-}
 
-/// The one with the least weight; among equals the requester, whose thread is running.
-fn choose_victim(graph: &Graph, cycle: &[TxnId]) -> TxnId {
-    let weight = |id: &TxnId| graph.waiting.get(id).map_or(u64::MAX, |p| p.owner.weight());
-    let mut victim = cycle[0];
-    for id in &cycle[1..] {
-        if weight(id) < weight(&victim) {
-            victim = *id;
+    /// The one that the observer prefers; otherwise the one with the least weight; among equals the requester, whose
+    /// thread is running.
+    fn choose_victim(&self, graph: &Graph, cycle: &[TxnId]) -> TxnId {
+        let weight = |id: &TxnId| graph.waiting.get(id).map_or(u64::MAX, |p| p.owner.weight());
+        let label = |id: &TxnId| graph.waiting.get(id).map_or(0, |p| p.owner.label());
+        let mut victim = cycle[0];
+        for id in &cycle[1..] {
+            let preference = self.observer().map_or(0, |o| o.victim(label(&victim), label(id)));
+            if preference > 0 || (preference == 0 && weight(id) < weight(&victim)) {
+                victim = *id;
+            }
         }
+        victim
     }
-    victim
 }

@@ -3,6 +3,7 @@
 //! - [`CommitClock`]: assigns commit sequences and publishes them in order.
 //! - [`SnapshotRegistry`]: the sequences at which readers read.
 //! - [`LockTable`], [`Locker`]: row and tree locks, queues, deadlocks, interrupts.
+//! - [`LockObserver`]: hears of waits.
 //! - [`WriteSet`]: a transaction's changes until commit.
 //!
 //! Nothing here knows pages, files or the log. Waiting uses condition variables with timeouts.
@@ -12,23 +13,27 @@
 
 mod clock;
 mod deadlock;
+mod listing;
 mod lock_restore;
 mod lock_slot;
 mod lock_table;
 mod lock_wait;
 mod locker;
 mod modes;
+mod observer;
 mod report;
 mod snapshots;
 mod write_set;
 
 pub use clock::CommitClock;
+pub use listing::LockListing;
 pub use lock_restore::TreeLocks;
 pub use lock_table::{LockOptions, LockStats, LockTable};
 pub use lock_wait::OwnerHandle;
 pub use locker::{Granted, Locker, LooseLock, Wait};
 pub use modes::{LockMode, RowMode, TreeMode};
-pub use report::{DeadlockMember, DeadlockReport, LockInfo, WaitInfo};
+pub use observer::LockObserver;
+pub use report::{DeadlockMember, DeadlockReport, LockInfo, OwnerInfo, WaitInfo};
 pub use snapshots::{Snapshot, SnapshotRegistry};
 pub use write_set::{Op, WriteSet};
 

@@ -131,6 +131,7 @@ impl Slot {
             (false, _) => Outcome::Conflict { want, upgrade: held.is_some() },
             (true, Some(_)) => {
                 c.set_held(owner, want);
+                c.waiting.iter().for_each(|w| w.owner.overtake());
                 Outcome::Upgraded
             }
             (true, None) => {
@@ -162,6 +163,7 @@ impl Slot {
         assert!(before.is_none_or(|b| sorted(b, &w)), "the queue is in order (LS1)");
         assert!(c.waiting.get(at).is_none_or(|n| sorted(&w, n)), "the queue is in order (LS1)");
         c.waiting.insert(at, w);
+        c.waiting.iter().skip(at + 1).for_each(|w| w.owner.overtake());
     }
 
     /// Ends the hold of `owner`, and grants the requests that this allows. True when nobody is left.
@@ -333,8 +335,15 @@ impl Shard {
         self.slots[no as usize].as_mut().expect("a slot in use")
     }
 
-    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().flatten()
+    /// Slots from place `from` on, of at most `most` places, and the next place if there is one.
+    pub fn some_slots(
+        &self,
+        from: usize,
+        most: usize,
+    ) -> (impl Iterator<Item = &Slot>, Option<usize>) {
+        let from = from.min(self.slots.len());
+        let to = from.saturating_add(most.max(1)).min(self.slots.len());
+        (self.slots[from..to].iter().flatten(), (to < self.slots.len()).then_some(to))
     }
 
     /// Adds a slot for a lock that [`Shard::find`] did not find.

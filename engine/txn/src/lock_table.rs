@@ -29,9 +29,10 @@ use std::time::Duration;
 use frond_base::{checksum64_seeded, TreeId};
 use parking_lot::Mutex;
 
-use crate::lock_slot::{Holding, Shard, Slot};
+use crate::lock_slot::{Shard, Slot};
 use crate::lock_wait::{Owner, OwnerHandle};
-use crate::report::{DeadlockReport, LockInfo, WaitInfo};
+use crate::observer::LockObserver;
+use crate::report::DeadlockReport;
 use crate::{LockMode, TxnId};
 
 const SHARD_BITS: u32 = 6;
@@ -102,6 +103,7 @@ pub struct LockTable {
     used: AtomicUsize,
     /// For reports; only waiters call it.
     clock: OnceLock<Clock>,
+    observer: OnceLock<Box<dyn LockObserver>>,
 }
 
 impl LockTable {
@@ -115,12 +117,22 @@ impl LockTable {
             owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
             used: AtomicUsize::new(0),
             clock: OnceLock::new(),
+            observer: OnceLock::new(),
         })
     }
 
-    /// The clock for [`WaitInfo::since`]; only the first call counts.
+    /// The clock for [`crate::WaitInfo::since`] and [`crate::OwnerInfo::since`]; only the first call counts.
     pub fn set_clock(&self, now: impl Fn() -> Duration + Send + Sync + 'static) {
         let _ = self.clock.set(Box::new(now));
+    }
+
+    /// Who hears of waits; only the first call counts.
+    pub fn set_observer(&self, observer: Box<dyn LockObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn LockObserver> {
+        self.observer.get().map(|observer| &**observer)
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -130,6 +142,10 @@ impl LockTable {
     /// See [`OwnerHandle::set_label`]; 0 when there is none, or no such owner.
     pub fn label(&self, id: TxnId) -> u64 {
         self.owners_of(id).lock().get(&id).map_or(0, |owner| owner.label())
+    }
+
+    pub(crate) fn owner_shards(&self) -> &[Mutex<HashMap<TxnId, Arc<Owner>>>] {
+        &self.owners
     }
 
     pub(crate) fn owners_of(&self, id: TxnId) -> &Mutex<HashMap<TxnId, Arc<Owner>>> {
@@ -199,49 +215,8 @@ impl LockTable {
         self.last_deadlock.lock().clone()
     }
 
-    /// Locks held, in no order, at most `limit`. Read shard by shard, so not a consistent snapshot.
-    pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
-        let mut all = Vec::new();
-        for shard in &self.shards {
-            let shard = shard.lock();
-            for slot in shard.slots() {
-                let mut list = |owner, mode| {
-                    let key = slot.key.get().map(<[u8]>::to_vec);
-                    all.push(LockInfo { owner, tree: slot.tree, key, mode });
-                };
-                match &slot.holding {
-                    Holding::One(owner, mode) => list(*owner, *mode),
-                    Holding::Many(c) => c.holders.iter().for_each(|h| list(h.0, h.1)),
-                }
-                if all.len() >= limit {
-                    all.truncate(limit);
-                    return all;
-                }
-            }
-        }
-        all
-    }
-
     /// Number of locks that exist (a lock with several holders counts once).
     pub fn lock_count(&self) -> usize {
         self.shards.iter().map(|s| s.lock().live()).sum()
-    }
-
-    /// Who waits for whom.
-    pub fn waits(&self) -> Vec<WaitInfo> {
-        let graph = self.graph.lock();
-        let mut all = Vec::new();
-        for (&waiter, place) in &graph.waiting {
-            let shard = self.shards[place.shard].lock();
-            let slot = shard.slot(place.slot);
-            let blockers = slot.blockers(waiter);
-            if !blockers.is_empty() {
-                let key = slot.key.get().map(<[u8]>::to_vec);
-                let (tree, mode, since) = (slot.tree, place.mode, place.since);
-                all.push(WaitInfo { waiter, tree, key, mode, blockers, since });
-            }
-        }
-        all.sort_by_key(|w| w.waiter);
-        all
     }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::report::OwnerInfo;
 use crate::TxnId;
 
 /// The outcome for the owner's thread. Changed from `Waiting` under the latch of the shard in which
@@ -23,18 +25,27 @@ pub(crate) struct Owner {
     weight: AtomicU64,
     /// The owner's name for people, a connection's number; 0: none.
     label: AtomicU64,
+    /// Number of locks held.
+    locks: AtomicU64,
+    /// When it began.
+    since: Duration,
     interrupted: AtomicBool,
+    /// While it waits: others came before it in the queue.
+    overtaken: AtomicBool,
     pub park: Mutex<Park>,
     pub wake: Condvar,
 }
 
 impl Owner {
-    pub fn new(id: TxnId) -> Arc<Owner> {
+    pub fn new(id: TxnId, since: Duration) -> Arc<Owner> {
         Arc::new(Owner {
             id,
             weight: AtomicU64::new(0),
             label: AtomicU64::new(0),
+            locks: AtomicU64::new(0),
+            since,
             interrupted: AtomicBool::new(false),
+            overtaken: AtomicBool::new(false),
             park: Mutex::new(Park::Idle),
             wake: Condvar::new(),
         })
@@ -50,6 +61,31 @@ impl Owner {
 
     pub fn label(&self) -> u64 {
         self.label.load(Ordering::Relaxed)
+    }
+
+    pub fn set_locks(&self, locks: usize) {
+        self.locks.store(locks as u64, Ordering::Relaxed);
+    }
+
+    pub fn info(&self) -> OwnerInfo {
+        OwnerInfo {
+            owner: self.id,
+            label: self.label(),
+            weight: self.weight(),
+            locks: self.locks.load(Ordering::Relaxed),
+            since: self.since,
+        }
+    }
+
+    /// Others came before this waiting owner: it wakes up to tell its observer.
+    pub fn overtake(&self) {
+        self.overtaken.store(true, Ordering::SeqCst);
+        drop(self.park.lock());
+        self.wake.notify_one();
+    }
+
+    pub fn was_overtaken(&self) -> bool {
+        self.overtaken.swap(false, Ordering::SeqCst)
     }
 
     pub fn is_interrupted(&self) -> bool {

@@ -82,7 +82,7 @@ enum Look {
 impl LockTable {
     /// Makes the owner `id` known (asserts that it is new). Dropping the locker releases its locks.
     pub fn locker(self: &Arc<Self>, id: TxnId) -> Locker {
-        let owner = Owner::new(id);
+        let owner = Owner::new(id, self.now());
         let before = self.owners_of(id).lock().insert(id, Arc::clone(&owner));
         assert!(before.is_none(), "transaction {id} has a locker already");
         Locker::new(Arc::clone(self), owner)
@@ -210,6 +210,7 @@ impl Locker {
         });
         held.shrink_to(4096);
         self.held = held;
+        self.owner.set_locks(self.held.len());
         true
     }
 
@@ -243,6 +244,7 @@ impl Locker {
         let at = self.held.binary_search_by_key(&lock.serial, |h| h.serial);
         let h = self.held.remove(at.expect("a loose lock is held"));
         self.let_go(&h);
+        self.owner.set_locks(self.held.len());
         self.trees.at_mut(h.tree as usize).rows -= 1;
         true
     }
@@ -251,6 +253,7 @@ impl Locker {
         while let Some(h) = self.held.pop() {
             self.let_go(&h);
         }
+        self.owner.set_locks(0);
         self.trees.clear();
         self.loose.clear();
         self.serial = 0;
@@ -276,6 +279,7 @@ impl Locker {
             shard: shard as u8,
             is_tree: !row,
         });
+        self.owner.set_locks(self.held.len());
     }
 
     /// Slot `slot`, which this owner holds, was requested again.
@@ -392,14 +396,16 @@ impl Locker {
         assert!(other.is_none(), "{} waits for two locks (LT2)", self.owner.id);
         table.counters.waits.fetch_add(1, Relaxed);
 
-        let mut end = End::Told;
-        if table.break_cycles(&mut graph, &self.owner) {
-            end = End::GivesWay;
-            drop(graph);
-        } else {
-            drop(graph);
-            end = self.sleep(timeout).unwrap_or(end);
+        let mut reports = Vec::new();
+        let gives_way = table.break_cycles(&mut graph, &self.owner, &mut reports);
+        drop(graph);
+        if let Some(observer) = table.observer() {
+            reports.iter().for_each(|report| observer.deadlock(report));
         }
+        let end = match gives_way {
+            true => End::GivesWay,
+            false => self.sleep_watched(shard_no, no, timeout).unwrap_or(End::Told),
+        };
         self.wake_up(shard_no, no, end)?;
         if upgrade {
             self.asked_again(shard_no, no);
@@ -408,6 +414,32 @@ impl Locker {
         table.charge(HELD_BYTES, false);
         self.remember(shard_no, no, at, key.is_some());
         Ok(Granted::New)
+    }
+
+    /// As [`Locker::sleep`], and tells the observer for whom.
+    fn sleep_watched(&self, shard_no: usize, no: u32, timeout: Duration) -> Option<End> {
+        let Some(observer) = self.table.observer() else { return self.sleep(timeout) };
+        let label = self.owner.label();
+        loop {
+            observer.waits(label, &self.labels_of_blockers(shard_no, no));
+            let end = self.sleep(timeout);
+            observer.waited(label);
+            if !matches!(end, Some(End::Overtaken)) {
+                return end;
+            }
+        }
+    }
+
+    fn labels_of_blockers(&self, shard_no: usize, no: u32) -> Vec<u64> {
+        let blockers = {
+            let shard = self.table.shards[shard_no].lock();
+            // As long as it waits it is queued there, and the slot exists.
+            match *self.owner.park.lock() {
+                Park::Waiting => shard.slot(no).blockers(self.owner.id),
+                _ => Vec::new(),
+            }
+        };
+        blockers.into_iter().map(|id| self.table.label(id)).collect()
     }
 
     /// Sleeps until another thread sets the outcome; `Some` when the sleep ends otherwise.
@@ -420,6 +452,9 @@ impl Locker {
             }
             if timed_out {
                 return Some(End::TimedOut);
+            }
+            if self.owner.was_overtaken() && self.table.observer().is_some() {
+                return Some(End::Overtaken);
             }
             // A spurious wake-up only lengthens the wait.
             timed_out = self.owner.wake.wait_for(&mut park, timeout).timed_out();
@@ -446,7 +481,7 @@ impl Locker {
         drop(shard);
         drop(graph);
         match end {
-            End::GivesWay | End::Told => Err(deadlock()),
+            End::GivesWay | End::Told | End::Overtaken => Err(deadlock()),
             End::TimedOut => {
                 table.counters.timeouts.fetch_add(1, Relaxed);
                 Err(Error::new(
@@ -474,6 +509,8 @@ enum End {
     GivesWay,
     TimedOut,
     Interrupted,
+    /// It goes on: others came before it.
+    Overtaken,
 }
 
 fn deadlock() -> Error {

@@ -7,6 +7,20 @@ use frond_base::TreeId;
 
 use crate::{LockMode, TxnId};
 
+/// One owner: a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnerInfo {
+    pub owner: TxnId,
+    /// See [`crate::OwnerHandle::set_label`].
+    pub label: u64,
+    /// As of its latest request for a lock.
+    pub weight: u64,
+    /// Number of locks held.
+    pub locks: u64,
+    /// When it began, on the clock of [`crate::LockTable::set_clock`]; zero without one.
+    pub since: Duration,
+}
+
 /// One lock held. A tree lock has no key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockInfo {
@@ -33,6 +47,7 @@ pub struct WaitInfo {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadlockMember {
     pub owner: TxnId,
+    pub label: u64,
     pub weight: u64,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,

@@ -17,6 +17,9 @@ pub(super) const SYN: u8 = 2;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 
+/// The default port of MariaDB and MySQL.
+pub(crate) const DEFAULT_PORT: u16 = 3306;
+
 /// An address and a port. IPv4 addresses are mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Endpoint {

@@ -30,8 +30,15 @@
 //! mixes more (multiply, xor with what is shifted, twice) was tried: it behaves as independent choice, about 93 of 100 for
 //! few connections, and loses what evenness gains where ports come as a kernel gives them out.
 
-use super::mysql::Totals;
 use std::fmt::Write;
+
+/// A connection's contribution to estimates over sampled connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub queries: u64,
+    /// Nanoseconds.
+    pub time: u64,
+}
 
 /// Odd, so that no two ports have the same product; 2^16 / 1.618.
 const MULTIPLIER: u32 = 40503;
@@ -71,7 +78,7 @@ impl Sampling {
     /// directions, over IPv4 and IPv6 (without extension headers, and without VLAN tags: put
     /// `vlan and (...)` around it for those). In a shell it needs single quotes.
     pub fn tcpdump_filter(self, ports: &[u16]) -> String {
-        let ports = if ports.is_empty() { &[super::DEFAULT_PORT][..] } else { ports };
+        let ports = if ports.is_empty() { &[crate::packet::DEFAULT_PORT][..] } else { ports };
         let limit = self.limit();
         let taken = |at: usize| {
             format!(

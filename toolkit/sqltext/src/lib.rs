@@ -32,6 +32,7 @@ mod kind;
 mod lexer;
 mod mariadb;
 mod mask;
+mod mode;
 mod output;
 mod ptqd;
 mod redact;
@@ -42,6 +43,8 @@ pub use class::{class_hash, ClassId, ClassIdText, ParseClassIdError, ShortClassI
 use distill::Digits;
 pub use kind::StatementKind;
 pub use lexer::{Kind as TokenKind, Token};
+pub use mode::SqlMode;
+pub use tables::TableRef;
 
 use folded::Folded;
 
@@ -92,15 +95,6 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// The parts of the server's `sql_mode` that change the meaning of a statement's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SqlMode {
-    /// `"` quotes identifiers, not strings.
-    pub ansi_quotes: bool,
-    /// `\` is an ordinary character inside strings.
-    pub no_backslash_escapes: bool,
-}
-
 /// Replaces `out` by the fingerprint of `sql`, read with the default `SqlMode`.
 pub fn fingerprint(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     fingerprint_with(sql, dialect, SqlMode::default(), out);
@@ -122,14 +116,6 @@ pub fn fingerprint_with(sql: &[u8], dialect: Dialect, mode: SqlMode, out: &mut V
 pub fn tokens(sql: &[u8], mode: SqlMode) -> impl Iterator<Item = Token> + '_ {
     let mut lexer = lexer::Lexer::new(sql, mode);
     std::iter::from_fn(move || lexer.next())
-}
-
-/// A table a statement names; both parts as written, without their quotes. `db` is empty where the
-/// statement does not say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableRef<'a> {
-    pub db: &'a [u8],
-    pub table: &'a [u8],
 }
 
 /// Replaces `out` by the tables `sql` reads or writes, each once, in the order of first mention.

@@ -15,7 +15,15 @@
 
 use super::keywords::{traits, Traits};
 use super::lexer::{Kind, Lexer, Token};
-use super::{Folded, SqlMode, TableRef};
+use super::{Folded, SqlMode};
+
+/// A table a statement names; both parts as written, without their quotes. `db` is empty where the
+/// statement does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableRef<'a> {
+    pub db: &'a [u8],
+    pub table: &'a [u8],
+}
 
 /// More than the 61 tables a join can have.
 const NAMES: usize = 128;

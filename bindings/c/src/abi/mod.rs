@@ -97,6 +97,23 @@ numbers! {
         FROND_READ_COMMITTED = 1,
         FROND_SNAPSHOT = 2,
     }
+    frond_transaction_state: u32 {
+        FROND_TRANSACTION_RUNNING = 1,
+        FROND_TRANSACTION_WAITING = 2,
+        FROND_TRANSACTION_PREPARED = 3,
+        FROND_TRANSACTION_DETACHED = 4,
+    }
+    frond_lock_mode: u32 {
+        FROND_MODE_INTENTION_SHARED = 1,
+        FROND_MODE_INTENTION_EXCLUSIVE = 2,
+        FROND_MODE_SHARED = 3,
+        FROND_MODE_EXCLUSIVE = 4,
+    }
+    frond_lock_kind: u32 {
+        FROND_KIND_ROW = 1,
+        FROND_KIND_INDEX = 2,
+        FROND_KIND_RANGE = 3,
+    }
     frond_put_flags: c_int {
         FROND_PUT_REPLACE = 0,
         FROND_PUT_NEW = 1,
@@ -173,6 +190,9 @@ numbers! {
         FROND_NOWAIT = 1,
         FROND_SKIP_LOCKED = 2,
     }
+    frond_alter_source: i32 {
+        FROND_NEW = -1,
+    }
     frond_tuple_seek: c_int {
         FROND_KEY_EXACT = 0,
         FROND_KEY_OR_NEXT = 1,
@@ -189,9 +209,17 @@ pub type Weights = extern "C" fn(*mut c_void, u32, u32, *const u8, usize, *mut u
 pub type WeightsLen = extern "C" fn(*mut c_void, u32, usize) -> usize;
 pub type CharPrefix = extern "C" fn(*mut c_void, u32, *const u8, usize, usize) -> usize;
 pub type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
+pub type Report = extern "C" fn(ctx: *mut c_void, done: u64, total: u64) -> c_int;
 pub type Ask = extern "C" fn(*mut c_void) -> c_int;
 pub type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
 pub type EmitText = extern "C" fn(ctx: *mut c_void, text: *const c_char);
+pub type EmitTransaction = extern "C" fn(*mut c_void, *const frond_transaction_info) -> c_int;
+pub type EmitLock = extern "C" fn(*mut c_void, *const frond_lock_info) -> c_int;
+pub type EmitLockWait = extern "C" fn(*mut c_void, *const frond_lock_wait_info) -> c_int;
+pub type Waits = extern "C" fn(*mut c_void, u64, *const u64, usize);
+pub type Waited = extern "C" fn(*mut c_void, u64);
+pub type Victim = extern "C" fn(*mut c_void, u64, u64) -> c_int;
+pub type StatementOf = extern "C" fn(*mut c_void, u64, *mut c_char, usize) -> usize;
 
 structures! {
     frond_options {
@@ -223,6 +251,50 @@ structures! {
         gtrid_length: u32,
         bqual_length: u32,
         data: [u8; 128],
+    }
+    frond_transaction_info {
+        id: u64,
+        connection: u64,
+        age_micros: u64,
+        wait_micros: u64,
+        changes: u64,
+        locks: u64,
+        xid: *const frond_xid,
+        state: u32,
+        reserved: u32,
+    }
+    frond_lock_info {
+        transaction: u64,
+        connection: u64,
+        mode: u32,
+        kind: u32,
+        table: *const c_char,
+        index: *const c_char,
+        key: *const c_char,
+    }
+    frond_lock_wait_info {
+        waiter: u64,
+        waiter_connection: u64,
+        blocker: u64,
+        blocker_connection: u64,
+        blocker_xid: *const frond_xid,
+        wait_micros: u64,
+        mode: u32,
+        kind: u32,
+        table: *const c_char,
+        index: *const c_char,
+        key: *const c_char,
+    }
+    /// Copied when it is given.
+    #[derive(Clone, Copy)]
+    frond_wait_hooks {
+        struct_size: u32,
+        reserved: u32,
+        ctx: *mut c_void,
+        waits: Option<Waits>,
+        waited: Option<Waited>,
+        victim: Option<Victim>,
+        statement: Option<StatementOf>,
     }
     frond_column_spec {
         name: *const c_char,
@@ -268,6 +340,15 @@ structures! {
         auto_increment: u64,
         meta: *const u8,
         meta_len: usize,
+    }
+    frond_alter_spec {
+        struct_size: u32,
+        record_bytes: u32,
+        table: *const frond_table_spec,
+        index_from: *const i32,
+        column_from: *const i32,
+        defaults: *const u8,
+        layout: *const frond_column_layout,
     }
     frond_column_layout {
         offset: u32,

@@ -273,7 +273,7 @@ pub unsafe extern "C" fn frond_rows_covers(
         let Ok(rows) = (unsafe { handle(rows, "rows") }) else { return 0 };
         let codec = rows.rows.codec();
         let (index, column) = (index as usize, column as usize);
-        let known = index < codec.schema().indexes.len() && column < codec.schema().columns.len();
+        let known = index < rows.rows.indexes() && column < codec.schema().columns.len();
         c_int::from(known && codec.covers(index, column))
     })
 }

@@ -131,7 +131,7 @@ pub unsafe extern "C" fn frond_rows_in_range(
         // SAFETY: A2.
         let rows = unsafe { handle(rows, "rows") }?;
         let index = index as usize;
-        if index >= rows.rows.codec().schema().indexes.len() {
+        if index >= rows.rows.indexes() {
             return Err(invalid("there is no such index"));
         }
         // SAFETY: A2.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn frond_rows_distinct(
         // SAFETY: A2.
         let rows = unsafe { handle(rows, "rows") }?;
         let index = index as usize;
-        if index >= rows.rows.codec().schema().indexes.len() || distinct.is_null() || parts > 64 {
+        if index >= rows.rows.indexes() || distinct.is_null() || parts > 64 {
             return Err(invalid("there is no such index, or distinct is NULL"));
         }
         let found = rows.rows.distinct(index, parts as usize)?;

@@ -1,5 +1,6 @@
 //! Typed rows: `include/frond_rows.h`.
 
+mod alter;
 mod bind;
 mod compute;
 mod counters;

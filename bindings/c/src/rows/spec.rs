@@ -120,12 +120,51 @@ fn storage(n: usize, i: &frond_index_spec, schema: &Schema) -> Result<IndexDef> 
             FROND_COMPRESSION_ZSTD => Compression::Zstd(if level == 0 { 3 } else { level }),
             n => return Err(invalid(&format!("compression {n} is unknown"))),
         },
+        ..plain
     })
 }
 
 fn leads_with_auto_increment(schema: &Schema) -> bool {
     let first = schema.indexes[0].parts.first().map(|p| p.column);
     schema.auto_increment.is_some() && first == schema.auto_increment
+}
+
+/// A description in the engine's words.
+pub struct Described<'a> {
+    pub schema: Schema,
+    pub indexes: Vec<IndexDef>,
+    pub meta: &'a [u8],
+}
+
+/// # Safety
+/// A2 for the pointers inside.
+pub unsafe fn described(spec: &frond_table_spec) -> Result<Described<'_>> {
+    if spec.struct_size as usize != size_of::<frond_table_spec>() {
+        return Err(invalid("spec.struct_size is not that of this release"));
+    }
+    // SAFETY: A2.
+    let (columns, indexes, meta) = unsafe {
+        (
+            array(spec.columns, spec.column_count, "columns")?,
+            array(spec.indexes, spec.index_count, "indexes")?,
+            bytes(spec.meta, spec.meta_len, "meta")?,
+        )
+    };
+    // SAFETY: A2 for the names inside.
+    let make_column = |(n, c): (usize, &frond_column_spec)| unsafe { column(n, c) };
+    // SAFETY: A2 for the names and parts inside.
+    let make_index = |(n, i): (usize, &frond_index_spec)| unsafe { index(n, i) };
+    let schema = Schema {
+        version: 1,
+        columns: columns.iter().enumerate().map(make_column).collect::<Result<_>>()?,
+        indexes: indexes.iter().enumerate().map(make_index).collect::<Result<_>>()?,
+        hidden_primary: spec.hidden_primary != 0,
+        auto_increment: u16::try_from(spec.auto_increment_column).ok(),
+    };
+    schema.validate()?;
+    let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
+    let indexes = stored.collect::<Result<_>>()?;
+    Ok(Described { schema, indexes, meta })
 }
 
 #[no_mangle]
@@ -138,35 +177,13 @@ pub unsafe extern "C" fn frond_rows_create(
         // SAFETY: A2.
         let (db, name, spec) =
             unsafe { (handle(db, "db")?, text(name, "name")?, handle(spec, "spec")?) };
-        if spec.struct_size as usize != size_of::<frond_table_spec>() {
-            return Err(invalid("spec.struct_size is not that of this release"));
-        }
         // SAFETY: A2.
-        let (columns, indexes, meta) = unsafe {
-            (
-                array(spec.columns, spec.column_count, "columns")?,
-                array(spec.indexes, spec.index_count, "indexes")?,
-                bytes(spec.meta, spec.meta_len, "meta")?,
-            )
-        };
-        // SAFETY: A2 for the names inside.
-        let make_column = |(n, c): (usize, &frond_column_spec)| unsafe { column(n, c) };
-        // SAFETY: A2 for the names and parts inside.
-        let make_index = |(n, i): (usize, &frond_index_spec)| unsafe { index(n, i) };
-        let schema = Schema {
-            version: 1,
-            columns: columns.iter().enumerate().map(make_column).collect::<Result<_>>()?,
-            indexes: indexes.iter().enumerate().map(make_index).collect::<Result<_>>()?,
-            hidden_primary: spec.hidden_primary != 0,
-            auto_increment: u16::try_from(spec.auto_increment_column).ok(),
-        };
-        schema.validate()?;
+        let Described { schema, indexes, meta } = unsafe { described(spec) }?;
         let mut encoded = Vec::new();
         schema.encode(&mut encoded);
-        let stored = indexes.iter().enumerate().map(|(n, i)| storage(n, i, &schema));
         db.engine.create_table(TableSpec {
             name: name.to_owned(),
-            indexes: stored.collect::<Result<_>>()?,
+            indexes,
             schema: encoded,
             meta: meta.to_vec(),
             auto_increment: spec.auto_increment,

@@ -113,7 +113,7 @@ pub unsafe extern "C" fn frond_rows_lock_value(
         // SAFETY: A2.
         let (inner, rows) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
         let index = index as usize;
-        if index >= rows.rows.codec().schema().indexes.len() {
+        if index >= rows.rows.indexes() {
             return Err(invalid("there is no such index"));
         }
         // SAFETY: A2.

@@ -1,4 +1,5 @@
-//! Dropped tables: removes their pages from the cache and their files from the disk, in the background.
+//! Dropped tables: removes their pages from the cache and their files from the disk, in the background. Dropped
+//! indexes: empties their trees.
 //!
 //! DROP and TRUNCATE are fast, whatever the table's size: they only remove the table's name, and
 //! its number is never used again. Its pages are removed because they may be the most used ones of
@@ -35,6 +36,39 @@ impl Core {
             return true;
         }
         self.remove_dropped(dropped)
+    }
+
+    /// Empties the tree of a dropped index: one trunk edit, after which its blocks are free. False when there
+    /// is none, or a job of it is under way.
+    pub(crate) fn clear_dropped_index(&self) -> bool {
+        let Some((table, index)) = self.upkeep.take_cleared() else { return false };
+        if table.is_dropped() || self.shared.check_poison().is_err() {
+            return true;
+        }
+        let tree = table.tree(index);
+        // Nobody writes to it any more, so all its records are before the end of the log.
+        match tree.clear(self.shared.wal.end()) {
+            Ok(true) => {
+                self.ledger.note(&table, tree);
+                table.store().reclaim();
+                true
+            }
+            Ok(false) => {
+                self.upkeep.clear_later(&table, index);
+                false
+            }
+            Err(e) => {
+                if e.kind() == frond_base::ErrorKind::Io {
+                    self.shared.poison(e);
+                } else {
+                    if self.messages.is_news(Some(tree.id()), e.kind(), self.shared.vfs.now()) {
+                        self.messages.say(1, &format!("emptying tree {}: {e}", tree.id()));
+                    }
+                    self.upkeep.clear_later(&table, index);
+                }
+                false
+            }
+        }
     }
 
     /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.

@@ -31,7 +31,7 @@ impl Core {
                 core.shared.vfs.yield_to_others();
                 core.poison_on_panic(|| {
                     while !core.queue.stopping() {
-                        let cleared = core.clear_dropped();
+                        let cleared = core.clear_dropped() | core.clear_dropped_index();
                         if !core.job_step() && !cleared {
                             core.queue.rest(IDLE_WAIT);
                         }
@@ -79,7 +79,7 @@ impl Core {
             return false;
         }
         self.log_round();
-        let cleared = self.clear_dropped();
+        let cleared = self.clear_dropped() | self.clear_dropped_index();
         self.job_step() || cleared
     }
 

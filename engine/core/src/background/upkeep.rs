@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use frond_base::TableId;
+use frond_base::{IndexNo, TableId};
 use parking_lot::Mutex;
 
 use crate::table::Table;
@@ -20,6 +20,8 @@ pub struct Upkeep {
     pub swept_to: AtomicU32,
     /// What is left of dropped tables, the oldest first.
     dropped: Mutex<VecDeque<DroppedTable>>,
+    /// Trees of dropped indexes.
+    cleared: Mutex<VecDeque<(Arc<Table>, IndexNo)>>,
     /// Tables whose files have space of a rolled-back transaction.
     lent: Mutex<Vec<Arc<Table>>>,
 }
@@ -40,6 +42,18 @@ impl Upkeep {
     /// As [`Upkeep::take_dropped`], for one that is not finished.
     pub fn put_back(&self, dropped: DroppedTable) {
         self.dropped.lock().push_front(dropped);
+    }
+
+    /// The tree's index was dropped: it is to be emptied.
+    pub fn clear_later(&self, table: &Arc<Table>, index: IndexNo) {
+        let mut cleared = self.cleared.lock();
+        if !cleared.iter().any(|(t, i)| Arc::ptr_eq(t, table) && *i == index) {
+            cleared.push_back((table.clone(), index));
+        }
+    }
+
+    pub fn take_cleared(&self) -> Option<(Arc<Table>, IndexNo)> {
+        self.cleared.lock().pop_front()
     }
 
     /// The table's file has space to free.

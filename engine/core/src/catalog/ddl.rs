@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Commits rows of the system table, with the counters of `counted`, and waits until they are durable.
-    fn commit_definitions(
+    pub(super) fn commit_definitions(
         self: &Arc<Self>,
         puts: &[(Vec<u8>, Vec<u8>)],
         deletes: &[Vec<u8>],
@@ -88,6 +88,10 @@ impl Core {
             ));
         }
         tables.insert(def.id, table.clone());
+        drop(tables);
+        if !self.options.read_only {
+            self.clear_dropped_later(&table);
+        }
         Ok(table)
     }
 
@@ -114,14 +118,7 @@ impl Core {
     }
 
     pub(crate) fn new_system_table(&self) -> Table {
-        let def = TableDef {
-            id: SYSTEM_TABLE,
-            name: String::new(),
-            indexes: vec![IndexDef::plain()],
-            schema: Vec::new(),
-            meta: Vec::new(),
-        };
-        self.new_table(def, 1)
+        self.new_table(TableDef::new(SYSTEM_TABLE, String::new(), vec![IndexDef::plain()]), 1)
     }
 
     pub fn create_table(self: &Arc<Self>, spec: TableSpec) -> Result<Arc<Table>> {
@@ -140,13 +137,8 @@ impl Core {
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        let def = TableDef {
-            id,
-            name: spec.name,
-            indexes: spec.indexes,
-            schema: spec.schema,
-            meta: spec.meta,
-        };
+        let mut def = TableDef::new(id, spec.name, spec.indexes);
+        (def.schema, def.meta) = (spec.schema, spec.meta);
         def.validate()?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
         // In the map before the record is logged: trimming must see that the table needs the record.

@@ -16,6 +16,9 @@
 //!   image taken meanwhile makes their table look clean.
 //! - K5. A close writes an image of the catalog at the log's end: a log that ends before it has
 //!   lost its newest segments.
+//!
+//! Commits wait for a checkpoint only while it takes the log's end, the counters and a version of each tree:
+//! versions do not change, so they are encoded and written beside commits.
 
 pub(crate) mod holders;
 pub(crate) mod images;
@@ -24,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
-use frond_tree::Tree;
+use frond_tree::{Tree, Version};
 use frond_wal::Claim;
 
 use crate::canary;
@@ -49,18 +52,16 @@ impl Core {
         };
         let _no_trim = self.trimming.lock();
         let pin = file.begin_checkpoint();
-        let (image, lsn, live, dirty_from) = {
+        let (lsn, (mut image, versions), dirty_from) = {
             let _edits = store.edits().lock();
             let _ordered = self.commit.lock();
             let lsn = self.shared.wal.end();
-            let live: Vec<BlockId> = table
-                .trees()
-                .iter()
-                .flat_map(|t| t.run_extents().into_iter().map(|(block, _)| block))
-                .collect();
-            let dirty_from = store.imaged();
-            (table.image(lsn).encode(), lsn, live, dirty_from)
+            (lsn, table.version(lsn), store.imaged())
         };
+        image.trees = versions.iter().map(|v| v.image().bytes).collect();
+        let image = image.encode();
+        let live: Vec<BlockId> = versions.iter().flat_map(Version::blocks).collect();
+        drop(versions);
         let synced = if canary::active(canary::IMAGE_WITHOUT_LOG) { 0 } else { lsn };
         let written =
             self.shared.wal.sync_to(synced).map_err(|e| self.shared.poison(e)).and_then(|()| {

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
+use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId};
 use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry, TxnId, WriteSet};
 use frond_wal::{Appended, Claim, Prepared};
 use parking_lot::{Mutex, RwLock};
@@ -319,8 +319,7 @@ impl Core {
             let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
             at_table = found.expect("every tree written to belongs to a noted table");
             let table = &tables[at_table];
-            let entries = writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
-            table.tree(tree.index).write(at.start, entries);
+            write_tree(table, tree, writes, at.start, at.end);
         }
     }
 
@@ -351,6 +350,16 @@ impl Core {
             // A poisoned log refuses every commit anyway; the counters then matter to nobody.
             let _ = self.shared.wal.append(KIND_COUNTERS, &payload);
         }
+    }
+}
+
+/// Entries of one tree go into its buffer; the record that has them starts at `from`.
+pub(crate) fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Lsn) {
+    let slot = table.slot(tree.index);
+    slot.tree.write(from, writes.iter_newest(tree).map(|e| EntryRef { seq, ..e }));
+    if slot.is_watched() {
+        let puts = writes.iter_newest(tree).filter(|e| e.kind == EntryKind::Put);
+        slot.note(puts.map(|e| e.key));
     }
 }
 

@@ -16,12 +16,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::{put_varint, EntryRef, Error, ErrorKind, Lsn, Result, TableId};
+use frond_base::{put_varint, Error, ErrorKind, Lsn, Result, TableId};
 use frond_txn::OwnerHandle;
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
+use crate::commit::core::{encode_entries, record_bytes, write_tree, Core, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::Transaction;
@@ -121,6 +121,10 @@ impl Drop for PreparedTransaction {
             let _ = self.core.after_commit(ended, false);
         } else {
             self.entry.attached.store(false, Ordering::Release);
+            if let Some(state) = &*self.entry.state.lock() {
+                // Nobody can be killed to end it.
+                state.parts.locker.handle().set_label(0);
+            }
         }
     }
 }
@@ -140,6 +144,7 @@ impl Core {
         attached: bool,
     ) -> Result<Arc<Entry>> {
         let entry = Arc::new(Entry {
+            owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
@@ -196,6 +201,7 @@ impl Core {
             self.pace(bytes, owner)?;
         }
         let entry = Arc::new(Entry {
+            owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
@@ -314,22 +320,19 @@ impl Core {
         for private in parts.spilled.filled_mut() {
             let id = private.id();
             match live(id.table) {
-                Some(table) => table.tree(id.index).attach_prepared(
-                    private,
-                    *prepared_at,
-                    at.start,
-                    at.end,
-                    at.end,
-                ),
+                Some(table) => {
+                    let slot = table.slot(id.index);
+                    slot.tree.attach_prepared(private, *prepared_at, at.start, at.end, at.end);
+                    slot.note_attached();
+                }
                 None => private.abandon(),
             }
         }
         // Buffers take entries from several transactions at once.
         let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
         for tree in parts.writes.trees() {
-            let entries = parts.writes.iter_newest(tree).map(|e| EntryRef { seq: at.end, ..e });
             if let Some(table) = live(tree.table) {
-                table.tree(tree.index).write(*prepared_at, entries);
+                write_tree(table, tree, &parts.writes, *prepared_at, at.end);
             }
         }
         self.clock.finish(at.end);

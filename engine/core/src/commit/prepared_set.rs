@@ -5,13 +5,13 @@
 //! What is done with them, and the invariants, are in `prepared.rs`.
 
 use std::collections::btree_map::Entry as Place;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, IdMap, Lsn, Result, TableId};
 use frond_cache::Charge;
-use frond_txn::{Locker, WriteSet};
+use frond_txn::{Locker, TxnId, WriteSet};
 use frond_wal::KeptRoom;
 use parking_lot::Mutex;
 
@@ -41,6 +41,7 @@ pub(crate) struct PreparedSet {
 }
 
 pub(crate) struct Entry {
+    pub owner: TxnId,
     /// The log is needed from here on (PR1).
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
@@ -92,6 +93,15 @@ impl PreparedSet {
             logged && !e.attached.load(Ordering::Acquire)
         };
         self.entries.lock().iter().filter(|(_, e)| is_one(e)).map(|(x, _)| x.clone()).collect()
+    }
+
+    /// All of them by their lock owner, with their name and whether a handle of it is alive.
+    pub fn owners(&self) -> HashMap<TxnId, (Xid, bool)> {
+        let entries = self.entries.lock();
+        let of = |(xid, e): (&Xid, &Arc<Entry>)| {
+            (e.owner, (xid.clone(), e.attached.load(Ordering::Acquire)))
+        };
+        entries.iter().map(of).collect()
     }
 
     /// One that has changes in `table`.

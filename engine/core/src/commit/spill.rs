@@ -108,7 +108,11 @@ impl Core {
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
-        tables.iter().for_each(|table| self.ledger.note_all(table));
+        for table in tables {
+            self.ledger.note_all(table);
+            // Of an index that was given up meanwhile.
+            self.clear_dropped_later(table);
+        }
         self.wrote(bytes, tables);
         self.queue.wake();
         Ok(Some(end))
@@ -148,7 +152,9 @@ fn attach(spilled: &mut Spilled, tables: &[Arc<Table>], at: Appended) {
         let id = private.id();
         let table = tables.iter().find(|t| t.id() == id.table);
         let table = table.expect("every tree written to belongs to a noted table");
-        table.tree(id.index).attach_private(private, at.end, at.start, at.end);
+        let slot = table.slot(id.index);
+        slot.tree.attach_private(private, at.end, at.start, at.end);
+        slot.note_attached();
     }
 }
 

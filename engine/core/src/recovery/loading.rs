@@ -13,7 +13,7 @@ use frond_base::{BlockId, Error, Lsn, Result, TableId};
 use frond_space::TableFile;
 use frond_tree::{Extent, Tree, TreeLoader};
 
-use crate::catalog::TableDef;
+use crate::catalog::{IndexDef, TableDef};
 use crate::checkpoint::images::Found;
 use crate::commit::core::Core;
 use crate::record::{CounterRecord, NEXT_MAX};
@@ -94,17 +94,6 @@ impl Loading {
     pub fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
         let name = self.store.file_name().to_owned();
         core.images.check(def.id, &name, self.image, log_from)?;
-        if self.loaders.len() > def.indexes.len() {
-            return Err(Error::corruption(
-                &name,
-                format_args!(
-                    "has {} trees, the definition of '{}' has {} indexes",
-                    self.loaders.len(),
-                    def.name,
-                    def.indexes.len()
-                ),
-            ));
-        }
         self.loader(def.indexes.len() - 1);
         for Attached { lsn, index, blocks } in std::mem::take(&mut self.attached) {
             if lsn < self.loader(index).flushed_upto() {
@@ -127,13 +116,14 @@ impl Loading {
             core.images.note(def.id, lsn);
         }
         let mut trees: Vec<Tree> = Vec::new();
+        // The definition may be older than the image and the edits.
+        let spare = self.loaders.split_off(def.indexes.len());
         for (loader, index) in self.loaders.into_iter().zip(&def.indexes) {
-            let options = tree_options(index, core.options.leaf_bytes);
-            let store = self.store.clone();
-            let readers = core.readers.clone();
-            trees.push(loader.finish(options, store.clone(), store, readers, &name)?);
+            trees.push(finish_tree(core, loader, index, &self.store)?);
         }
-        Ok(Table::new(def.clone(), trees, self.store, &self.counters))
+        let table = Table::new(def.clone(), trees, self.store, &self.counters);
+        table.set_spare(spare);
+        Ok(table)
     }
 
     /// The trunks and the file's block map agree: each run is a block of one tree and lies where the map
@@ -165,6 +155,44 @@ impl Loading {
         }
         Ok(())
     }
+}
+
+fn finish_tree(
+    core: &Core,
+    loader: TreeLoader,
+    index: &IndexDef,
+    store: &Arc<TableStore>,
+) -> Result<Tree> {
+    let options = tree_options(index, core.options.leaf_bytes);
+    let (store, name) = (store.clone(), store.file_name().to_owned());
+    loader.finish(options, store.clone(), store, core.readers.clone(), &name)
+}
+
+/// A later definition of `table`, which has trees for all of its indexes then.
+pub fn adopt(core: &Core, table: &Table, def: &TableDef) -> Result<()> {
+    while let Some(index) = def.indexes.get(table.trees().len()) {
+        let id = tree_id(table.id(), table.trees().len());
+        let loader = table.take_spare().unwrap_or_else(|| TreeLoader::empty(id));
+        table.add_tree(finish_tree(core, loader, index, table.store())?);
+    }
+    table.set_def(def.clone());
+    Ok(())
+}
+
+/// All definitions are known: no tree is left over.
+pub fn check_trees(table: &Table) -> Result<()> {
+    if table.spare() == 0 {
+        return Ok(());
+    }
+    let (trees, def) = (table.trees().len() + table.spare(), table.def());
+    Err(Error::corruption(
+        table.store().file_name(),
+        format_args!(
+            "has {trees} trees, the definition of '{}' has {} indexes",
+            def.name,
+            def.indexes.len()
+        ),
+    ))
 }
 
 /// The image is that of its header's checkpoint, and its counters can be counted on.

@@ -22,6 +22,9 @@
 //!
 //! - R8. What was prepared and has no end in the log is prepared again (`recovery/prepared.rs`).
 //!
+//! - R9. A table is opened with the definition of the first record that needs it. Image and edits may have trees
+//!   of indexes that only a later definition has: they wait for it, and none is left at the end.
+//!
 //! `recovery/replay.rs` is the second reading, `damaged.rs` what becomes of lost tables, `files.rs` what is
 //! told of files at the end. Tested by the simulator, which crashes at every step here too.
 
@@ -104,6 +107,7 @@ impl Core {
     /// A table that no log record concerns: image only.
     pub(crate) fn load_clean_table(&self, def: &TableDef) -> Result<Table> {
         let table = Loading::open(self, def.id)?.finish(self, def, self.shared.wal.kept_from())?;
+        loading::check_trees(&table)?;
         counters::raise(&table)?;
         Ok(table)
     }
@@ -206,12 +210,10 @@ impl Core {
                 None => drop(found.loading.remove(&id)),
             }
         }
+        self.check_trees(&names, &mut found)?;
+        self.tables.write().retain(|id, _| !found.lost.contains_key(id));
         self.tables.write().retain(|id, table| {
             let def = names.by_id(*id);
-            // The one at the first record of the table may have been replaced since.
-            if let Some(def) = def {
-                table.set_def(TableDef::clone(def));
-            }
             let kept = *id == SYSTEM_TABLE || def.is_some();
             if !kept {
                 // Dropped further on in the log: nothing of it may be flushed.
@@ -231,6 +233,22 @@ impl Core {
         *self.names.write() = names;
         self.keep_undecided(undecided)?;
         Ok(damaged)
+    }
+
+    /// R9.
+    fn check_trees(&self, names: &Names, found: &mut Found) -> Result<()> {
+        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
+        for table in tables {
+            let Some(def) = names.by_id(table.id()) else { continue };
+            // The one at the first record of the table may have been replaced since.
+            let outcome = loading::adopt(self, &table, def);
+            if let Err(e) = outcome.and_then(|()| loading::check_trees(&table)) {
+                found.lose(table.id(), e)?;
+                table.mark_dropped();
+                self.ledger.forget(table.id());
+            }
+        }
+        Ok(())
     }
 
     /// R7; a table whose keys are impossible is lost.

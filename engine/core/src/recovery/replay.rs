@@ -8,10 +8,10 @@ use frond_run::RunMeta;
 use frond_tree::Tree;
 use frond_wal::Record;
 
-use super::Found;
+use super::{loading, Found};
 use crate::canary;
 use crate::catalog::names::Names;
-use crate::catalog::{self, SYSTEM_TABLE};
+use crate::catalog::{self, CatalogRow, SYSTEM_TABLE};
 use crate::checkpoint::images::Found as FoundImage;
 use crate::commit::core::Core;
 use crate::options::KEY_BYTES_MAX;
@@ -84,9 +84,24 @@ impl Core {
             if id.table == SYSTEM_TABLE {
                 for &(key, kind, value) in &entries {
                     let value = (kind == EntryKind::Put).then_some(value);
-                    names.apply(catalog::decode_row(key, value)?)?;
+                    let row = catalog::decode_row(key, value)?;
+                    self.adopt_definition(&row, found)?;
+                    names.apply(row)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A table that is open already may get indexes (R9).
+    fn adopt_definition(&self, row: &CatalogRow, found: &mut Found) -> Result<()> {
+        let CatalogRow::Table { definition: Some(def), .. } = row else { return Ok(()) };
+        let Some(table) = self.tables.read().get(&def.id).cloned() else { return Ok(()) };
+        if let Err(e) = loading::adopt(self, &table, def) {
+            found.lose(def.id, e)?;
+            self.tables.write().remove(&def.id);
+            table.mark_dropped();
+            self.ledger.forget(def.id);
         }
         Ok(())
     }

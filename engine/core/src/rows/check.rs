@@ -69,7 +69,7 @@ impl Rows {
         killed: Killed<'_>,
         computer: Option<&mut dyn Computer>,
     ) -> Result<()> {
-        let indexes = self.codec.schema().indexes.len();
+        let indexes = self.indexes();
         if indexes < 2 {
             return Ok(());
         }

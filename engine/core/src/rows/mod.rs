@@ -23,9 +23,11 @@ mod write;
 
 use std::sync::Arc;
 
-use frond_base::{Error, IndexNo, Result};
+use frond_base::{Error, ErrorKind, IndexNo, Result};
 use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
 
+use crate::catalog::alter::history;
+use crate::catalog::{IndexState, TableDef};
 use crate::table::Table;
 
 pub use check::Computer;
@@ -44,10 +46,34 @@ pub enum Written {
 pub struct Rows {
     table: Arc<Table>,
     codec: Arc<RowCodec>,
+    /// Of the definition that `codec` was made from.
+    stamp: u64,
+    /// Indexes that can be read; those behind them are being built, and only written.
+    visible: usize,
     /// Entries of the row being written, and of the row it replaces.
     new: Entries,
     old: Entries,
     last_key: Vec<u8>,
+}
+
+/// The schema that rows of `table` are written with, and how many of its indexes can be read.
+fn written_schema(table: &Table, def: &TableDef) -> Result<(Schema, usize)> {
+    let mut schema = Schema::decode(&def.schema, &def.name)?;
+    let visible = schema.indexes.len();
+    if !def.building.is_empty() {
+        schema = Schema::decode(&def.building, &def.name)?;
+    }
+    let unknown = |i: &frond_row::Index| {
+        let tree = usize::from(i.tree);
+        tree >= table.trees().len() || def.indexes[tree].state == IndexState::Dropped
+    };
+    if schema.indexes.len() < visible || schema.indexes.iter().any(unknown) {
+        return Err(Error::corruption(
+            "catalog (0.frd)",
+            format_args!("table '{}': schema and trees disagree", def.name),
+        ));
+    }
+    Ok((schema, visible))
 }
 
 impl Rows {
@@ -57,22 +83,55 @@ impl Rows {
         layout: RecordLayout,
         sort_keys: Arc<dyn SortKeys>,
     ) -> Result<Rows> {
+        let stamp = table.stamp();
         let def = table.def();
-        let schema = Arc::new(Schema::decode(&def.schema, &def.name)?);
-        if schema.indexes.len() != table.trees().len() {
-            return Err(Error::corruption(
-                "catalog (0.frd)",
-                format_args!("table '{}': schema and trees disagree", def.name),
-            ));
-        }
-        let codec = RowCodec::bind(&def.name, schema, layout, Vec::new(), sort_keys)?;
+        let (schema, visible) = written_schema(&table, &def)?;
+        let codec = RowCodec::bind(&def.name, schema.into(), layout, history(&def)?, sort_keys)?;
         Ok(Rows {
             table,
             codec: Arc::new(codec),
+            stamp,
+            visible,
             new: Entries::new(),
             old: Entries::new(),
             last_key: Vec::new(),
         })
+    }
+
+    /// Before a row is written: the definition may have got indexes since this was bound (ALT2).
+    #[inline]
+    fn keep_up(&mut self) -> Result<()> {
+        match self.stamp == self.table.stamp() {
+            true => Ok(()),
+            false => self.bind_again(),
+        }
+    }
+
+    #[cold]
+    fn bind_again(&mut self) -> Result<()> {
+        let stamp = self.table.stamp();
+        let def = self.table.def();
+        let (schema, visible) = written_schema(&self.table, &def)?;
+        let form =
+            |s: &Schema| -> Vec<_> { s.columns.iter().map(|c| (c.id, c.ty, c.bytes)).collect() };
+        let prefix = self.codec.schema().indexes[..self.visible.min(visible)].iter();
+        let same_indexes =
+            visible == self.visible && prefix.zip(&schema.indexes).all(|(a, b)| a.tree == b.tree);
+        if form(self.codec.schema()) != form(&schema) || !same_indexes {
+            return Err(Error::new(
+                ErrorKind::TableChanged,
+                format!("table '{}' has another definition now: open it again", def.name),
+            ));
+        }
+        let (layout, sort_keys) = (self.codec.layout().clone(), self.codec.sort_keys().clone());
+        let codec = RowCodec::bind(&def.name, schema.into(), layout, history(&def)?, sort_keys)?;
+        (self.codec, self.stamp, self.visible) = (Arc::new(codec), stamp, visible);
+        Ok(())
+    }
+
+    /// Indexes that can be read; their numbers are below.
+    pub fn indexes(&self) -> usize {
+        self.visible
     }
 
     pub fn table(&self) -> &Arc<Table> {

@@ -28,6 +28,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<Written> {
         txn.writes_to(&self.table)?;
+        self.keep_up()?;
         let mut new = std::mem::take(&mut self.new);
         let outcome = self.insert_entries(txn, row, &mut new, flags);
         self.new = new;
@@ -69,6 +70,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<Written> {
         txn.writes_to(&self.table)?;
+        self.keep_up()?;
         let mut was = std::mem::take(&mut self.old);
         let mut is = std::mem::take(&mut self.new);
         let outcome = self.update_entries(txn, (old, new), &mut was, &mut is, flags);
@@ -138,6 +140,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<()> {
         txn.writes_to(&self.table)?;
+        self.keep_up()?;
         let mut was = std::mem::take(&mut self.old);
         let outcome = self.delete_entries(txn, old, &mut was, flags);
         self.old = was;
@@ -168,7 +171,8 @@ impl Rows {
 
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
     fn unique_part<'e>(&self, entries: &'e Entries, index: usize) -> Option<&'e [u8]> {
-        if self.codec.schema().indexes[index].unique {
+        // One that is being built is checked when it is complete.
+        if index < self.visible && self.codec.schema().indexes[index].unique {
             entries.unique_prefix(index)
         } else {
             None

@@ -11,6 +11,7 @@ pub(crate) mod counters;
 pub(crate) mod image;
 pub(crate) mod readahead;
 pub(crate) mod store;
+pub(crate) mod trees;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -18,25 +19,29 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use frond_base::{IndexNo, Lsn, Seq, TableId, TreeId};
 use frond_run::{KeyShape, RunFormat};
-use frond_tree::{Tree, TreeOptions};
+use frond_tree::{Tree, TreeLoader, TreeOptions, Version};
+use parking_lot::Mutex;
 
-use crate::catalog::{IndexDef, TableDef};
+use crate::catalog::{IndexDef, IndexState, TableDef};
 use crate::record::CounterRecord;
 use crate::table::image::TableImage;
 use crate::table::store::{TableStore, CLEAN};
+use crate::table::trees::{Slot, Trees};
 
 /// An open table. Shared by every transaction that uses it.
 pub struct Table {
     id: TableId,
     def: ArcSwap<TableDef>,
-    trees: Vec<Tree>,
+    /// Grows with every change of the definition.
+    stamp: AtomicU64,
+    trees: Trees,
+    /// Trees that recovery found and that the definition so far does not have.
+    spare: Mutex<Vec<TreeLoader>>,
     store: Arc<TableStore>,
     counters: Counters,
     dropped: AtomicBool,
     /// Snapshots older than this may not read the table.
     oldest_snapshot: AtomicU64,
-    /// Bytes of each tree's active buffer as last noted in the ledger.
-    noted: Vec<AtomicU64>,
     /// Its trees were noted in the ledger at least once.
     swept: AtomicBool,
 }
@@ -77,11 +82,17 @@ impl Table {
         counters: &CounterRecord,
     ) -> Table {
         assert_eq!(def.indexes.len(), trees.len());
-        let noted = trees.iter().map(|_| AtomicU64::new(0)).collect();
+        for (index, tree) in def.indexes.iter().zip(&trees) {
+            if index.state == IndexState::Dropped {
+                tree.abandon();
+            }
+        }
         Table {
             id: def.id,
             def: ArcSwap::from_pointee(def),
-            trees,
+            stamp: AtomicU64::new(0),
+            trees: Trees::new(trees),
+            spare: Mutex::default(),
             store,
             counters: Counters {
                 rows: AtomicI64::new(counters.rows_delta),
@@ -92,7 +103,6 @@ impl Table {
             },
             dropped: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
-            noted,
             swept: AtomicBool::new(false),
         }
     }
@@ -107,16 +117,56 @@ impl Table {
 
     pub(crate) fn set_def(&self, def: TableDef) {
         assert_eq!(def.id, self.id);
+        assert!(def.indexes.len() <= self.trees.len(), "an index without its tree (TDF1)");
+        for (index, tree) in def.indexes.iter().zip(&self.trees) {
+            if index.state == IndexState::Dropped && !tree.is_abandoned() {
+                tree.abandon();
+            }
+        }
         self.def.store(Arc::new(def));
+        self.stamp.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub fn trees(&self) -> &[Tree] {
+    /// Another number whenever the definition has changed.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
+    }
+
+    /// All trees, also those of indexes that are being built and of dropped ones.
+    pub fn trees(&self) -> &Trees {
         &self.trees
+    }
+
+    pub(crate) fn slot(&self, index: IndexNo) -> &Slot {
+        self.trees.slot(index.into()).unwrap_or_else(|| panic!("there is no tree {index}"))
+    }
+
+    /// The tree whose number is the next one.
+    pub(crate) fn add_tree(&self, tree: Tree) {
+        self.trees.add(tree);
+    }
+
+    /// Recovery: trees beyond those of the definition.
+    pub(crate) fn set_spare(&self, spare: Vec<TreeLoader>) {
+        *self.spare.lock() = spare;
+    }
+
+    pub(crate) fn take_spare(&self) -> Option<TreeLoader> {
+        let mut spare = self.spare.lock();
+        match spare.is_empty() {
+            true => None,
+            false => Some(spare.remove(0)),
+        }
+    }
+
+    pub(crate) fn spare(&self) -> usize {
+        self.spare.lock().len()
     }
 
     /// The tree of index `index`; panics when the table has no such index.
     pub fn tree(&self, index: IndexNo) -> &Tree {
-        &self.trees[usize::from(index)]
+        &self.trees[index]
     }
 
     pub(crate) fn store(&self) -> &Arc<TableStore> {
@@ -133,7 +183,7 @@ impl Table {
     }
 
     pub(crate) fn noted(&self, index: IndexNo) -> u64 {
-        self.noted[usize::from(index)].load(Ordering::Acquire)
+        self.slot(index).noted.load(Ordering::Acquire)
     }
 
     /// Whether this is the first call.
@@ -142,7 +192,7 @@ impl Table {
     }
 
     pub(crate) fn set_noted(&self, index: IndexNo, bytes: u64) {
-        self.noted[usize::from(index)].store(bytes, Ordering::Release);
+        self.slot(index).noted.store(bytes, Ordering::Release);
     }
 
     /// The oldest snapshot that may read the table: see `Engine::refuse_older_snapshots`.
@@ -185,16 +235,18 @@ impl Table {
         }
     }
 
-    /// A consistent image for a checkpoint at `lsn`; the caller holds the commit mutex and the edit mutex.
-    pub(crate) fn image(&self, lsn: Lsn) -> TableImage {
-        assert!(self.store.edits().is_locked(), "an image between an edit and its record (ST1)");
-        TableImage {
+    /// What a checkpoint at `lsn` has of the table, in constant time; the caller holds the commit mutex and
+    /// the edit mutex. The trees' images are made of the versions later, without the mutexes.
+    pub(crate) fn version(&self, lsn: Lsn) -> (TableImage, Vec<Version>) {
+        assert!(self.store.edits().is_locked(), "a version between an edit and its record (ST1)");
+        let image = TableImage {
             lsn: Some(lsn),
             rows: self.counters.rows.load(Ordering::Relaxed),
             auto_increment: self.counters.auto_increment.load(Ordering::Relaxed),
             row_id: self.counters.row_id.load(Ordering::Relaxed),
-            trees: self.trees.iter().map(|t| t.image().bytes).collect(),
-        }
+            trees: Vec::new(),
+        };
+        (image, self.trees.iter().map(Tree::version).collect())
     }
 
     /// The next AUTO_INCREMENT value.

@@ -1,6 +1,8 @@
 //! The engine through its public face.
 #![allow(clippy::unwrap_used)]
 
+mod alter;
+mod alter_columns;
 mod background;
 mod backup;
 mod concurrency;
@@ -14,6 +16,7 @@ mod locking_scans;
 mod memory;
 mod panics;
 mod prepared;
+mod reports;
 mod spill;
 mod spill_beside_others;
 mod stale;

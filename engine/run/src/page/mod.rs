@@ -12,22 +12,23 @@
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::ops::{Deref, Range};
 
-use frond_base::{checksum64_seeded, EntryKind, Error, Result, Seq};
+use frond_base::{checksum64_seeded, Error, Result, Seq};
 
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
 use crate::index::WHOLE_FENCE;
-use crate::layout::{
-    Layout, Values, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER,
-};
+use crate::layout::{Layout, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER};
 use crate::meta::RunMeta;
 
 mod decode;
 mod fields;
+mod reader;
 
 use fields::Target;
 pub(crate) use fields::{field_places, FieldPlace};
+pub use reader::Reader;
 
 /// Words of the longest fixed key.
 const WORDS: usize = KeyShape::MAX_BYTES / 8;
@@ -129,7 +130,7 @@ impl Page {
         if self.layout.variable {
             return self.lower_bound_variable(key);
         }
-        let target = Target::new(key, &self.layout.columns.list()[..self.key_columns()]);
+        let target = Target::new(key, self.key_widths());
         let data = self.column_data();
         let g = partition(0, self.layout.groups(), |g| self.first_of(g, &target, data).is_lt());
         if g == 0 {
@@ -151,35 +152,25 @@ impl Page {
 
     fn lower_bound_variable(&self, key: &[u8]) -> usize {
         let n = self.layout.n;
-        let b = partition(0, n.div_ceil(BLOCK), |b| self.suffix(b * BLOCK) < key);
+        let mut reader = Reader::new(self);
+        let b = partition(0, n.div_ceil(BLOCK), |b| reader.compare_key(b * BLOCK, key).is_lt());
         if b == 0 {
             return 0;
         }
         let end = (b * BLOCK).min(n);
-        partition((b - 1) * BLOCK + 1, end, |i| self.compare_key(i, key).is_lt())
+        partition((b - 1) * BLOCK + 1, end, |i| reader.compare_key(i, key).is_lt())
     }
 
     /// Orders the key at `i` relative to `key`.
     pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
-        if !self.layout.variable {
-            let target = Target::new(key, &self.layout.columns.list()[..self.key_columns()]);
-            let (group, at) = self.group_of(i);
-            return target.compare(|c| group.column(c).get(self.column_data(), at));
-        }
-        let (prefix, suffix) = self.key_parts(i);
-        let common = prefix.len().min(key.len());
-        match prefix[..common].cmp(&key[..common]) {
-            Ordering::Equal if common < prefix.len() => Ordering::Greater,
-            Ordering::Equal => suffix.cmp(&key[common..]),
-            decided => decided,
-        }
+        Reader::new(self).compare_key(i, key)
     }
 
     /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
     pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
         match self.layout.variable {
             true => {
-                let first = self.suffix(0);
+                let first = &self.keys()[Reader::new(self).key_parts(0).1];
                 let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
                 (cut && first.starts_with(fence)) || first == fence
             }
@@ -189,26 +180,16 @@ impl Page {
 
     /// Replaces `out` by the key at `i`.
     pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
-        out.clear();
-        if self.layout.variable {
-            let (prefix, suffix) = self.key_parts(i);
-            out.extend_from_slice(prefix);
-            out.extend_from_slice(suffix);
-            return;
-        }
-        let (group, at) = self.group_of(i);
-        for (c, width) in self.layout.columns.list().iter().take(self.key_columns()).enumerate() {
-            let value = group.column(c).get(self.column_data(), at);
-            out.extend_from_slice(&value.to_be_bytes()[8 - usize::from(*width)..]);
-        }
+        Reader::new(self).key_into(i, out);
     }
 
     /// The first eight bytes of the key at `i`, as [`frond_base::key_head`] gives them.
     pub fn key_head(&self, i: usize) -> u64 {
         if self.layout.variable {
-            let (prefix, suffix) = self.key_parts(i);
+            let (prefix, suffix) = Reader::new(self).key_parts(i);
             let mut head = [0u8; 8];
-            for (to, from) in head.iter_mut().zip(prefix.iter().chain(suffix)) {
+            let bytes = self.keys()[prefix].iter().chain(&self.keys()[suffix]);
+            for (to, from) in head.iter_mut().zip(bytes) {
                 *to = *from;
             }
             return u64::from_be_bytes(head);
@@ -217,31 +198,10 @@ impl Page {
         self.words(&field_places(self.layout.columns.list()), &group, at)[0]
     }
 
-    /// The sequence as stored, 0 in a page without sequences. The effective one: [`RunMeta::seq`].
-    pub fn stored_seq(&self, i: usize) -> Seq {
-        match self.layout.seq {
-            None => 0,
-            Some(c) => self.number(c, i),
-        }
-    }
-
-    pub fn kind(&self, i: usize) -> EntryKind {
-        match self.layout.kind {
-            Some(c) if self.number(c, i) == 1 => EntryKind::Delete,
-            _ => EntryKind::Put,
-        }
-    }
-
-    pub fn value(&self, i: usize) -> &[u8] {
-        let range = match (self.layout.values_kind, self.layout.value_end) {
-            (Values::Width(w), _) => i * w as usize..(i + 1) * w as usize,
-            (Values::Any, Some(c)) => {
-                let start = if i == 0 { 0 } else { self.number(c, i - 1) };
-                start as usize..self.number(c, i) as usize
-            }
-            _ => return &[],
-        };
-        &self.payload()[self.layout.values..self.layout.end][range]
+    /// The bytes that [`Reader::value`] found.
+    #[inline]
+    pub fn value_at(&self, range: Range<usize>) -> &[u8] {
+        &self.payload()[range]
     }
 
     fn number(&self, column: u8, i: usize) -> u64 {
@@ -255,9 +215,19 @@ impl Page {
         self.layout.columns.list().len() - optional.iter().flatten().count()
     }
 
+    /// Bytes of each field of a fixed key.
+    #[inline]
+    fn key_widths(&self) -> &[u8] {
+        &self.layout.columns.list()[..self.key_columns()]
+    }
+
     fn fixed_len(&self) -> usize {
-        let widths = &self.layout.columns.list()[..self.key_columns()];
-        widths.iter().map(|w| usize::from(*w)).sum()
+        self.key_widths().iter().map(|w| usize::from(*w)).sum()
+    }
+
+    /// The stored bytes of variable keys.
+    fn keys(&self) -> &[u8] {
+        &self.payload()[self.layout.keys..self.layout.values]
     }
 
     fn words(
@@ -272,30 +242,17 @@ impl Page {
         }
         out
     }
-
-    /// The stored bytes of key `i`: the whole key for the first of a block.
-    fn suffix(&self, i: usize) -> &[u8] {
-        let start = if i == 0 { 0 } else { self.number(0, i - 1) as usize };
-        &self.payload()[self.layout.keys..self.layout.values][start..self.number(0, i) as usize]
-    }
-
-    fn key_parts(&self, i: usize) -> (&[u8], &[u8]) {
-        if i.is_multiple_of(BLOCK) {
-            return (&[], self.suffix(i));
-        }
-        let prefix = self.layout.prefix(self.payload(), i / BLOCK);
-        (&self.suffix(i - i % BLOCK)[..prefix], self.suffix(i))
-    }
 }
 
 impl RunMeta {
-    /// The sequence of entry `i` of `page`, which is a page of this run. Do not ask the page itself.
+    /// The sequence of entry `i` of the page that `reader` reads, which is a page of this run. Do not ask
+    /// the page itself.
     #[inline]
-    pub fn seq(&self, page: &Page, i: usize) -> Seq {
+    pub fn seq<P: Deref<Target = Page>>(&self, reader: &mut Reader<P>, i: usize) -> Seq {
         if self.one_seq {
             self.max_seq
         } else {
-            page.stored_seq(i)
+            reader.stored_seq(i)
         }
     }
 }
@@ -314,7 +271,7 @@ fn zstd_decompress(stored: &[u8], raw_len: usize) -> std::result::Result<Vec<u8>
 }
 
 /// The first position in `from..to` for which `below` is false.
-fn partition(mut from: usize, mut to: usize, below: impl Fn(usize) -> bool) -> usize {
+fn partition(mut from: usize, mut to: usize, mut below: impl FnMut(usize) -> bool) -> usize {
     while from < to {
         let mid = from + (to - from) / 2;
         if below(mid) {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, TableId};
 use frond_run::testing::{OwnedEntry, TestRng};
-use frond_run::{Access, Compression, KeyShape, Page, Run, RunFormat, RunIdentity, RunIndex};
+use frond_run::{
+    Access, Compression, KeyShape, Page, Reader, Run, RunFormat, RunIdentity, RunIndex,
+};
 
 pub const SHAPES: [&[u8]; 10] = [
     &[],
@@ -120,11 +122,13 @@ pub fn pages(run: &Run, index: &RunIndex, bytes: &[u8]) -> frond_base::Result<Ve
 pub fn entries_of(page: &Page) -> Vec<OwnedEntry> {
     let mut key = Vec::new();
     let mut out = Vec::new();
+    let mut reader = Reader::new(page);
     for i in 0..page.len() {
-        page.key_into(i, &mut key);
+        reader.key_into(i, &mut key);
         assert_eq!(page.key_head(i), frond_base::key_head(&key));
         assert!(page.compare_key(i, &key).is_eq());
-        let (seq, kind, value) = (page.stored_seq(i), page.kind(i), page.value(i));
+        let value = reader.value(i);
+        let (seq, kind, value) = (reader.stored_seq(i), reader.kind(i), page.value_at(value));
         out.push(EntryRef { key: &key, seq, kind, value }.into());
     }
     out

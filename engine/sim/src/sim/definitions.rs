@@ -87,6 +87,7 @@ impl Sim {
             filter: self.world.filter,
             page_bytes: self.world.page_bytes,
             compression: self.world.compression,
+            ..IndexDef::plain()
         };
         let spec = TableSpec {
             name: name.clone(),

@@ -116,10 +116,7 @@ impl Source {
     pub fn value(&self) -> &[u8] {
         match &self.body {
             SourceBody::Buffer(b) => b.batch.entry(b.at).value,
-            SourceBody::Run(r) => match &r.hit {
-                Some(page) => page.value(r.hit_at),
-                None => &[],
-            },
+            SourceBody::Run(r) => r.value(),
         }
     }
 
@@ -159,11 +156,7 @@ impl Source {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
             }
-            SourceBody::Run(r) => {
-                if let Some(page) = &r.hit {
-                    (self.seq, self.kind) = (r.hit_seq, page.kind(r.hit_at));
-                }
-            }
+            SourceBody::Run(r) => (self.seq, self.kind) = (r.seq, r.kind),
         }
         self.head = key_head(&self.key);
     }

@@ -6,10 +6,11 @@
 //! - A slice of which the snapshot sees nothing is skipped without a read.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
-use frond_base::{Result, Seq};
-use frond_run::{Access, Page, Run, RunIndex};
+use frond_base::{EntryKind, Result, Seq};
+use frond_run::{Access, Page, Reader, Run, RunIndex};
 
 use super::Walk;
 use crate::slice::Slice;
@@ -20,10 +21,11 @@ pub(crate) struct RunSource {
     /// The target of the next seek, with the page that it reads, if it was found beforehand.
     ready: Option<(Spot, Arc<Page>)>,
     open: Option<Open>,
-    /// The version that the current key resolves to.
-    pub(super) hit: Option<Arc<Page>>,
-    pub(super) hit_at: usize,
-    pub(super) hit_seq: Seq,
+    /// The page of the version that the current key resolves to; what it says of that version.
+    page: Option<Arc<Page>>,
+    value: Range<usize>,
+    pub(super) kind: EntryKind,
+    pub(super) seq: Seq,
 }
 
 /// A page of a slice.
@@ -38,7 +40,7 @@ pub(crate) struct Spot {
 struct Open {
     slice: usize,
     index: Arc<RunIndex>,
-    page: Arc<Page>,
+    reader: Reader<Arc<Page>>,
     number: u32,
     at: usize,
     /// Forward: entries of this page that belong to the slice.
@@ -47,14 +49,37 @@ struct Open {
 
 impl Open {
     #[inline]
-    fn seq(&self, slices: &[Slice]) -> Seq {
-        slices[self.slice].run.meta().seq(&self.page, self.at)
+    fn seq(&mut self, slices: &[Slice]) -> Seq {
+        slices[self.slice].run.meta().seq(&mut self.reader, self.at)
     }
 }
 
 impl RunSource {
     pub fn new(slices: Arc<[Slice]>) -> RunSource {
-        RunSource { slices, ready: None, open: None, hit: None, hit_at: 0, hit_seq: 0 }
+        let kind = EntryKind::Put;
+        RunSource { slices, ready: None, open: None, page: None, value: 0..0, kind, seq: 0 }
+    }
+
+    /// The value of the version that the current key resolves to.
+    pub(super) fn value(&self) -> &[u8] {
+        match &self.page {
+            Some(page) => page.value_at(self.value.clone()),
+            None => &[],
+        }
+    }
+
+    /// The open entry, whose sequence is `seq`, is what the current key resolves to.
+    #[inline]
+    fn resolve(&mut self, seq: Seq) {
+        let Some(open) = &mut self.open else { return };
+        self.seq = seq;
+        self.kind = open.reader.kind(open.at);
+        self.value = open.reader.value(open.at);
+        let page = open.reader.page();
+        // Most entries are of the page of the entry before: no traffic on its reference count.
+        if !self.page.as_ref().is_some_and(|known| Arc::ptr_eq(known, page)) {
+            self.page = Some(page.clone());
+        }
     }
 
     pub(super) fn seek(
@@ -141,7 +166,8 @@ impl RunSource {
         let Spot { slice, index, number } = spot;
         let at = page.lower_bound(from.max(self.slices[slice].lo.as_deref().unwrap_or(&[])));
         let end = self.page_end(slice, &index, &page, number);
-        self.open = Some(Open { slice, index, page, number, at, end });
+        let reader = Reader::new(page);
+        self.open = Some(Open { slice, index, reader, number, at, end });
     }
 
     /// Opens slice `slice` (if it exists) at its first entry.
@@ -175,9 +201,8 @@ impl RunSource {
                     open.at += 1;
                     continue;
                 }
-                open.page.key_into(open.at, key);
-                (self.hit_at, self.hit_seq) = (open.at, seq);
-                self.hit = Some(open.page.clone());
+                open.reader.key_into(open.at, key);
+                self.resolve(seq);
                 return Ok(true);
             }
             if !self.next_page(walk)? {
@@ -191,7 +216,7 @@ impl RunSource {
         let Some(open) = &self.open else { return Ok(false) };
         let (slice, number) = (open.slice, open.number + 1);
         let hi = self.slices[slice].hi.as_deref();
-        let more = open.end == open.page.len()
+        let more = open.end == open.reader.page().len()
             && number < open.index.pages()
             && hi.is_none_or(|hi| &*open.index.fence(number) < hi);
         if !more {
@@ -201,7 +226,8 @@ impl RunSource {
         let Some(open) = &self.open else { return Ok(false) };
         let end = self.page_end(slice, &open.index, &page, number);
         if let Some(open) = &mut self.open {
-            (open.page, open.number, open.at, open.end) = (page, number, 0, end);
+            open.reader = Reader::new(page);
+            (open.number, open.at, open.end) = (number, 0, end);
         }
         Ok(true)
     }
@@ -225,7 +251,7 @@ impl RunSource {
                 }
             }
             if open.at < open.end {
-                if open.page.compare_key(open.at, key) != Ordering::Equal {
+                if open.reader.compare_key(open.at, key) != Ordering::Equal {
                     break;
                 }
                 walk.examine(1)?;
@@ -236,8 +262,8 @@ impl RunSource {
                     break;
                 }
                 more = self.next_page(walk)?;
-                let Some(open) = &self.open else { return Ok(false) };
-                if open.end == 0 || open.page.compare_key(0, key) != Ordering::Equal {
+                let Some(open) = &mut self.open else { return Ok(false) };
+                if open.end == 0 || open.reader.compare_key(0, key) != Ordering::Equal {
                     break;
                 }
                 walk.examine(1)?;
@@ -276,7 +302,8 @@ impl RunSource {
     ) -> Result<bool> {
         let Spot { slice, index, number } = spot;
         let at = self.cut_at(slice, from).map_or(page.len(), |key| page.lower_bound(key));
-        self.open = Some(Open { slice, index, page, number, at, end: 0 });
+        let reader = Reader::new(page);
+        self.open = Some(Open { slice, index, reader, number, at, end: 0 });
         self.before(walk)
     }
 
@@ -297,16 +324,17 @@ impl RunSource {
             let (slice, number) = (open.slice, open.number - 1);
             let page = self.load(walk, slice, number)?;
             if let Some(open) = &mut self.open {
-                (open.at, open.number, open.page) = (page.len() - 1, number, page);
+                (open.at, open.number) = (page.len() - 1, number);
+                open.reader = Reader::new(page);
             }
         } else {
             let slice = open.slice;
             return self.open_backward(walk, slice);
         }
-        let Some(open) = &self.open else { return Ok(false) };
+        let Some(open) = &mut self.open else { return Ok(false) };
         let slice = open.slice;
         let below = match &self.slices[slice].lo {
-            Some(lo) => open.page.compare_key(open.at, lo) == Ordering::Less,
+            Some(lo) => open.reader.compare_key(open.at, lo) == Ordering::Less,
             None => false,
         };
         if below {
@@ -320,18 +348,19 @@ impl RunSource {
     fn settle_backward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
         loop {
             let Some(open) = &mut self.open else { return Ok(false) };
-            open.page.key_into(open.at, key);
-            self.hit = None;
+            open.reader.key_into(open.at, key);
+            let mut seen = false;
             loop {
                 walk.examine(1)?;
                 let Some(open) = &mut self.open else { return Ok(false) };
                 let seq = open.seq(&self.slices);
                 if seq <= walk.at {
-                    (self.hit_at, self.hit_seq) = (open.at, seq);
-                    self.hit = Some(open.page.clone());
+                    self.resolve(seq);
+                    seen = true;
                 }
+                let Some(open) = &mut self.open else { return Ok(false) };
                 if open.at > 0 {
-                    if open.page.compare_key(open.at - 1, key) != Ordering::Equal {
+                    if open.reader.compare_key(open.at - 1, key) != Ordering::Equal {
                         break;
                     }
                     open.at -= 1;
@@ -344,13 +373,14 @@ impl RunSource {
                         break;
                     }
                     if let Some(open) = &mut self.open {
-                        (open.at, open.number, open.page) = (last, number, page);
+                        (open.at, open.number) = (last, number);
+                        open.reader = Reader::new(page);
                     }
                 } else {
                     break;
                 }
             }
-            if self.hit.is_some() {
+            if seen {
                 return Ok(true);
             }
             if !self.before(walk)? {

@@ -1,6 +1,7 @@
 //! Behaviour of trees, against a model of versioned keys and by figures. See each module.
 #![allow(clippy::unwrap_used, clippy::type_complexity)]
 
+mod build;
 mod concurrent;
 mod cost;
 mod model;

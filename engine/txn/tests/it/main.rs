@@ -10,6 +10,7 @@ use frond_base::{ErrorKind, TableId, TreeId};
 use frond_txn::{Granted, LockOptions, LockTable, Locker, RowMode, TreeMode, TxnId, Wait};
 use RowMode::{S, X};
 
+mod listing;
 mod restore;
 mod stress;
 

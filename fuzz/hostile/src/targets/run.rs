@@ -5,8 +5,8 @@ use std::sync::Arc;
 use frond_base::{checksum64_seeded, ByteReader, EntrySource, TableId};
 use frond_run::testing::{build_run, MemSource, OwnedEntry, TestRng};
 use frond_run::{
-    Access, BuiltRun, Compression, Cut, KeyShape, MergeInput, MergeJob, Page, Retention, RunCutter,
-    RunFormat, RunIdentity, RunIndex, RunMeta, RunScan,
+    Access, BuiltRun, Compression, Cut, KeyShape, MergeInput, MergeJob, Page, Reader, Retention,
+    RunCutter, RunFormat, RunIdentity, RunIndex, RunMeta, RunScan,
 };
 
 use super::{join, refused};
@@ -135,11 +135,13 @@ pub fn page(input: &[u8]) -> bool {
 fn walk(page: &Page) {
     let (mut key, n) = (Vec::new(), page.len());
     assert!(n > 0);
+    let mut reader = Reader::new(page);
     for i in (0..n.min(WALK)).chain(n.saturating_sub(100)..n) {
         key.clear();
-        page.key_into(i, &mut key);
-        let _ = (page.stored_seq(i), page.kind(i), page.value(i).len(), page.key_head(i));
-        let _ = page.compare_key(i, &key);
+        reader.key_into(i, &mut key);
+        let value = reader.value(i);
+        let _ = (reader.stored_seq(i), reader.kind(i), page.value_at(value), page.key_head(i));
+        let _ = reader.compare_key(i, &key);
     }
     for key in [&key[..], b"", b"\xff\xff", &[0; 40], b"p/5"] {
         assert!(page.lower_bound(key) <= n);

@@ -7,7 +7,7 @@
 //! same, but its times are hardly near.
 
 use super::pcap::Pcap;
-use super::Step;
+use super::step::Step;
 use crate::packet::{self, Other};
 
 /// This many records in a row are accepted; fewer only if the last one ends with the file.

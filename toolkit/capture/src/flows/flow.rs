@@ -2,9 +2,9 @@
 
 use super::order::List;
 use crate::mysql::{is_greeting, is_statement, Attached, Session};
+use crate::output::Output;
 use crate::packet::{Endpoint, Segment, ACK, RST, SYN};
 use crate::stream::{Piece, Receiver, Side, Streams};
-use crate::Output;
 use frond_event::Unmeasured;
 use std::net::Ipv6Addr;
 

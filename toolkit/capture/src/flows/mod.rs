@@ -157,7 +157,7 @@ impl Options {
     #[inline]
     fn is_server(&self, port: u16) -> bool {
         if self.ports.is_empty() {
-            port == super::DEFAULT_PORT
+            port == crate::packet::DEFAULT_PORT
         } else {
             self.ports.contains(&port)
         }

@@ -77,11 +77,6 @@ impl Framing {
         self.header_length == 0 && self.unpacker.as_ref().is_none_or(Unpacker::at_boundary)
     }
 
-    /// Bytes that are still to come of the open packet.
-    pub(super) fn left(&self) -> u64 {
-        self.unpacker.as_ref().map_or(self.left as u64, Unpacker::left)
-    }
-
     /// `length` bytes are missing. `None`: they are not all of the open packet's payload, and the
     /// place of what follows is not known. Otherwise the packet goes on behind them, or, where there
     /// is a header, it is complete: `gathered` has its begin.

@@ -17,4 +17,4 @@ mod unpack;
 mod words;
 
 pub(super) use recognise::{is_greeting, is_statement};
-pub(super) use session::{Attached, Session, Totals};
+pub(super) use session::{Attached, Session};

@@ -64,15 +64,6 @@ impl Unpacker {
         self.left = 0;
     }
 
-    /// Bytes that are still to come of the open packet.
-    pub(super) fn left(&self) -> u64 {
-        if self.header_length == 7 {
-            self.left as u64
-        } else {
-            0
-        }
-    }
-
     /// True between packets.
     pub(super) fn at_boundary(&self) -> bool {
         self.header_length == 0

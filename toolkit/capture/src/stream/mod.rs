@@ -23,6 +23,7 @@
 //!
 //! Not here: which direction is the client's, and when connections begin and end (`flows`).
 
+mod piece;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ mod way;
 use super::packet::{Segment, ACK, FIN, SYN};
 use way::{Held, Way, OVERHEAD, PATIENCE};
 
+pub(super) use piece::{Piece, Receiver, Side};
 pub(super) use way::ORIGIN;
 
 /// Bytes held back per connection, bookkeeping included. A window of this size is the most that may
@@ -39,49 +41,6 @@ const MOST_HELD: usize = 4 << 20;
 
 /// After this many of those in a row the connection goes on from there.
 const STRAYS: u8 = 4;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Client = 0,
-    Server = 1,
-}
-
-impl Side {
-    pub(super) fn other(self) -> Side {
-        match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        }
-    }
-}
-
-/// Properties of bytes besides their value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    /// When their segment was captured: nanoseconds since the epoch, UTC.
-    pub time: i64,
-    /// Position of the first of them in their direction.
-    pub at: u64,
-    /// The position up to which their sender had received the other direction.
-    pub acknowledged: u64,
-    /// Offset in the file.
-    pub offset: u64,
-}
-
-/// Receives the output of a connection's streams.
-pub(super) trait Receiver {
-    fn data(&mut self, side: Side, bytes: &[u8], piece: Piece);
-
-    /// `length` bytes of the direction are missing at position `at`; 0: the number is unknown.
-    fn gap(&mut self, side: Side, at: u64, length: u64);
-
-    /// `length` bytes from `piece.at` on are those of a captured packet that was cut.
-    fn cut(&mut self, side: Side, piece: Piece, length: u64);
-
-    /// The next bytes are probably of another connection between the same ports; its beginning and
-    /// this one's end were lost.
-    fn another(&mut self);
-}
 
 /// Both directions of one connection, index by [`Side`].
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! One direction of a connection: its yielded, held and missing bytes.
 
-use super::Piece;
+use super::piece::Piece;
 use std::collections::VecDeque;
 
 /// Where positions begin: far enough from 0 that old retransmissions have positions, too.

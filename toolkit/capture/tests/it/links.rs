@@ -108,8 +108,6 @@ fn what_fragments_carry_is_missing() {
         assert_eq!(got.find(sql).time, Some(2_000_000));
     }
     assert!(got.events.iter().all(|e| !e.sql.starts_with("select 2")));
-    // The mean request is much shorter than this one was.
-    assert!(got.summary.requests_lost() >= 1);
     assert!(got.summary.to_string().contains("2 packets are fragments"));
 }
 

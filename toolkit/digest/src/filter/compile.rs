@@ -1,26 +1,28 @@
 //! From a tree of conditions to a list of tests with two ways on from each.
 
-use super::{Filter, Step, Test, UNWANTED, WANTED};
-use frond_sqltext::Dialect;
+use super::test::{Expression, Test};
 
-/// What the parser gives.
+/// A test and where to go on.
 #[derive(Clone, Debug)]
-pub(super) enum Expression {
-    Test(Test),
-    Not(Box<Expression>),
-    And(Box<Expression>, Box<Expression>),
-    Or(Box<Expression>, Box<Expression>),
+pub(super) struct Step {
+    pub(super) test: Test,
+    pub(super) on_true: u16,
+    pub(super) on_false: u16,
 }
 
-/// Compiles; an error if there are more tests than anybody writes.
-pub(super) fn compile(expression: Expression, dialect: Dialect) -> Result<Filter, String> {
+/// Ends of the evaluation, in the place of a test's number.
+pub(super) const WANTED: u16 = u16::MAX;
+
+pub(super) const UNWANTED: u16 = u16::MAX - 1;
+
+/// Compiles: the tests, and the number of the first. An error if there are more tests than anybody writes.
+pub(super) fn compile(expression: Expression) -> Result<(Vec<Step>, u16), String> {
     let mut tests = Vec::new();
     let start = emit(&mut tests, expression, WANTED, UNWANTED);
     if tests.len() >= usize::from(UNWANTED) {
         return Err("the expression has too many comparisons".into());
     }
-    let class = tests.iter().any(|step| matches!(step.test, Test::Classes(_)));
-    Ok(Filter { tests, start, dialect, class })
+    Ok((tests, start))
 }
 
 /// Appends the tests of `expression` so that evaluation goes on at `on_true` or `on_false`, and

@@ -62,3 +62,5 @@ impl fmt::Display for FilterError {
 }
 
 impl std::error::Error for FilterError {}
+
+pub(super) type Result<T> = std::result::Result<T, FilterError>;

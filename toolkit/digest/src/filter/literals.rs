@@ -4,19 +4,50 @@ use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::error::{FilterError, Result};
 use super::fields::{Field, Measure, Number};
-use super::parser::{Parser, Result, Side};
-use super::{lexer, time, Relation, TableName, Test};
+use super::test::{Relation, TableName, Test};
+use super::{lexer, time};
 use crate::nearest::nearest;
-use frond_event::Kind;
-use frond_sqltext::{ClassIdText, StatementKind};
+use frond_event::{Kind, Micros};
+use frond_sqltext::{ClassIdText, Dialect, StatementKind};
+use jiff::tz::TimeZone;
 
 /// Compiled size of a pattern and of its cache.
 const PATTERN_BYTES: usize = 1 << 20;
 /// A pattern longer than this is refused at once: a megabyte of parentheses takes the library 1.5 s.
 const LONGEST_PATTERN: usize = 32 << 10;
 
-impl Parser<'_> {
+/// Settings on which the meaning of literals depends.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// For times such as `2h` (ago) and `today`.
+    pub now: Micros,
+    /// For times without a zone.
+    pub zone: TimeZone,
+    /// In which the field `class` is computed.
+    pub dialect: Dialect,
+}
+
+/// One side of a comparison.
+pub(super) enum Side {
+    Field(Field),
+    Text(String),
+    Number(lexer::Number),
+    Bool(bool),
+}
+
+/// Reads literals of the expression `text`.
+pub(super) struct Literals<'t> {
+    pub(super) text: &'t str,
+    pub(super) context: &'t Context,
+}
+
+impl Literals<'_> {
+    pub(super) fn error(&self, place: Range<usize>, what: impl Into<String>) -> FilterError {
+        FilterError::new(self.text, place, what)
+    }
+
     /// The test that a field that is no number equals one of the values.
     pub(super) fn any_of(&self, field: &Field, values: &[(Side, Range<usize>)]) -> Result<Test> {
         let texts = |what: &str| {

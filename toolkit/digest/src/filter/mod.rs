@@ -28,28 +28,18 @@ mod fields;
 mod lexer;
 mod literals;
 mod parser;
+mod test;
 mod time;
 
 pub use error::FilterError;
 pub use fields::names as field_names;
+pub use literals::Context;
 pub use time::{parse_time, TimeError};
 
-use fields::{Number, Text, YesNo};
-use frond_event::{Event, Micros};
+use compile::{Step, WANTED};
+use frond_event::Event;
 use frond_sqltext::{ClassId, Dialect, StatementKind, TableRef};
-use jiff::tz::TimeZone;
-use regex::bytes::Regex;
-
-/// Settings on which the meaning of literals depends.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// For times such as `2h` (ago) and `today`.
-    pub now: Micros,
-    /// For times without a zone.
-    pub zone: TimeZone,
-    /// In which the field `class` is computed.
-    pub dialect: Dialect,
-}
+use test::Test;
 
 /// An expression, checked and compiled.
 #[derive(Clone, Debug)]
@@ -66,85 +56,14 @@ pub struct Scratch {
     fingerprint: Vec<u8>,
     tables: Vec<TableRef<'static>>,
 }
-
-/// A test and where to go on.
-#[derive(Clone, Debug)]
-struct Step {
-    test: Test,
-    on_true: u16,
-    on_false: u16,
-}
-
-/// Ends of the evaluation, in the place of a test's number.
-const WANTED: u16 = u16::MAX;
-const UNWANTED: u16 = u16::MAX - 1;
-
-#[derive(Clone, Debug)]
-enum Test {
-    Always,
-    /// The number is known and in the range, or outside of it.
-    Range {
-        number: Number,
-        from: i128,
-        to: i128,
-        inside: bool,
-    },
-    /// Both numbers are known and in this relation.
-    Numbers {
-        left: Number,
-        op: Relation,
-        right: Number,
-    },
-    KnownNumber(Number),
-    KnownYesNo(YesNo),
-    YesNo {
-        what: YesNo,
-        yes: bool,
-    },
-    Texts {
-        text: Text,
-        any: Vec<Box<[u8]>>,
-    },
-    SameText {
-        left: Text,
-        right: Text,
-    },
-    Matches {
-        text: Text,
-        pattern: Regex,
-    },
-    KnownText(Text),
-    Kinds(Vec<StatementKind>),
-    Commands(Vec<frond_event::Kind>),
-    Classes(Vec<frond_sqltext::ClassIdText>),
-    Tables(Vec<TableName>),
-    TableMatches(Regex),
-    AnyTable,
-}
-
-/// A table in a literal; without a database, any will do.
-#[derive(Clone, Debug)]
-struct TableName {
-    db: Option<Box<[u8]>>,
-    table: Box<[u8]>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    Equal,
-    NotEqual,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-}
-
 impl Filter {
     /// Checks and compiles `text`.
     pub fn parse(text: &str, context: &Context) -> Result<Filter, FilterError> {
         let expression = parser::parse(text, context)?;
-        compile::compile(expression, context.dialect)
-            .map_err(|what| FilterError::new(text, 0..text.len(), what))
+        let (tests, start) = compile::compile(expression)
+            .map_err(|what| FilterError::new(text, 0..text.len(), what))?;
+        let class = tests.iter().any(|step| matches!(step.test, Test::Classes(_)));
+        Ok(Filter { tests, start, dialect: context.dialect, class })
     }
 
     /// Whether the expression asks for the class, so that a caller that knows the fingerprint
@@ -247,28 +166,4 @@ fn any_table(
 fn emptied<'b>(mut tables: Vec<TableRef<'_>>) -> Vec<TableRef<'b>> {
     tables.clear();
     tables.into_iter().map(|_| TableRef { db: b"", table: b"" }).collect()
-}
-
-impl Relation {
-    fn holds<T: Ord>(self, left: T, right: T) -> bool {
-        match self {
-            Relation::Equal => left == right,
-            Relation::NotEqual => left != right,
-            Relation::Less => left < right,
-            Relation::AtMost => left <= right,
-            Relation::Greater => left > right,
-            Relation::AtLeast => left >= right,
-        }
-    }
-
-    /// The relation of the right side to the left one.
-    fn flipped(self) -> Relation {
-        match self {
-            Relation::Less => Relation::Greater,
-            Relation::AtMost => Relation::AtLeast,
-            Relation::Greater => Relation::Less,
-            Relation::AtLeast => Relation::AtMost,
-            same => same,
-        }
-    }
 }

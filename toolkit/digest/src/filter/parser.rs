@@ -1,11 +1,10 @@
 //! From tokens to a tree of conditions, all types checked.
 
-use super::compile::Expression;
-use super::error::FilterError;
+use super::error::{FilterError, Result};
 use super::fields::{self, Field, Text};
 use super::lexer::{self, Token};
-use super::literals::range;
-use super::{Context, Relation, Test};
+use super::literals::{range, Context, Literals, Side};
+use super::test::{negated, Expression, Relation, Test};
 use crate::nearest::nearest;
 use std::ops::Range;
 
@@ -14,15 +13,12 @@ const DEPTH: usize = 100;
 const COMPARISONS: usize = 2000;
 
 pub(super) struct Parser<'t> {
-    text: &'t str,
+    literals: Literals<'t>,
     tokens: Vec<(Token, Range<usize>)>,
     at: usize,
     depth: usize,
     comparisons: usize,
-    pub(super) context: &'t Context,
 }
-
-pub(super) type Result<T> = std::result::Result<T, FilterError>;
 
 /// How two sides are compared.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,17 +28,10 @@ enum Op {
     In { not: bool },
 }
 
-/// One side of a comparison.
-pub(super) enum Side {
-    Field(Field),
-    Text(String),
-    Number(lexer::Number),
-    Bool(bool),
-}
-
 pub(super) fn parse(text: &str, context: &Context) -> Result<Expression> {
     let tokens = lexer::tokens(text)?;
-    let mut parser = Parser { text, tokens, at: 0, depth: 0, comparisons: 0, context };
+    let mut parser =
+        Parser { literals: Literals { text, context }, tokens, at: 0, depth: 0, comparisons: 0 };
     if parser.peek() == &Token::End {
         return Err(parser.error_here("an expression is expected, such as query_time > 0.5"));
     }
@@ -67,8 +56,8 @@ impl Parser<'_> {
         self.error(self.place(), what)
     }
 
-    pub(super) fn error(&self, place: Range<usize>, what: impl Into<String>) -> FilterError {
-        FilterError::new(self.text, place, what)
+    fn error(&self, place: Range<usize>, what: impl Into<String>) -> FilterError {
+        self.literals.error(place, what)
     }
 
     /// The next token, left behind. The last one is never left behind.
@@ -301,7 +290,7 @@ impl Parser<'_> {
             let Side::Text(pattern) = right else {
                 return Err(self.error(place, "a pattern in quotes is expected after '=~'"));
             };
-            let pattern = self.pattern(&pattern, place)?;
+            let pattern = self.literals.pattern(&pattern, place)?;
             let test = match field {
                 Field::Text(text) => Test::Matches { text: text.clone(), pattern },
                 Field::Tables => Test::TableMatches(pattern),
@@ -327,7 +316,7 @@ impl Parser<'_> {
                     right: other,
                 }));
             }
-            let value = self.exact(*number, &right, place)?;
+            let value = self.literals.exact(*number, &right, place)?;
             return Ok(Expression::Test(range(*number, relation, value)));
         }
         let not = match relation {
@@ -347,7 +336,7 @@ impl Parser<'_> {
             (Field::YesNo(what), Side::Bool(yes)) => {
                 return Ok(Expression::Test(Test::YesNo { what: *what, yes: *yes != not }));
             }
-            _ => self.any_of(field, &[(right, place)])?,
+            _ => self.literals.any_of(field, &[(right, place)])?,
         };
         Ok(negated(test, not))
     }
@@ -376,7 +365,7 @@ impl Parser<'_> {
             }
             let mut any: Option<Expression> = None;
             for (value, place) in values {
-                let value = self.exact(*number, &value, place)?;
+                let value = self.literals.exact(*number, &value, place)?;
                 let test = Expression::Test(range(*number, Relation::Equal, value));
                 any = Some(match any {
                     None => test,
@@ -385,21 +374,6 @@ impl Parser<'_> {
             }
             return Ok(any.unwrap_or(Expression::Test(Test::Always)));
         }
-        Ok(Expression::Test(self.any_of(field, &values)?))
-    }
-}
-
-fn negated(expression: impl Into<Expression>, not: bool) -> Expression {
-    let expression = expression.into();
-    if not {
-        Expression::Not(Box::new(expression))
-    } else {
-        expression
-    }
-}
-
-impl From<Test> for Expression {
-    fn from(test: Test) -> Self {
-        Expression::Test(test)
+        Ok(Expression::Test(self.literals.any_of(field, &values)?))
     }
 }

@@ -417,8 +417,6 @@ pub struct Capture {
     pub packets_lost: u64,
     /// Packets that the capture has only the begin of.
     pub packets_cut: u64,
-    /// About how many statements of which nothing was seen.
-    pub statements_lost: u64,
     pub connections: u64,
     pub connections_with_gaps: u64,
     pub encrypted: u64,

@@ -9,8 +9,10 @@
 //! - DG3. An input that cannot be read, or not to its end, is a `Problem`; the others are read all the same.
 
 mod attributes;
+mod crew;
 pub mod follow;
 mod order;
+mod outcome;
 mod settings;
 mod skips;
 mod slow;
@@ -18,196 +20,20 @@ pub(crate) mod unanswered;
 mod worker;
 
 use std::cell::RefCell;
-use std::sync::mpsc::{sync_channel, Receiver, Sender, TrySendError};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
-use crate::stats::patterns::Patterns;
-use crate::stats::Table;
+use crew::{serve, Alone, Buffers, Crew, Job, Team};
 use frond_capture::Traffic;
 use frond_event::text::decimal;
 use frond_event::{Losses, Micros, Place, Stream};
 use frond_querylog::input::{pump, Format, Input, InputError, Origin};
 use frond_querylog::slowlog::{self, Carry};
+pub use outcome::{FileInfo, Outcome, Problem, Progress};
 pub use settings::{GroupBy, Settings, MAX_CLASSES};
 pub use skips::Skips;
 pub use unanswered::Unanswered;
 pub use worker::Worker;
-
-/// One input as it was read.
-#[derive(Clone, Debug)]
-pub struct FileInfo {
-    pub name: String,
-    pub format: Option<Format>,
-    /// Unpacked.
-    pub bytes: u64,
-}
-
-/// An input that could not be read as it should.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    pub name: String,
-    pub what: String,
-}
-
-/// How far the work is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    pub name: &'a str,
-    /// Stored bytes read of all inputs.
-    pub done: u64,
-    /// Stored bytes of all inputs whose size is known.
-    pub total: Option<u64>,
-}
-
-/// The result.
-pub struct Outcome {
-    pub table: Table,
-    pub files: Vec<FileInfo>,
-    pub problems: Vec<Problem>,
-    pub skips: Skips,
-    pub losses: Option<Losses>,
-    /// Of captured traffic.
-    pub traffic: Option<frond_capture::Summary>,
-    /// Of captured traffic: chosen statements that never returned.
-    pub unanswered: Unanswered,
-    /// Events read, before filters.
-    pub events: u64,
-    /// Events that filters and times left out.
-    pub left_out: u64,
-    /// Seconds east of UTC of the log's own times, as far as known.
-    pub zone: Option<i32>,
-    /// If they were asked for.
-    pub patterns: Option<Patterns>,
-    /// Of captured traffic of which only some connections were read: totals over all of them, for each class by
-    /// its `class_hash`.
-    pub sampled: Option<frond_capture::Estimator>,
-    /// Notes on the input for the reader; whole sentences.
-    pub notes: Vec<String>,
-    attributes: attributes::Attributes,
-    /// Stamps of the log tell their zone, which pt-query-digest prints in another form.
-    pub(crate) zoned: bool,
-}
-
-impl Outcome {
-    /// The error of the attribute by which statements were grouped: no statement has it.
-    pub fn unknown_group(&self, group_by: &GroupBy) -> Option<String> {
-        let counted = self.events > self.left_out;
-        let names = group_by.attributes();
-        names.into_iter().filter(|_| counted).find_map(|name| self.attributes.complaint(name))
-    }
-}
-
-/// A piece on its way to a thread.
-struct Job {
-    buffers: Buffers,
-    length: usize,
-    place: Place,
-    carry: Carry,
-    last: bool,
-    format: Format,
-}
-
-/// A piece (and what is behind it), and its events, if it is of a slow log. Used again and again.
-#[derive(Default)]
-struct Buffers {
-    bytes: Vec<u8>,
-    marks: Vec<slowlog::split::Mark>,
-}
-
-/// Takes pieces: parses them here, or hands them to threads.
-trait Crew {
-    /// Leaves buffers (perhaps others) in the job's place.
-    fn take(&mut self, job: Job) -> Buffers;
-
-    /// The worker of this thread, for inputs that must be read in order.
-    fn own(&mut self) -> &mut Worker;
-
-    /// Whether that is the only one.
-    fn alone(&self) -> bool;
-}
-
-/// One thread.
-struct Alone {
-    worker: Worker,
-}
-
-impl Crew for Alone {
-    fn take(&mut self, job: Job) -> Buffers {
-        work(&mut self.worker, &job);
-        job.buffers
-    }
-
-    fn own(&mut self) -> &mut Worker {
-        &mut self.worker
-    }
-
-    fn alone(&self) -> bool {
-        true
-    }
-}
-
-/// Several threads, of which this one reads. It parses, too, whenever the others have enough to do: so no thread waits
-/// for another while there is work, and there are no more threads than were asked for. One that only reads, beside
-/// those that parse, was rejected: on two processors three threads waited for each other.
-struct Team {
-    worker: Worker,
-    jobs: std::sync::mpsc::SyncSender<Job>,
-    empty: Receiver<Buffers>,
-}
-
-impl Crew for Team {
-    fn take(&mut self, job: Job) -> Buffers {
-        match self.jobs.try_send(job) {
-            Ok(()) => self.empty.try_recv().unwrap_or_default(),
-            // `Disconnected` cannot be: `run` keeps the other end. Threads that panicked leave the queue full.
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
-                done(&mut self.worker, job)
-            }
-        }
-    }
-
-    fn own(&mut self) -> &mut Worker {
-        &mut self.worker
-    }
-
-    fn alone(&self) -> bool {
-        false
-    }
-}
-
-fn work(worker: &mut Worker, job: &Job) {
-    let bytes = &job.buffers.bytes[..job.length];
-    match job.format {
-        Format::SlowLog => {
-            let piece =
-                slowlog::Piece { bytes, place: job.place, carry: &job.carry, last: job.last };
-            worker.slow_log(piece, &job.buffers.marks);
-        }
-        _ => worker.raw_log(bytes, job.place),
-    }
-}
-
-/// Works; gives the buffers to be used again.
-fn done(worker: &mut Worker, mut job: Job) -> Buffers {
-    work(worker, &job);
-    let bytes = &mut job.buffers.bytes;
-    bytes.clear();
-    // Longer than a piece only because of one long event.
-    bytes.shrink_to(2 * pump::PIECE);
-    job.buffers
-}
-
-/// The loop of a thread of a team, until there are no more jobs.
-fn serve(mut worker: Worker, jobs: &Mutex<Receiver<Job>>, empty: &Sender<Buffers>) -> Worker {
-    loop {
-        let job = match jobs.lock() {
-            Ok(jobs) => jobs.recv(),
-            Err(_) => return worker,
-        };
-        let Ok(job) = job else { return worker };
-        let _ = empty.send(done(&mut worker, job));
-    }
-}
 
 /// Reads `origins` and returns their classes. `Err` if none of them could be read. `progress` is
 /// called once per piece.

@@ -4,8 +4,8 @@
 //! as well. For a team the reading thread only searches for the cut and for the values that the
 //! next piece inherits; both give the same pieces.
 
+use super::crew::{Buffers, Crew, Job};
 use super::worker::Worker;
-use super::{Buffers, Crew, Job};
 use frond_event::Place;
 use frond_querylog::input::Format;
 use frond_querylog::slowlog::split::{self, Mark};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::attributes::Attributes;
 use super::order::Order;
+use super::outcome::{FileInfo, Outcome};
 use super::settings::{GroupBy, Settings};
 use super::skips::Skips;
 use super::unanswered::Unanswered;
-use super::{FileInfo, Outcome};
 use crate::filter::Scratch;
 use crate::stats::batch::Who;
 use crate::stats::class::key;

@@ -12,11 +12,13 @@
 //! - BA3. Adding batches in any order, from any thread, gives the same classes (but see `top`).
 
 use super::breakdowns::Breakdowns;
+use super::class::Best;
 use super::class::Sample;
 use super::names::{NameId, NAME_BITS};
-use super::waiting::WAITING_BITS;
-use frond_event::Metric;
-use frond_event::{Event, Flag, Kind, Micros, Place};
+use super::record::{
+    put_plan, Local, Record, Records, Span, LOGGED_AT, NO_TIME, WAITING_AT, YES_AT,
+};
+use frond_event::{Event, Kind, Place};
 
 /// Events in a batch. The more there are, the more of them are of one class, which is fetched once for all: four times
 /// as many as fit into the second level cache took a sixth less processor time with 5000 classes.
@@ -27,20 +29,6 @@ const TEXT_BYTES: usize = 512 << 10;
 
 /// Slots of the table, more than events, and a power of 2.
 const SLOTS: usize = 16384;
-
-/// Bits of a record's first word: which metrics are present (`Metric::COUNT`), then which flags were logged, then
-/// which were yes.
-pub(super) const LOGGED_AT: usize = Metric::COUNT;
-pub(super) const YES_AT: usize = LOGGED_AT + Flag::COUNT;
-const _: () = assert!(YES_AT + Flag::COUNT <= 64, "a record's first word is one word");
-
-/// In a record's third word the bits of user groups are above the numbers of names.
-const WAITING_AT: u32 = 3 * NAME_BITS;
-const _: () = assert!(WAITING_AT + WAITING_BITS <= 64, "they are one word");
-
-/// The end of an event without a time.
-pub(super) const NO_TIME: u64 = i64::MIN as u64;
-
 /// Strings of an event by which classes are broken down, as numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Who {
@@ -56,61 +44,6 @@ impl Who {
     pub fn new(db: NameId, user: (NameId, u8), host: NameId) -> Who {
         Who { db, user: user.0, host, waiting: user.1 }
     }
-}
-
-/// Time and place of a class's slowest statement: the greatest is the sample.
-pub type Best = (u64, Place);
-
-/// A span of time, empty at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    first: Micros,
-    last: Micros,
-}
-
-impl Default for Span {
-    fn default() -> Self {
-        Span { first: Micros::MAX, last: Micros::MIN }
-    }
-}
-
-impl Span {
-    #[inline]
-    pub(super) fn widen(&mut self, from: Option<Micros>, to: Option<Micros>) {
-        self.first = self.first.min(from.unwrap_or(Micros::MAX));
-        self.last = self.last.max(to.unwrap_or(Micros::MIN));
-    }
-
-    pub(super) fn ends(self) -> (Option<Micros>, Option<Micros>) {
-        (
-            (self.first != Micros::MAX).then_some(self.first),
-            (self.last != Micros::MIN).then_some(self.last),
-        )
-    }
-}
-
-/// A batch's data of one class, besides the records.
-#[derive(Debug)]
-pub(super) struct Local {
-    pub hash: u64,
-    key: (u32, u32),
-    pub count: u32,
-    pub unmeasured: u32,
-    pub prepares: u32,
-    pub executes: u32,
-    pub errors: u32,
-    /// Behind its last record, once they are sorted.
-    records: u32,
-    pub weight: u64,
-    pub times: Span,
-    pub stamps: Span,
-    pub begun: Place,
-    /// The last error and where it is.
-    pub error: (Place, u32),
-    /// Of the sample, or of the class's sample if that is better.
-    best: Option<Best>,
-    pub sample: Option<Box<Sample>>,
-    pub plans: Vec<(u64, u64)>,
 }
 
 /// Classes that are fetched from memory together.
@@ -351,76 +284,5 @@ impl Batch {
         self.words.clear();
         self.weights.clear();
         self.events.clear();
-    }
-}
-
-/// Counts a plan; only the first few different ones of a class are.
-pub(super) fn put_plan(plans: &mut Vec<(u64, u64)>, hash: u64, count: u64) {
-    if let Some(plan) = plans.iter_mut().find(|p| p.0 == hash) {
-        plan.1 += count;
-    } else if plans.len() < super::class::MAX_PLANS {
-        plans.push((hash, count));
-    }
-}
-
-/// The records of a class.
-#[derive(Clone, Copy)]
-pub(super) struct Records<'a> {
-    words: &'a [u64],
-    begins: &'a [u32],
-}
-
-impl<'a> Records<'a> {
-    #[inline]
-    pub(super) fn iter(self) -> impl Iterator<Item = Record<'a>> {
-        self.begins.iter().filter_map(move |begin| Record::at(self.words, *begin))
-    }
-}
-
-/// One event: see `Batch::words`.
-#[derive(Clone, Copy)]
-pub(super) struct Record<'a> {
-    pub first: u64,
-    pub nonzero: u64,
-    names: u64,
-    pub end: u64,
-    pub values: &'a [u64],
-}
-
-impl<'a> Record<'a> {
-    #[inline]
-    fn at(words: &'a [u64], begin: u32) -> Option<Record<'a>> {
-        match &words[begin as usize..] {
-            [first, nonzero, names, end, rest @ ..] => Some(Record {
-                first: *first,
-                nonzero: *nonzero,
-                names: *names,
-                end: *end,
-                values: &rest[..nonzero.count_ones() as usize],
-            }),
-            _ => None,
-        }
-    }
-
-    /// Numbers of database, user and host.
-    #[inline]
-    pub(super) fn who(self) -> [NameId; 3] {
-        [0, 1, 2].map(|at| (self.names >> (at * NAME_BITS)) as NameId & ((1 << NAME_BITS) - 1))
-    }
-
-    /// Bits of `Groups`.
-    #[inline]
-    pub(super) fn waiting(self) -> u8 {
-        (self.names >> WAITING_AT) as u8
-    }
-
-    /// Nanoseconds; 0 if it was not measured.
-    #[inline]
-    pub(super) fn time(self) -> u64 {
-        const AT: usize = Metric::QueryTime.index();
-        match self.nonzero >> AT & 1 {
-            0 => 0,
-            _ => self.values[(self.nonzero & ((1 << AT) - 1)).count_ones() as usize],
-        }
     }
 }

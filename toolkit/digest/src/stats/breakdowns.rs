@@ -1,9 +1,9 @@
 //! Statistics of everything together, more exact than those of classes: how often each user, host
 //! and database occurs, of which there are few (`Names`), and a series of finer steps.
 
-use super::batch::{Record, NO_TIME};
 use super::class::Class;
 use super::names::NameId;
+use super::record::{Record, NO_TIME};
 use super::series::{Clock, Series};
 use super::top::{Share, Top};
 

@@ -11,6 +11,7 @@ pub(crate) mod distinct;
 pub mod distribution;
 pub(crate) mod names;
 pub(crate) mod patterns;
+mod record;
 pub(crate) mod series;
 pub(crate) mod shared;
 pub(crate) mod spill;

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::batch::{Batch, Best};
+use super::batch::Batch;
 use super::breakdowns::Breakdowns;
+use super::class::Best;
 use super::names::{NameId, Names};
 use super::spill::Spill;
 use super::top::Room;

@@ -16,12 +16,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::batch::{Batch, Best, Local, Records, Taker, Who, GROUP};
+use super::batch::{Batch, Taker, Who, GROUP};
 use super::breakdowns::Breakdowns;
 use super::bucket::Buckets;
+use super::class::Best;
 use super::class::{Class, Totals};
 use super::distinct::Distinct;
 use super::names::{NameId, Names, OTHERS};
+use super::record::{Local, Records};
 use super::series::{Clock, Series};
 use super::spill::Spill;
 use super::top::Room;

@@ -6,32 +6,13 @@
 
 use memchr::{memchr2_iter, memmem};
 
+use super::found::{database, Carry, Found};
 use super::preamble::preamble;
 use super::split::Mark;
 use super::warnings::Listless;
-use super::{head, Found, Inherited, Parser};
+use super::{head, Inherited, Parser};
 use frond_event::text::Stamp;
 use frond_event::Event;
-
-/// The values that an event may inherit from the lines before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Carry {
-    pub stamp: Option<Stamp>,
-    pub db: Vec<u8>,
-    /// Seconds east of UTC, as far as events have it.
-    pub zone: Option<i32>,
-}
-
-/// The database that an event says: `schema` is that of its head, `used` that of `use`. They are equal on every server
-/// that writes both.
-#[inline]
-pub(super) fn database<'a>(schema: &'a [u8], used: Option<&'a [u8]>) -> Option<&'a [u8]> {
-    if schema.is_empty() {
-        used
-    } else {
-        Some(schema)
-    }
-}
 
 impl Parser {
     /// The values that the piece behind `bytes` inherits, without parsing all of `bytes`: cheap

@@ -18,7 +18,9 @@
 //! Tested here, in `toolkit/digest/tests/it/report/truth.rs` on a log with known answers, and against pt-query-digest in `toolkit/digest/tests/it/ptqd`.
 
 mod carry;
+mod found;
 mod head;
+mod heads;
 mod preamble;
 mod quotes;
 pub mod split;
@@ -33,7 +35,8 @@ use preamble::{is_preamble, preamble};
 use split::{Between, End, Mark};
 use warnings::Listless;
 
-pub use carry::Carry;
+pub use found::Carry;
+use found::Found;
 pub use head::user_at_host;
 
 /// The meaning of a server's stamps.
@@ -62,19 +65,6 @@ pub struct Piece<'a> {
     pub carry: &'a Carry,
     /// The log ends with this piece.
     pub last: bool,
-}
-
-/// Data of one event's lines besides the event.
-#[derive(Debug, Default)]
-struct Found {
-    mariadb: bool,
-    schema: bool,
-    clock_jumped: bool,
-    bad_value: bool,
-    own_stamp: bool,
-    timestamp: Option<Micros>,
-    start: Option<Stamp>,
-    end: Option<Stamp>,
 }
 
 /// Parses pieces of slow logs. One per thread.
@@ -198,7 +188,7 @@ impl Parser {
         let preamble = preamble(&bytes[body..next]);
         let text = preamble.rest;
         found.timestamp = preamble.timestamp;
-        if let Some(db) = carry::database(event.db, preamble.database) {
+        if let Some(db) = found::database(event.db, preamble.database) {
             (event.db, inherited.db) = (db, db);
         } else if !found.schema {
             event.db = inherited.db;

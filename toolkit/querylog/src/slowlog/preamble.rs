@@ -1,6 +1,6 @@
 //! The lines between an event's head and its statement: `use database;` and `SET timestamp=...;`.
 
-use super::Found;
+use super::found::Found;
 use frond_event::text::decimal;
 use frond_event::Micros;
 

@@ -13,8 +13,8 @@
 
 use memchr::memmem;
 
+use super::heads::is_strong_head;
 use super::quotes::close_quote;
-use super::split::is_strong_head;
 
 /// How far behind the boundary the quote's end is looked for: every boundary may be asked about.
 const LOOK: usize = 8 << 10;

@@ -1,31 +1,9 @@
 //! Arms of UNIONs: an arm that repeats the one before it is removed from the output and replaced by a remark.
 
-use super::Writer;
+use super::writer::{Arm, ArmBefore, Writer, ARMS};
 use crate::lexer::Kind;
 use crate::output::Output;
 use crate::Folded;
-
-/// The SELECT that is being written at some depth, and the arm of a UNION before it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Arm {
-    start: usize,
-    depth: u32,
-    before: Option<ArmBefore>,
-    /// UNION was written, the SELECT after it is next.
-    next: bool,
-}
-
-#[derive(Clone, Copy)]
-struct ArmBefore {
-    start: usize,
-    end: usize,
-    /// Where the output ends when the current arm turns out to be a repetition.
-    cut: usize,
-    all: bool,
-}
-
-/// Depth of nested SELECTs that is tracked; repetitions deeper down stay.
-pub(super) const ARMS: usize = 4;
 
 impl Writer<'_> {
     /// A SELECT is about to be written: an arm of a UNION may begin.

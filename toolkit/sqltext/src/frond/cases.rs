@@ -8,25 +8,11 @@
 //! Rejected: a mark for "and more of these", as `(?+)` is. One arm and many must be the same class,
 //! and the arm itself shows what is repeated.
 
-use super::Writer;
-
-/// A CASE that is being written. Small, because every statement's writer has some: offsets are those of what was
-/// written, 0 (where no arm can be) and what is past 4 GiB is none.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Case {
-    depth: u32,
-    /// Where its current arm began.
-    arm: u32,
-    /// Begin and end of the arm before it.
-    before: (u32, u32),
-}
+use super::writer::{Case, Writer, CASES};
 
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(0)
 }
-
-/// Depth of nested CASEs that is tracked; arms deeper down stay.
-pub(super) const CASES: usize = 4;
 
 impl Writer<'_> {
     /// CASE is about to be written.

@@ -24,34 +24,14 @@ mod arms;
 mod cases;
 mod lists;
 mod names;
+mod writer;
 
-use arms::{Arm, ARMS};
-use cases::{Case, CASES};
+use writer::{Arm, Case, Last, Writer, ARMS, CASES};
 
 use super::keywords::{traits_of, Traits};
 use super::lexer::{in_word, Kind, Lexer, Token};
 use super::output::Output;
 use super::{scan, SqlMode};
-
-/// The kind of the last output, for the next token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
-    /// Nothing yet.
-    Start,
-    /// Something an operator can follow: a name, a closing parenthesis, most keywords.
-    Value,
-    /// A string that became a question mark: another one continues it.
-    Text,
-    /// A keyword after which an expression begins.
-    Expression,
-    Op,
-    /// A sign that belongs to what follows.
-    Sign,
-    Open,
-    Comma,
-    Dot,
-    Semicolon,
-}
 
 /// The words of `Traits::SPECIAL`.
 const ASC: u64 = scan::word("asc");
@@ -72,27 +52,6 @@ const USE: u64 = scan::word("use");
 const VALUE: u64 = scan::word("value");
 const VALUES: u64 = scan::word("values");
 const WHEN: u64 = scan::word("when");
-
-struct Writer<'a> {
-    sql: &'a [u8],
-    lexer: Lexer<'a>,
-    out: Output,
-    last: Last,
-    /// The last word needs a blank before a parenthesis.
-    clause: bool,
-    /// Position of a written sign that a following literal would include.
-    sign: usize,
-    depth: u32,
-    /// The depth at which a tuple of VALUES is open.
-    tuple: Option<u32>,
-    arms: [Arm; ARMS],
-    /// Number of `arms` in use, the innermost last.
-    open_arms: usize,
-    cases: [Case; CASES],
-    /// Number of open CASEs; the first are in `cases`, the innermost last.
-    open_cases: usize,
-    semicolon: bool,
-}
 
 /// Appends to the empty `out` the fingerprint of `sql`.
 pub(super) fn fingerprint(sql: &[u8], mode: SqlMode, out: &mut Vec<u8>) {

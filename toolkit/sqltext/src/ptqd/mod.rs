@@ -37,6 +37,9 @@ mod literals;
 mod repeat;
 mod tail;
 mod whole;
+mod words;
+
+pub(super) use words::{after_word, begins_word, is_space, is_word, skip_space};
 
 use super::output::Output;
 use std::cell::Cell;
@@ -98,53 +101,4 @@ pub(super) fn fingerprint(sql: &[u8], release: Release, out: &mut Vec<u8>) {
 pub(super) fn called(sql: &[u8]) -> Option<&[u8]> {
     let call = whole::call(sql)?;
     after_word(call, b"call")
-}
-
-/// White space in the widest sense the tool has.
-#[inline]
-pub(super) fn is_space(b: u8) -> bool {
-    matches!(b, b' ' | b'\t'..=b'\r')
-}
-
-/// Letters, digits and the underscore.
-#[inline]
-pub(super) fn is_word(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_'
-}
-
-/// Whether no word reaches up to `at` from before.
-#[inline]
-pub(super) fn begins_word(text: &[u8], at: usize) -> bool {
-    at == 0 || !is_word(text[at - 1])
-}
-
-/// The end of the white space at `at`.
-#[inline]
-pub(super) fn skip_space(text: &[u8], at: usize) -> usize {
-    at + text[at..].iter().take_while(|b| is_space(**b)).count()
-}
-
-/// `text` past `word` in any case and the white space after it, which must be there; nothing if
-/// `text` begins with something else.
-pub(super) fn after_word<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
-    let (head, rest) = text.split_at_checked(word.len())?;
-    // First: a caller that tries every position must not scan the same white space each time.
-    if !head.eq_ignore_ascii_case(word) {
-        return None;
-    }
-    let space = skip_space(rest, 0);
-    (space > 0).then(|| &rest[space..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn after_word_wants_the_word_and_white_space() {
-        assert_eq!(after_word(b"CALL \x0b f", b"call"), Some(&b"f"[..]));
-        assert_eq!(after_word(b"calls f", b"call"), None);
-        assert_eq!(after_word(b"call", b"call"), None);
-        assert_eq!(after_word(b"cal", b"call"), None);
-    }
 }

@@ -135,14 +135,14 @@ impl Scan {
         lock: Option<ScanLock>,
     ) -> Result<Scan> {
         let codec = rows.codec().clone();
-        if index >= codec.schema().indexes.len() {
+        if index >= rows.indexes() {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 format!("table '{}' has no index {index}", rows.table().def().name),
             ));
         }
         let tree = rows.tree_no(index);
-        let at = read_at(txn, rows.table(), lock)?;
+        let at = read_at(txn, rows.table(), tree, lock)?;
         let cursor = Cursor::new(rows.table().clone(), tree, at);
         let from_entry = codec.project(index, |_| true);
         let needs_row = index != 0 && !from_entry.missing().is_empty();
@@ -181,7 +181,7 @@ impl Scan {
     /// A new statement uses the scan again: reads at the transaction's current snapshot.
     pub fn renew(&mut self, txn: &mut Transaction, lock: Option<ScanLock>) -> Result<()> {
         self.lock = lock;
-        let at = read_at(txn, &self.table, lock)?;
+        let at = read_at(txn, &self.table, self.tree, lock)?;
         self.locked = None;
         self.waited = false;
         self.semi = Semi::Off;
@@ -486,8 +486,24 @@ impl Scan {
 }
 
 /// The sequence at which a scan with `lock` reads.
-fn read_at(txn: &mut Transaction, table: &Table, lock: Option<ScanLock>) -> Result<Seq> {
-    txn.read_at(table, lock.is_some_and(|lock| !lock.at_snapshot))
+fn read_at(
+    txn: &mut Transaction,
+    table: &Table,
+    tree: IndexNo,
+    lock: Option<ScanLock>,
+) -> Result<Seq> {
+    let at = txn.read_at(table, lock.is_some_and(|lock| !lock.at_snapshot))?;
+    if at < table.slot(tree).oldest_snapshot() {
+        return Err(Error::new(
+            ErrorKind::TableChanged,
+            format!(
+                "an index of table '{}' was built after this transaction took its snapshot; end the \
+                 transaction and run it again",
+                table.def().name
+            ),
+        ));
+    }
+    Ok(at)
 }
 
 fn interrupted() -> Error {

@@ -1,6 +1,6 @@
 //! The client's side of a connection: bytes to commands, commands to pending requests.
 
-use super::{kept, Phase, Session, MOST_PENDING, MOST_PENDING_BYTES};
+use super::state::{kept, HeaderAlone, Phase, Session, MOST_PENDING, MOST_PENDING_BYTES};
 use crate::bytes::{le24, le32};
 use crate::mysql::answer::LONGEST;
 use crate::mysql::cursor::Cursor;
@@ -8,8 +8,9 @@ use crate::mysql::framing::Header;
 use crate::mysql::request::{End, Request};
 use crate::mysql::words::{capability, Command};
 use crate::mysql::{handshake, recognise};
+use crate::options::Options;
+use crate::output::Output;
 use crate::stream::{Piece, Side, ORIGIN};
-use crate::{Options, Output};
 use frond_event::{Kind, Unmeasured};
 
 impl Session {
@@ -25,9 +26,6 @@ impl Session {
     /// Where the client's position is not known: checks whether a segment begins with a command.
     #[cold]
     fn find_request(&mut self, bytes: &[u8], piece: Piece, output: &mut Output<'_>) -> bool {
-        if let Some(unseen) = &mut self.lost.unseen {
-            unseen.goes_on = true;
-        }
         if recognise::is_tls(bytes) {
             self.tls_records += 1;
             if self.tls_records == 3 {
@@ -311,37 +309,6 @@ impl Session {
             self.give_up(Unmeasured::PacketsLost, output);
             self.answers.synced = false;
         }
-    }
-}
-
-/// The header of a packet that came in a segment of its own, as some clients send it. The next
-/// bytes must tell whether it is one.
-pub(super) struct HeaderAlone {
-    bytes: [u8; 7],
-    length: usize,
-    piece: Piece,
-}
-
-impl HeaderAlone {
-    /// An ordinary header has 4 bytes, one of compressed packets 7, and in both the fourth is that
-    /// of a first packet.
-    fn of(segment: &[u8], piece: Piece) -> Option<HeaderAlone> {
-        let length = segment.len();
-        if !matches!(length, 4 | 7) || segment[3] != 0 {
-            return None;
-        }
-        let mut bytes = [0; 7];
-        bytes[..length].copy_from_slice(segment);
-        Some(HeaderAlone { bytes, length, piece })
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-
-    /// Position behind it.
-    fn end(&self) -> u64 {
-        self.piece.at + self.length as u64
     }
 }
 

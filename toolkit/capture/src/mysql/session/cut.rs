@@ -1,10 +1,10 @@
 //! Turns either side's bytes into packets: decompresses them where needed; `framing` cuts them.
 
-use super::{Phase, Session};
+use super::state::{Phase, Session};
 use crate::mysql::answer::HEAD;
 use crate::mysql::framing::{Framing, Header, Part};
+use crate::output::Output;
 use crate::stream::{Piece, Side};
-use crate::Output;
 
 impl Session {
     #[inline]
@@ -100,11 +100,6 @@ impl Session {
     fn header(&mut self, side: Side, header: Header, output: &mut Output<'_>) {
         match side {
             Side::Server => self.server_header(header, output),
-            Side::Client if self.phase == Phase::Commands && header.sequence == 0 => {
-                self.count_unseen(output);
-                output.counts.requests += 1;
-                output.counts.request_bytes += u64::from(header.length) + 4;
-            }
             Side::Client => {}
         }
     }

@@ -1,14 +1,14 @@
 //! The beginning of a connection: greeting, login, agreed capabilities.
 
-use super::{kept, Phase, Session};
+use super::state::{kept, Phase, Session};
 use crate::mysql::answer::{Answer, Verdict};
 use crate::mysql::framing::{Framing, Header};
 use crate::mysql::handshake::{self, Login};
 use crate::mysql::request::{micros, Request};
 use crate::mysql::unpack::{Method, Unpacker};
 use crate::mysql::words::{capability, Command};
+use crate::output::Output;
 use crate::stream::Piece;
-use crate::Output;
 use frond_event::{Event, Kind, Metric, Place, Unmeasured};
 
 impl Session {

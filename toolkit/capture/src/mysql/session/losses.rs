@@ -1,69 +1,11 @@
 //! The effects of missing bytes on a connection (CS1 and CS2 of `session`).
 
-use super::{Phase, Session};
-use crate::mysql::answer::LONGEST;
+use super::state::{Phase, Session};
 use crate::mysql::request::{End, Request};
 use crate::mysql::words::Command;
+use crate::output::Output;
 use crate::stream::{Piece, Side};
-use crate::Output;
 use frond_event::Unmeasured;
-
-/// The missing bytes of a client.
-#[derive(Default)]
-pub(super) struct Lost {
-    /// Set when any was lost: if the client waits for answers, then its next request acknowledges
-    /// more than this.
-    pub(super) after: Option<u64>,
-    /// Where the server was then, as far as it was seen.
-    pub(super) at: u64,
-    /// What is missing since it was last told how many requests that is.
-    pub(super) unseen: Option<Unseen>,
-    pub(super) pace: Pace,
-    /// Position behind the last request whose begin was seen and whose rest was not.
-    owed: u64,
-}
-
-/// Bytes of a client that are missing and belong to no request that is known.
-pub(super) struct Unseen {
-    bytes: u64,
-    /// Nothing of the server's is missing with them.
-    alone: bool,
-    /// More of the client's came, which could not be read.
-    pub(super) goes_on: bool,
-}
-
-/// Most requests assumed missing in one place when their rate is not known.
-const UNPACED: u64 = 3;
-
-/// How fast requests follow each other.
-#[derive(Default)]
-pub(super) struct Pace {
-    last: i64,
-    /// None was lost since the last.
-    goes_on: bool,
-    sum: i64,
-    count: i64,
-}
-
-impl Pace {
-    /// Another request, of this time; returns that of the one before.
-    #[inline]
-    pub(super) fn step(&mut self, time: i64) -> i64 {
-        if self.goes_on {
-            self.sum = self.sum.saturating_add(time.saturating_sub(self.last).max(0));
-            self.count += 1;
-        }
-        self.goes_on = true;
-        std::mem::replace(&mut self.last, time)
-    }
-
-    /// The most requests that may have come since the last, estimated.
-    fn most(&self, now: i64) -> u64 {
-        let Some(mean) = self.sum.checked_div(self.count) else { return UNPACED };
-        let time = now.saturating_sub(self.last).max(0);
-        1 + 2 * (time / mean.max(1)).unsigned_abs()
-    }
-}
 
 impl Session {
     /// `length` bytes are missing at `at`; 0: the number is unknown.
@@ -77,15 +19,10 @@ impl Session {
             (Phase::Silent, _) => {}
             (_, Side::Client) => {
                 if !self.bridge(at, length, output) {
-                    self.note_unseen(at, length);
                     self.lose_requests(output);
                 }
             }
             (_, Side::Server) => {
-                match &mut self.lost.unseen {
-                    Some(unseen) if !unseen.goes_on => unseen.alone = false,
-                    _ => self.count_unseen(output),
-                }
                 self.gap_in_answers(at, length, output);
             }
         }
@@ -113,7 +50,6 @@ impl Session {
                 }
             }
             (_, Side::Server) => {
-                self.count_unseen(output);
                 self.gap_in_answers(piece.at, length, output);
                 self.server_seen = self.server_end;
             }
@@ -143,49 +79,6 @@ impl Session {
                 true
             }
         }
-    }
-
-    /// So much of the client's is missing that cannot be bridged.
-    fn note_unseen(&mut self, at: u64, length: u64) {
-        // Of what is missing, this much belongs to a request whose begin was seen.
-        self.lost.owed = self.lost.owed.max(at + self.requests.left());
-        let goes_on = self.command.is_some()
-            || self.requests.open_packet().is_some_and(|h| h.length == LONGEST)
-            || self.pending.front().is_some_and(|r| r.local_file);
-        let bytes = (at + length).saturating_sub(self.lost.owed.max(at));
-        if bytes == 0 || goes_on && !self.steps.pipelines {
-            return;
-        }
-        let alone = self.server_seen == self.server_end;
-        let unseen =
-            self.lost.unseen.get_or_insert(Unseen { bytes: 0, alone: true, goes_on: false });
-        unseen.bytes += bytes;
-        unseen.alone &= alone;
-    }
-
-    /// Something follows what is missing.
-    #[inline]
-    pub(super) fn count_unseen(&mut self, output: &mut Output<'_>) {
-        if let Some(unseen) = &self.lost.unseen {
-            self.estimate_requests(unseen.bytes, unseen.alone, output);
-            self.lost.unseen = None;
-        }
-    }
-
-    /// How many requests the missing bytes were, now that something else follows: of a client that
-    /// waits for its answers one, if none of the server's bytes is missing beside it. Otherwise it
-    /// is for the mean length to say, but no more than the client sends in that time: long ones may
-    /// be missing, and then the mean length of all gives too many.
-    #[cold]
-    fn estimate_requests(&self, bytes: u64, alone: bool, output: &mut Output<'_>) {
-        let counts = &mut *output.counts;
-        if alone && !self.steps.pipelines {
-            counts.requests_missing += 1;
-            return;
-        }
-        let mean = counts.request_bytes / counts.requests.max(1);
-        let by_length = (bytes + mean / 2).checked_div(mean).unwrap_or(1).max(1);
-        counts.requests_missing += by_length.min(self.lost.pace.most(output.now));
     }
 
     /// The rest of a request that was begun is not known: it is yielded as far as it was seen.
@@ -256,7 +149,6 @@ impl Session {
         }
         let in_doubt = self.steps.pipelines || self.pending.len() > 1;
         self.steps.lose(in_doubt);
-        self.lost.pace.goes_on = false;
         self.lost.after = Some(if self.waits() { self.server_seen } else { self.server_end });
         self.lost.at = self.server_seen;
         self.statements.doubt();

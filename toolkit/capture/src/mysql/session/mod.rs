@@ -19,8 +19,8 @@
 //! - CS3. A pipelined request's time begins not before the answer before it has ended, so that it
 //!   does not contain another's time. Behind a loss a request has a time only if its answer can be
 //!   told from those to requests that were lost or are still due (`steps` says how).
-//! - CS4. Memory is bounded: [`MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
-//!   back, of [`MOST_PENDING_BYTES`] in all.
+//! - CS4. Memory is bounded: [`state::MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
+//!   back, of [`state::MOST_PENDING_BYTES`] in all.
 //!
 //! Tested here only in small; `tests/it` simulates clients and servers and removes packets.
 
@@ -29,102 +29,22 @@ mod cut;
 mod login;
 mod losses;
 mod server;
+mod state;
 mod steps;
+mod synchrony;
 
 use super::answer::Dialect;
-use super::framing::{Framing, Header};
+use super::framing::Framing;
 use super::prepared::Statements;
 use super::request::{End, Request};
+use crate::output::Output;
+use crate::sample::Totals;
 use crate::stream::{Piece, Receiver, Side};
-use crate::Output;
-use client::HeaderAlone;
 use frond_event::{Event, Place, Unmeasured};
-use losses::Lost;
+pub(crate) use state::Session;
+use state::{Client, Lost, Phase};
 use std::collections::VecDeque;
-use steps::{Steps, Synchrony};
-
-const MOST_PENDING: usize = 256;
-const MOST_PENDING_BYTES: usize = 8 << 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// From the connection's begin to the server's first packet.
-    Greeting,
-    /// The client has to log in.
-    Login,
-    /// Login packets go to and fro; the login is the pending request.
-    Authentication,
-    Commands,
-    /// Nothing more can be read: encrypted, a replication stream, not this protocol.
-    Silent,
-}
-
-/// A connection's contribution to estimates over sampled connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub queries: u64,
-    /// Nanoseconds.
-    pub time: u64,
-}
-
-pub(crate) struct Session {
-    client: Client,
-    phase: Phase,
-    /// The capabilities that the greeting offers, then those agreed in the login.
-    offered: Option<u32>,
-    capabilities: Option<u32>,
-    dialect: Dialect,
-    statements: Statements,
-    /// The inner packets' sequence numbers then do not go on by one (each flush sets them to those
-    /// of the compressed packets), so they are not looked at.
-    compressed: bool,
-    /// The client's side and the server's.
-    requests: Framing,
-    answers: Framing,
-    pending: VecDeque<Request>,
-    /// Answered, and held back until it is known whether the client waits for answers (CS3).
-    held: VecDeque<(Request, End)>,
-    /// Of both.
-    pending_bytes: usize,
-    /// The client's last segment, if its place is not known and it may be a packet's header.
-    header_alone: Option<HeaderAlone>,
-    /// The command being gathered: its first header, what follows in further packets.
-    command: Option<(Header, Vec<u8>, u64)>,
-    /// Time of the connection's first packet.
-    opened: Option<i64>,
-    /// When the last answer's last byte came, and its position.
-    answered: Option<(i64, u64)>,
-    /// An EOF with this sequence number may follow the last answer.
-    eof_may_follow: Option<u8>,
-    /// CS3: are requests and answers in step, and does the client wait?
-    steps: Steps,
-    /// Position behind the last of the server's bytes, and behind the last that were captured.
-    server_end: u64,
-    server_seen: u64,
-    /// What is missing of the client's.
-    lost: Lost,
-    tls_records: u8,
-    /// The client said something; a login or a command of it was read, or it was seen to be encrypted.
-    spoke: bool,
-    understood: bool,
-    had_gap: bool,
-    totals: Totals,
-}
-
-/// The user, as far as known.
-#[derive(Default)]
-struct Client {
-    /// Its address as text.
-    ip: String,
-    /// The server's number of the connection.
-    thread_id: Option<u64>,
-    user: Vec<u8>,
-    db: Vec<u8>,
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Identifies a connection within one capture.
-    number: u64,
-}
-
+use synchrony::{Steps, Synchrony};
 /// A session with what it writes to, as the receiver of its streams.
 pub(crate) struct Attached<'s, 'o> {
     pub session: &'s mut Session,
@@ -233,7 +153,6 @@ impl Session {
         if self.phase == Phase::Commands && self.requests.synced {
             self.abandon(why, output);
         }
-        self.count_unseen(output);
         self.give_up(why, output);
         self.release(output);
         self.phase = Phase::Silent;
@@ -293,9 +212,4 @@ impl Session {
         event.connection = self.client.number;
         event.extra.extend(self.client.attributes.iter().map(|(n, v)| (&n[..], &v[..])));
     }
-}
-
-/// A name to be kept as long as the connection: servers allow fewer bytes than this.
-fn kept(bytes: &[u8]) -> Vec<u8> {
-    bytes[..bytes.len().min(512)].to_vec()
 }

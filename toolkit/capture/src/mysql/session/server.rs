@@ -1,12 +1,12 @@
 //! The server's side of a connection: bytes to the answers of pending requests.
 
-use super::{Phase, Session};
+use super::state::{Phase, Session};
 use crate::mysql::answer::Verdict;
 use crate::mysql::framing::Header;
 use crate::mysql::request::End;
 use crate::mysql::words::Command;
+use crate::output::Output;
 use crate::stream::{Piece, Side};
-use crate::Output;
 use frond_event::Unmeasured;
 
 impl Session {
@@ -16,7 +16,6 @@ impl Session {
         mut piece: Piece,
         output: &mut Output<'_>,
     ) {
-        self.count_unseen(output);
         self.server_end = piece.at + bytes.len() as u64;
         self.server_seen = self.server_end;
         if self.phase == Phase::Silent {
@@ -221,10 +220,10 @@ fn used_database(sql: &[u8]) -> Option<Vec<u8>> {
                     out.push(*b);
                 }
             }
-            Some(super::kept(&out))
+            Some(super::state::kept(&out))
         }
         [] => None,
         _ if name.iter().any(u8::is_ascii_whitespace) => None,
-        _ => Some(super::kept(name)),
+        _ => Some(super::state::kept(name)),
     }
 }

@@ -3,7 +3,7 @@
 //! A client is in one of three states.
 //!  - It waits for its answers: one answer stands between two requests, and what was lost is known
 //!    by the places of what was not. That is assumed after it waited [`STEPS`] times;
-//!    [`STEPS_AGAIN`] times, without a doubt, if it did not wait once before. A PREPARE and the
+//!    [`super::synchrony::STEPS_AGAIN`] times, without a doubt, if it did not wait once before. A PREPARE and the
 //!    execution of "the statement prepared last" that follows it are one step.
 //!  - It does not wait: whatever is lost leaves a doubt whose answers follow, until both sides were
 //!    silent for [`QUIET`], and longer than any answer took.
@@ -16,79 +16,17 @@
 //! exchange shows that requests and answers are in step. Where bytes of both sides are missing that
 //! is unknown, and only a client that is assumed to wait is trusted.
 
-use super::{Session, MOST_PENDING_BYTES};
+use super::state::{Session, MOST_PENDING_BYTES};
+use super::synchrony::{Synchrony, STEPS};
 use crate::mysql::request::{End, Request};
 use crate::mysql::words::Command;
-use crate::Output;
-
-/// A client that waited this many times is assumed to wait.
-pub(super) const STEPS: u8 = 4;
-
-/// ... if it was seen not to.
-pub(super) const STEPS_AGAIN: u8 = 16;
+use crate::output::Output;
 
 /// When both sides were silent for this many nanoseconds, nothing is due.
 pub(super) const QUIET: i64 = 1_000_000_000;
 
 /// At most this many requests are held back.
 pub(super) const MOST_HELD: usize = 16;
-
-/// Are requests and answers in step?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Synchrony {
-    /// Yes, even if the client does not wait for its answers.
-    InStep,
-    /// They are if the client waits. While that is not known, nothing is yielded with a time.
-    Unknown,
-    /// An answer may be another request's: what is asked from here on has no time.
-    Doubtful,
-}
-
-/// The state of a client.
-pub(super) struct Steps {
-    sync: Synchrony,
-    /// It sends requests before the answers to those before.
-    pub(super) pipelines: bool,
-    /// The request before, and what it acknowledged, if none was lost since.
-    pub(super) before: Option<(Command, u64)>,
-    /// Requests for which it had waited for an answer to the one before, since it last did not
-    /// wait, and since requests were lost, too.
-    waited: u8,
-    proven: u8,
-    /// The longest that an answer took, to its last byte: nanoseconds.
-    pub(super) slowest: i64,
-}
-
-impl Steps {
-    pub(super) fn new(sync: Synchrony) -> Self {
-        Steps { sync, pipelines: false, before: None, waited: 0, proven: 0, slowest: 0 }
-    }
-
-    /// Requests are lost; `in_doubt`: whose answers follow is not known.
-    pub(super) fn lose(&mut self, in_doubt: bool) {
-        self.sync = match self.sync {
-            Synchrony::InStep | Synchrony::Unknown if !in_doubt => Synchrony::Unknown,
-            _ => Synchrony::Doubtful,
-        };
-        self.proven = 0;
-        self.before = None;
-    }
-
-    /// The client had the answer to its last request when it sent this one.
-    fn see_waiting(&mut self) {
-        if self.pipelines && self.sync == Synchrony::Doubtful {
-            return;
-        }
-        self.waited = self.waited.saturating_add(1);
-        self.proven = self.proven.saturating_add(1);
-        self.pipelines &= self.waited < STEPS_AGAIN;
-    }
-
-    /// Requests and answers are in step, or the client is known to wait or not to.
-    fn is_known(&self) -> bool {
-        self.sync == Synchrony::InStep || self.pipelines || self.proven >= STEPS
-    }
-}
 
 impl Session {
     /// A request is there: what it shows of the client, and whether it can be told which answer is
@@ -103,7 +41,7 @@ impl Session {
         }
         let alone = self.pending.iter().all(|r| !r.command.is_answered());
         let acknowledged = request.begun.acknowledged;
-        let before = self.lost.pace.step(request.begun.time);
+        let before = std::mem::replace(&mut self.steps.last, request.begun.time);
         self.watch(request, alone);
         if self.steps.is_known() {
             self.release(output);

@@ -1,6 +1,6 @@
 //! One class of the document.
 
-use super::{seconds, span, text, Builder, Options};
+use super::builder::{seconds, span, text, Builder, Options};
 use crate::report::model;
 use crate::report::rank::Reason;
 use crate::run::GroupBy;

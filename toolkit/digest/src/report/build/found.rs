@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::builder::{seconds, text, Options};
 use super::class::statement;
-use super::{seconds, text, Options};
 use crate::report::model;
 use crate::run::unanswered::Statement;
 use crate::run::{GroupBy, Outcome};
@@ -157,7 +157,6 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
         bytes_missing: losses.bytes_missing,
         packets_lost: of(Summary::packets_lost),
         packets_cut: of(|s| s.cut),
-        statements_lost: of(Summary::requests_lost),
         connections: losses.connections,
         connections_with_gaps: losses.connections_with_gaps,
         encrypted: losses.encrypted,

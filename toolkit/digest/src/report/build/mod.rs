@@ -1,48 +1,26 @@
 //! From counted classes to the document.
 
+mod builder;
 mod class;
 mod found;
 
 use std::collections::HashMap;
 
 use super::model::{self, Report};
-use super::rank::{rank_among, Limit, Order, Outliers, Reason};
+use super::rank::{rank_among, Order, Reason};
 use super::redact;
 use crate::run::{GroupBy, Outcome};
 use crate::stats::distribution::base_units;
-use crate::stats::names::{self, Names};
+use crate::stats::names;
 use crate::stats::series::{Series, Widths};
 use crate::stats::top::{self, Top};
 use crate::stats::waiting::Waiting;
 use crate::stats::{Class, Summary, Table};
+pub use builder::Options;
+use builder::{seconds, span, text, Builder};
 use class::{flags, times};
 use found::{folded_note, loss, missing_users, notes, patterns, slow_note};
-use frond_capture::Sampling;
-use frond_event::Micros;
 use frond_event::{Metric, Unit};
-use frond_sqltext::Dialect;
-
-/// The contents of the document.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    pub order: Order,
-    /// True if the order was asked for; otherwise a log without durations is ranked by count.
-    pub order_given: bool,
-    pub limit: Limit,
-    pub outliers: Option<Outliers>,
-    pub redact: bool,
-    /// Bytes of a sample; 0: as much as was kept.
-    pub sample_bytes: usize,
-    pub dialect: Dialect,
-    pub group_by: GroupBy,
-    pub filter: Option<String>,
-    pub since: Option<Micros>,
-    pub until: Option<Micros>,
-    pub generated: Option<Micros>,
-    /// How captured traffic was sampled, and its servers' ports.
-    pub sampling: Option<Sampling>,
-    pub ports: Vec<u16>,
-}
 
 /// Classes that are shown although the limit leaves them out, of each group of users.
 const MOST_OUTLIERS: usize = 100;
@@ -50,19 +28,6 @@ const MOST_OUTLIERS: usize = 100;
 /// Names per breakdown, and the one for all that are not there.
 const MAX_SHARES: usize = 20;
 pub(super) const OTHERS: &str = "(others)";
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
-}
-
-/// Seconds from one time to another. A log may hold any times.
-fn span(first: Option<Micros>, last: Option<Micros>) -> Option<f64> {
-    first.zip(last).map(|(first, last)| last.saturating_sub(first) as f64 / 1e6)
-}
 
 /// At a width of at least `width` seconds; `scaled` makes statements of events.
 fn series<W: Widths>(series: &Series<W>, width: i64, scaled: impl Fn(u64) -> u64) -> model::Series {
@@ -148,16 +113,6 @@ pub fn build(outcome: &mut Outcome, options: &Options) -> Report {
         redact::apply(&mut report, options.sample_bytes);
     }
     report
-}
-
-struct Builder<'a> {
-    options: &'a Options,
-    names: &'a Names,
-    overall: &'a Class,
-    files: Vec<String>,
-    width: i64,
-    sampled: Option<&'a frond_capture::Estimator>,
-    totals: [u64; Metric::COUNT],
 }
 
 impl Builder<'_> {

@@ -1,9 +1,11 @@
 //! The document of a log with known contents.
 
 use super::*;
+use crate::report::rank::{Limit, Outliers};
 use crate::run::{run, Settings};
 use crate::stats::waiting::Patterns;
 use frond_querylog::input::Origin;
+use frond_sqltext::Dialect;
 use std::sync::Arc;
 
 fn report(log: &str, options: &Options) -> Report {

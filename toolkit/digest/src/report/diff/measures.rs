@@ -20,7 +20,7 @@
 use super::super::model::{Bucket, Class, Metric, Report};
 use super::super::significance::{differ, Estimate, Moments};
 use super::blocks::{Blocks, Sum};
-use super::Test;
+use super::model::Test;
 
 /// Calls on both sides below which durations are not compared.
 pub const LEAST_CALLS: u64 = 10;

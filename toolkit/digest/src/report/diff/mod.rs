@@ -15,94 +15,23 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::model::{Class, Report, SCHEMA};
 use super::significance::adjust;
 use frond_event::numbers::{percentage, plural};
 
 mod blocks;
 mod measures;
+mod model;
 mod text;
 
 pub use measures::LEAST_CALLS;
+pub use model::{Change, Diff, Side, Test, Values};
 pub use text::write_text;
 
 /// Findings that may be false.
 pub const LEVEL: f64 = 0.01;
 /// Smaller changes are not worth a word, however certain.
 pub const LEAST_CHANGE: f64 = 0.10;
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Diff {
-    pub schema: u32,
-    pub generator: String,
-    pub before: Side,
-    pub after: Side,
-    /// Largest difference of load first; of those that are certain.
-    pub changes: Vec<Change>,
-    pub notes: Vec<String>,
-}
-
-/// One of the two reports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Side {
-    pub inputs: Vec<String>,
-    pub first: Option<i64>,
-    pub last: Option<i64>,
-    pub events: u64,
-    pub classes: u64,
-    /// Seconds in statements.
-    pub time: Option<f64>,
-    /// Statements running at the same time, on average.
-    pub load: Option<f64>,
-}
-
-/// A class on both sides.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    pub id: String,
-    pub key: String,
-    pub item: String,
-    /// `new`, `gone`, `slower`, `faster`, `mixed` (one measure says slower, another faster, or the load says the reverse
-    /// at the same calls), `more`, `less` (calls or load, at the same speed), `same` (nothing shown), `unsure` (too few
-    /// data).
-    pub verdict: String,
-    pub before: Option<Values>,
-    pub after: Option<Values>,
-    pub tests: Vec<Test>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Values {
-    pub events: u64,
-    /// Calls per second of the report's period.
-    pub per_second: Option<f64>,
-    /// Seconds in statements per second of the report's period.
-    pub load: Option<f64>,
-    /// Seconds.
-    pub time: Option<f64>,
-    pub mean: Option<f64>,
-    /// Geometric mean: outliers hardly change it.
-    #[serde(default)]
-    pub typical: Option<f64>,
-    pub p95: Option<f64>,
-    /// Per call.
-    pub rows_examined: Option<f64>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Test {
-    /// `mean`, `typical`, `p95`, `rows_examined`, `load`, `calls`, `presence`.
-    pub what: String,
-    /// After divided by before, of what was tested; `None` if before was zero.
-    pub ratio: Option<f64>,
-    pub p: f64,
-    /// `p` adjusted for the number of tests.
-    pub adjusted: f64,
-    /// Certain enough and large enough.
-    pub significant: bool,
-}
 
 /// Compares. An error if the reports' classes are of different kinds.
 pub fn compare(before: &Report, after: &Report) -> Result<Diff, String> {

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use super::short;
+use super::notation::{self, short};
 
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +56,7 @@ fn time(seconds: f64) -> String {
     if seconds >= 1.0 {
         format!("{seconds:.1}s")
     } else {
-        super::time(seconds)
+        notation::time(seconds)
     }
 }
 

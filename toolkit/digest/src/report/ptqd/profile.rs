@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{masked, variance_to_mean, LINE};
+use super::notation::{masked, variance_to_mean, LINE};
 use crate::report::rank::Reason;
 use crate::stats::class::key;
 use crate::stats::{Class, Table};

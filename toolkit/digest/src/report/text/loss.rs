@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::paragraph;
-use super::profile::shortened;
+use super::parts::{paragraph, shortened};
 use crate::report::model::{Capture, Report, Unanswered, Waiting};
 use frond_event::numbers::{count, duration, percentage, plural};
 
@@ -60,13 +59,11 @@ pub fn lines(capture: &Capture) -> Vec<String> {
     )];
     if capture.gaps > 0 {
         lines.push(format!(
-            "Lost: about {} ({}B in {} of {}) and about {} of which nothing was seen. \
-             What a gap touches is counted but has no time.",
+            "Lost: about {} ({}B in {} of {}). What a gap touches has no time, and what it hides is not counted.",
             plural(capture.packets_lost, "packet"),
             n(capture.bytes_missing),
             plural(capture.gaps, "gap"),
-            plural(capture.connections_with_gaps, "connection"),
-            plural(capture.statements_lost, "statement")
+            plural(capture.connections_with_gaps, "connection")
         ));
     }
     if let Some(sampling) = &capture.sampling {

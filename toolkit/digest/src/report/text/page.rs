@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::profile::shortened;
-use super::{attributes, breakdowns, flags, over_time, paragraph};
+use super::parts::{attributes, breakdowns, flags, over_time, paragraph, shortened};
 use crate::report::model::{Class, Histogram, Plan, Report, Sample};
 use frond_event::numbers::{count, duration, percentage, plural, significant, time};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::paragraph;
+use super::parts::{paragraph, shortened};
 use crate::report::model::{Class, Report};
 use crate::report::rank::TITLE;
 use frond_event::numbers::{count, duration, percentage, plural, significant};
@@ -62,15 +62,6 @@ impl Columns {
         line += &shortened(item, room);
         line.trim_end().to_owned()
     }
-}
-
-/// At most `room` characters.
-pub(super) fn shortened(text: &str, room: usize) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().count() <= room {
-        return text;
-    }
-    text.chars().take(room.saturating_sub(3)).chain("...".chars()).collect()
 }
 
 /// One line for each class.

@@ -19,7 +19,7 @@
 
 mod servers;
 
-use super::FileInfo;
+use super::outcome::FileInfo;
 use frond_event::{Event, Micros, Place, Unmeasured};
 use servers::Servers;
 

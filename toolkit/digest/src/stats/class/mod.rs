@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use super::batch::{Best, Local, Records, LOGGED_AT, NO_TIME, YES_AT};
 use super::bucket::Buckets;
 use super::distribution::{Distribution, Known, Summary};
 use super::names::NameId;
+use super::record::{Local, Records, LOGGED_AT, NO_TIME, YES_AT};
 use super::series::Series;
 use super::top::{Room, Top};
 use super::waiting::Waiting;
@@ -28,6 +28,7 @@ mod totals;
 mod touch;
 
 pub use rare::Rare;
+pub(super) use sample::Best;
 pub use sample::Sample;
 pub use totals::{Total, Totals};
 
@@ -72,9 +73,6 @@ pub struct Class {
     /// Bits of `waiting`.
     waiting: u8,
 }
-
-/// Different plans counted per class.
-pub(super) const MAX_PLANS: usize = 8;
 
 fn widen(
     first: &mut Option<Micros>,

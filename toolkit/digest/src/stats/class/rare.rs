@@ -1,6 +1,6 @@
 //! Data that few classes have, kept separately.
 
-use crate::stats::batch::{put_plan, Local};
+use crate::stats::record::{put_plan, Local};
 use frond_event::Place;
 
 /// See the module's text.

@@ -2,7 +2,6 @@
 //!
 //! Every class has one, so data that few statements have are kept separately.
 
-use crate::stats::batch::Best;
 use crate::stats::spill::{Spill, Stored};
 use frond_event::{Event, Micros, Place};
 
@@ -14,6 +13,9 @@ const BEGIN: usize = 64;
 
 /// The part of a text that stays in memory when it does not fit on disk.
 const CUT: usize = 512;
+
+/// Time and place of a class's slowest statement: the greatest is the sample.
+pub type Best = (u64, Place);
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]

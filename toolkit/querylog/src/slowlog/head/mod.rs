@@ -8,7 +8,7 @@
 //! it does not expect, it leaves to `attributes`, which reads the whole line again, and learns from it. Both read a line
 //! alike: which of them does, depends on the lines before.
 
-use super::Found;
+use super::found::Found;
 use frond_event::text::{decimal, short_decimal, stamp};
 use frond_event::{Event, Flag, Metric, Unit};
 

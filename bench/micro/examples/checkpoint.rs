@@ -1,0 +1,34 @@
+//! `cargo run --release -p frond-micro --example checkpoint [runs]`
+//!
+//! What a checkpoint of a tree of synthetic metadata costs. Commits wait while the version is taken.
+//!
+//! Times are the thread's processor time (Linux), so that a busy machine matters less.
+
+// A stand-alone measuring program: there is no simulated clock to go through.
+#![allow(clippy::disallowed_methods)]
+
+use frond_tree::synthetic;
+
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+fn timed<T>(what: &str, f: impl FnOnce() -> T) -> T {
+    let start = cpu_ns();
+    let out = f();
+    println!("{what:<44} {:>12.3} ms", (cpu_ns() - start) as f64 / 1e6);
+    out
+}
+
+fn main() {
+    let runs: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1_000_000);
+    let tree = synthetic::tree(runs / 6, 45);
+    let stats = tree.stats();
+    println!("{} runs in {} leaves, {} inner nodes", stats.runs, stats.leaves, stats.inner_nodes);
+    let version = timed("take the version, commits wait", || tree.version());
+    let image = timed("encode all of it", || version.image());
+    println!("{:<44} {:>12} bytes", "all of it", image.bytes.len());
+    let blocks = timed("list the blocks", || version.blocks());
+    assert_eq!(blocks.len() as u64, stats.runs);
+}

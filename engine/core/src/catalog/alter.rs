@@ -1,0 +1,423 @@
+//! Changing a table's definition in place: indexes come and go, columns are added, dropped, moved, renamed,
+//! lengthened. Rows stay as they are; they name the schema that wrote them.
+//!
+//! An [`Alter`] is begun, builds the new indexes (`build_index.rs`) while others read and write, and
+//! commits: one durable record replaces the definition. Dropping it before takes back what it began.
+//!
+//! Invariants
+//!
+//! - ALT1. The definition changes in one record of the system table. Before it the old one is in force, after it
+//!   the new one, whatever happens in between.
+//! - ALT2. While an index is built, every commit of the table writes its entries (`Rows` binds the schema with
+//!   it). The caller of `begin` makes sure that no transaction has changes of the table then (a server's
+//!   metadata locks do), so there is no commit of which a part is missing.
+//! - ALT3. An index that was being built when the process ended is dropped at the next start.
+//! - ALT4. The tree of a dropped index is emptied in the background, and its number is not used again (TDF1).
+//!
+//! Tested by `tests/it/alter.rs`.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, IndexNo, Result, Seq};
+use frond_row::{RowCodec, Schema};
+use frond_tree::Tree;
+use frond_txn::Snapshot;
+use frond_wal::Claim;
+
+use crate::catalog::{table_key, CatalogRow, IndexDef, IndexState, TableDef};
+use crate::commit::core::Core;
+use crate::table::{tree_id, tree_options, Table};
+
+/// The definition that a table is to have.
+pub struct AlterSpec {
+    /// Columns and indexes in their new order. Column ids and the indexes' trees are chosen here; the
+    /// defaults of columns that the table has already are kept.
+    pub schema: Schema,
+    /// Per index of `schema`: the index of the table that it is, or `None`: it is to be built.
+    pub index_from: Vec<Option<usize>>,
+    /// Per column of `schema`: the column of the table that it is, or `None`: it is added.
+    pub column_from: Vec<Option<usize>>,
+    /// Per index of `schema`: its storage format, used for those that are to be built.
+    pub storage: Vec<IndexDef>,
+    pub meta: Vec<u8>,
+}
+
+/// An index that is being built.
+#[derive(Clone, Copy)]
+pub(super) struct NewIndex {
+    pub tree: IndexNo,
+    pub unique: bool,
+    /// Its numbers in the new schema, and in the one of writers while it is built.
+    pub target: usize,
+    pub building: usize,
+}
+
+/// Two rows have the same value in an index that is to be unique.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Number in the new schema.
+    pub index: usize,
+    /// The primary key of one of the rows.
+    pub primary_key: Vec<u8>,
+}
+
+/// A change of a table's definition under way.
+pub struct Alter {
+    pub(super) core: Arc<Core>,
+    pub(super) table: Arc<Table>,
+    pub(super) new: Vec<NewIndex>,
+    /// What writers use while indexes are built.
+    pub(super) building: Option<Arc<Schema>>,
+    /// Rows are read as of this; older snapshots do not read the new indexes.
+    pub(super) snapshot: Option<Snapshot>,
+    pub(super) at: Seq,
+    pub(super) is_built: bool,
+    /// Of `building`, when there is uniqueness to check.
+    pub(super) codec: Option<Arc<RowCodec>>,
+    schema: Schema,
+    history: Vec<Vec<u8>>,
+    meta: Vec<u8>,
+    done: bool,
+}
+
+fn refuse<T>(what: impl Into<String>) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidArgument, what.into()))
+}
+
+fn both_at_once() -> Error {
+    let what = "an index is built and columns are changed at once";
+    Error::new(ErrorKind::Unsupported, what)
+}
+
+/// The older schemas that stored rows of a table may name, newest last.
+pub fn history(def: &TableDef) -> Result<Vec<Arc<Schema>>> {
+    def.history.iter().map(|s| Ok(Arc::new(Schema::decode(s, &def.name)?))).collect()
+}
+
+/// The new schema with its column ids, trees and version; whether rows are written differently under it.
+fn resolve(def: &TableDef, old: &Schema, spec: &AlterSpec) -> Result<(Schema, bool)> {
+    let mut new = spec.schema.clone();
+    if spec.index_from.len() != new.indexes.len()
+        || spec.column_from.len() != new.columns.len()
+        || spec.storage.len() != new.indexes.len()
+    {
+        return refuse("a source and a format are given for each index, a source for each column");
+    }
+    let older = history(def)?;
+    let ids = older.iter().map(|s| &**s).chain([old]).flat_map(|s| &s.columns).map(|c| c.id);
+    let mut next_id = ids.max().map_or(0, |id| id + 1);
+    let mut used = vec![false; old.columns.len()];
+    for (column, from) in new.columns.iter_mut().zip(&spec.column_from) {
+        match from {
+            Some(n) => {
+                let Some(was) = old.columns.get(*n) else { return refuse("no such column") };
+                if std::mem::replace(&mut used[*n], true) {
+                    return refuse(format!("column '{}' comes twice", was.name));
+                }
+                (column.id, column.default) = (was.id, was.default.clone());
+            }
+            None => {
+                column.id = next_id;
+                next_id += 1;
+            }
+        }
+    }
+    if new.hidden_primary != old.hidden_primary || spec.index_from.first() != Some(&Some(0)) {
+        return Err(Error::new(ErrorKind::Unsupported, "the primary key would change"));
+    }
+    let mut next_tree = def.indexes.len();
+    let mut used = vec![false; old.indexes.len()];
+    for (index, from) in new.indexes.iter_mut().zip(&spec.index_from) {
+        match from {
+            Some(n) => {
+                let Some(was) = old.indexes.get(*n) else { return refuse("no such index") };
+                if std::mem::replace(&mut used[*n], true) || was.unique != index.unique {
+                    return refuse(format!("index '{}' comes twice, or is another", was.name));
+                }
+                index.tree = was.tree;
+            }
+            None => {
+                index.tree =
+                    IndexNo::try_from(next_tree).or_else(|_| refuse("too many indexes"))?;
+                next_tree += 1;
+            }
+        }
+    }
+    let form = |s: &Schema| -> Vec<_> {
+        s.columns.iter().map(|c| (c.id, c.ty, c.bytes, c.nullable, c.stored)).collect()
+    };
+    let rewritten = form(old) != form(&new);
+    new.version = old.version;
+    if rewritten {
+        new.version = old.version.checked_add(1).map_or_else(|| refuse("too many versions"), Ok)?;
+    }
+    new.validate()?;
+    for older in older.iter().map(|s| &**s).chain([old]) {
+        new.check_reads(older)?;
+    }
+    Ok((new, rewritten))
+}
+
+fn encoded(schema: &Schema) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    schema.encode(&mut bytes);
+    bytes
+}
+
+impl Core {
+    /// Begins a change of the definition; see [`Alter`]. With new indexes, commits write their entries when it
+    /// returns (ALT2).
+    pub(crate) fn begin_alter(
+        self: &Arc<Self>,
+        table: &Arc<Table>,
+        spec: AlterSpec,
+    ) -> Result<Alter> {
+        let _one = self.ddl.lock();
+        self.may_free_space()?;
+        let def = self.definition_of(table)?;
+        let old = Schema::decode(&def.schema, &def.name)?;
+        let (schema, rewritten) = resolve(&def, &old, &spec)?;
+        let mut history = def.history.clone();
+        if rewritten {
+            history.push(def.schema.clone());
+        }
+        let mut building = Schema { ..old.clone() };
+        let mut new = Vec::new();
+        let mut next = TableDef { ..(*def).clone() };
+        // What an earlier build left behind.
+        drop_building(&mut next);
+        for (target, from) in spec.index_from.iter().enumerate() {
+            if from.is_some() {
+                continue;
+            }
+            if rewritten {
+                return Err(both_at_once());
+            }
+            let index = &schema.indexes[target];
+            let number = building.indexes.len();
+            let (tree, unique) = (index.tree, index.unique);
+            new.push(NewIndex { tree, unique, target, building: number });
+            building.indexes.push(in_order_of(&schema, &old, index)?);
+            let storage = spec.storage[target].clone();
+            let key_shape = building.index_key_shape(number);
+            next.indexes.push(IndexDef { state: IndexState::Building, key_shape, ..storage });
+        }
+        // Refused now, not when everything is built.
+        let mut last = next.clone();
+        (last.schema, last.history) = (encoded(&schema), history.clone());
+        finish(&mut last, &schema);
+        last.validate()?;
+        let mut alter = Alter {
+            core: self.clone(),
+            table: table.clone(),
+            new,
+            building: None,
+            snapshot: None,
+            at: 0,
+            is_built: false,
+            codec: None,
+            schema,
+            history,
+            meta: spec.meta,
+            done: false,
+        };
+        if !alter.new.is_empty() {
+            self.may_write()?;
+            next.building = encoded(&building);
+            next.validate()?;
+            self.replace_definition(&next, Claim::Ordinary)?;
+            for index in next.indexes.iter().skip(table.trees().len()) {
+                table.add_tree(self.new_tree(table, index));
+            }
+            self.put_definition(table, next)?;
+            alter.building = Some(Arc::new(building));
+            let snapshot = self.new_snapshot();
+            (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
+        }
+        Ok(alter)
+    }
+
+    pub(crate) fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
+        let def = self.definition_of(table)?;
+        let old = Schema::decode(&def.schema, &def.name)?;
+        let (schema, rewritten) = resolve(&def, &old, spec)?;
+        if rewritten && spec.index_from.contains(&None) {
+            return Err(both_at_once());
+        }
+        let mut last = TableDef::clone(&def);
+        drop_building(&mut last);
+        let new = spec.index_from.iter().filter(|from| from.is_none());
+        last.indexes.extend(new.map(|_| IndexDef::plain()));
+        if rewritten {
+            last.history.push(def.schema.clone());
+        }
+        finish(&mut last, &schema);
+        last.validate()
+    }
+
+    fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
+        let found = self.names.read().by_id(table.id()).cloned();
+        found.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table was dropped"))
+    }
+
+    /// ALT1.
+    fn replace_definition(self: &Arc<Self>, def: &TableDef, claim: Claim) -> Result<()> {
+        self.commit_definitions(&[(table_key(&def.name), def.encode())], &[], None, claim)
+    }
+
+    /// The record is durable.
+    fn put_definition(&self, table: &Table, def: TableDef) -> Result<()> {
+        let (name, definition) = (def.name.clone(), Some(def.clone()));
+        self.names.write().apply(CatalogRow::Table { name, definition })?;
+        table.set_def(def);
+        Ok(())
+    }
+
+    /// An empty tree, the next one of the table, whose index is being built.
+    fn new_tree(&self, table: &Table, index: &IndexDef) -> Tree {
+        let options = tree_options(index, self.options.leaf_bytes);
+        let (store, readers) = (table.store().clone(), self.readers.clone());
+        let id = tree_id(table.id(), table.trees().len());
+        let tree = Tree::new(id, options, store.clone(), store, readers);
+        tree.set_building(index.state == IndexState::Building);
+        tree
+    }
+
+    /// ALT3. After recovery.
+    pub(crate) fn drop_unfinished_builds(self: &Arc<Self>) -> Result<()> {
+        let _one = self.ddl.lock();
+        let builds = |def: &&Arc<TableDef>| !def.building.is_empty();
+        let unfinished: Vec<_> = self.names.read().iter().filter(builds).cloned().collect();
+        for def in unfinished {
+            let mut next = TableDef::clone(&def);
+            drop_building(&mut next);
+            self.replace_definition(&next, Claim::Freeing)?;
+            let table = self.tables.read().get(&def.id).cloned();
+            match table {
+                Some(table) => self.put_definition(&table, next)?,
+                None => {
+                    let (name, definition) = (next.name.clone(), Some(next));
+                    self.names.write().apply(CatalogRow::Table { name, definition })?;
+                }
+            }
+            self.messages.say(2, &format!("table '{}': an unfinished index was dropped", def.name));
+        }
+        let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
+        tables.iter().for_each(|table| self.clear_dropped_later(table));
+        Ok(())
+    }
+
+    /// ALT4: all trees of dropped indexes that are not empty.
+    pub(crate) fn clear_dropped_later(&self, table: &Arc<Table>) {
+        for tree in table.trees() {
+            if tree.is_abandoned() && !tree.is_clear() {
+                self.upkeep.clear_later(table, tree.id().index);
+            }
+        }
+        self.queue.wake();
+    }
+}
+
+/// `index` of `new` as one of `old`, which has the same columns in another order.
+fn in_order_of(new: &Schema, old: &Schema, index: &frond_row::Index) -> Result<frond_row::Index> {
+    let mut index = index.clone();
+    for part in &mut index.parts {
+        let id = new.columns[usize::from(part.column)].id;
+        let at = old.columns.iter().position(|c| c.id == id);
+        let at = at.and_then(|n| u16::try_from(n).ok());
+        part.column = at.map_or_else(|| refuse("an index of a column that is added"), Ok)?;
+    }
+    Ok(index)
+}
+
+/// Ends a build that has no schema any more.
+fn drop_building(def: &mut TableDef) {
+    def.building.clear();
+    for index in &mut def.indexes {
+        if index.state == IndexState::Building {
+            index.state = IndexState::Dropped;
+        }
+    }
+}
+
+/// Of the definition with `schema`: what it names is in use, everything else is dropped.
+fn finish(def: &mut TableDef, schema: &Schema) {
+    def.building.clear();
+    for (n, index) in def.indexes.iter_mut().enumerate() {
+        let named = schema.indexes.iter().any(|i| usize::from(i.tree) == n);
+        index.state = if named { IndexState::Live } else { IndexState::Dropped };
+    }
+}
+
+impl Alter {
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Whether it has indexes to build.
+    pub fn builds(&self) -> bool {
+        !self.new.is_empty()
+    }
+
+    /// Puts the new definition in force, durably. Nobody else uses the table meanwhile, and no transaction has
+    /// changes of it. With a violation, which concurrent writers may have made, and with an error everything is
+    /// as before.
+    pub fn commit(mut self) -> Result<Option<Violation>> {
+        if self.builds() && !self.is_built {
+            return refuse("the new indexes are not built");
+        }
+        if let Some(violation) = self.check_rest()? {
+            return Ok(Some(violation));
+        }
+        let core = self.core.clone();
+        let _one = core.ddl.lock();
+        let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
+        next.schema = encoded(&self.schema);
+        next.meta = std::mem::take(&mut self.meta);
+        next.history = std::mem::take(&mut self.history);
+        finish(&mut next, &self.schema);
+        next.validate()?;
+        let claim = if self.builds() { Claim::Ordinary } else { Claim::Freeing };
+        core.replace_definition(&next, claim)?;
+        self.done = true;
+        for new in &self.new {
+            let slot = self.table.slot(new.tree);
+            slot.watch(false);
+            slot.tree.set_building(false);
+            slot.oldest_snapshot.fetch_max(self.at, Ordering::AcqRel);
+        }
+        core.put_definition(&self.table, next)?;
+        core.ledger.note_all(&self.table);
+        core.clear_dropped_later(&self.table);
+        Ok(None)
+    }
+
+    /// Takes back what was begun.
+    fn abort(&mut self) -> Result<()> {
+        self.new.iter().for_each(|new| self.table.slot(new.tree).watch(false));
+        let core = self.core.clone();
+        let _one = core.ddl.lock();
+        let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
+        drop_building(&mut next);
+        // If this fails, the entries go on being written until the next start, or the next change.
+        core.replace_definition(&next, Claim::Freeing)?;
+        core.put_definition(&self.table, next)?;
+        core.ledger.note_all(&self.table);
+        core.clear_dropped_later(&self.table);
+        Ok(())
+    }
+}
+
+impl Drop for Alter {
+    fn drop(&mut self) {
+        if self.done || self.building.is_none() {
+            return;
+        }
+        if let Err(e) = self.abort() {
+            let name = self.table.def().name.clone();
+            let what = format!("table '{name}': an index that was not finished stays for now: {e}");
+            self.core.messages.say(1, &what);
+        }
+    }
+}

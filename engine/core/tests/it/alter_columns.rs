@@ -1,0 +1,273 @@
+//! Columns that come, go, move and grow without a copy: rows of all older schemas are read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use frond_base::ErrorKind;
+use frond_engine::rows::{Rows, WriteFlags, Written};
+use frond_engine::{AlterSpec, Engine, Table};
+use frond_row::{Column, ColumnType, NoBlobs, PlainSortKeys, RecordLayout, RowInput, Schema};
+
+use crate::alter::{checked, same, schema_of};
+use crate::support::*;
+use crate::typed::{Typed, A};
+
+/// One value of a row, as the record has it: `None` is NULL.
+type Value = Option<Vec<u8>>;
+
+/// A table of any columns.
+struct Wide {
+    rows: Rows,
+    layout: RecordLayout,
+    schema: Schema,
+}
+
+impl Wide {
+    fn bind(table: Arc<Table>) -> Wide {
+        let schema = schema_of(&table);
+        let layout = RecordLayout::compact(&schema);
+        let rows = Rows::bind(table, layout.clone(), Arc::new(PlainSortKeys)).unwrap();
+        Wide { rows, layout, schema }
+    }
+
+    fn record(&self, values: &[Value]) -> Vec<u8> {
+        let mut record = vec![0; self.layout.record_bytes as usize];
+        for ((place, column), value) in
+            self.layout.columns.iter().zip(&self.schema.columns).zip(values)
+        {
+            let at = place.offset as usize;
+            match (value, column.ty, place.null) {
+                (None, _, Some((byte, bit))) => record[byte as usize] |= bit,
+                (Some(v), ColumnType::VarChar { length_bytes }, _) => {
+                    let n = usize::from(length_bytes);
+                    record[at..at + n].copy_from_slice(&v.len().to_le_bytes()[..n]);
+                    record[at + n..at + n + v.len()].copy_from_slice(v);
+                }
+                (Some(v), ..) => record[at..at + v.len()].copy_from_slice(v),
+                (None, ..) => panic!("NULL in '{}'", column.name),
+            }
+        }
+        record
+    }
+
+    fn values(&self, record: &[u8]) -> Vec<Value> {
+        let columns = self.layout.columns.iter().zip(&self.schema.columns);
+        let value = |(place, c): (&frond_row::ColumnPlace, &Column)| {
+            if place.null.is_some_and(|(byte, bit)| record[byte as usize] & bit != 0) {
+                return None;
+            }
+            let image = &record[place.offset as usize..][..c.bytes as usize];
+            Some(match c.ty {
+                ColumnType::VarChar { length_bytes: 1 } => {
+                    image[1..][..usize::from(image[0])].to_vec()
+                }
+                ColumnType::VarChar { .. } => {
+                    let n = u16::from_le_bytes([image[0], image[1]]);
+                    image[2..][..usize::from(n)].to_vec()
+                }
+                _ => image.to_vec(),
+            })
+        };
+        columns.map(value).collect()
+    }
+
+    fn all(&self, engine: &Engine) -> Vec<Vec<Value>> {
+        let mut txn = begin(engine);
+        let mut found = Vec::new();
+        let codec = self.rows.codec();
+        let projection = codec.project(0, |_| true);
+        let table = self.rows.table();
+        let mut cursor = engine.cursor(&mut txn, table, 0).unwrap();
+        let mut valid = cursor.first(&txn).unwrap();
+        while valid {
+            let mut record = vec![0; self.layout.record_bytes as usize];
+            let mut blobs = frond_row::OwnedBlobs::default();
+            codec
+                .decode(&projection, cursor.key(), cursor.value(), &mut record, &mut blobs)
+                .unwrap();
+            found.push(self.values(&record));
+            valid = cursor.next(&txn).unwrap();
+        }
+        found
+    }
+}
+
+/// Columns come, go, move, grow and may be NULL; rows of all ages read the same as if they had been copied.
+#[test]
+fn rows_of_all_older_schemas_are_read() {
+    for seed in 0..25 {
+        let mut rng = Rng(seed);
+        let vfs = memory();
+        let mut engine = open(&vfs);
+        drop(Typed::create(&engine, "t", false));
+        let mut table = engine.open_table("t").unwrap();
+        // By id, in the order of the columns.
+        let mut model: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+        let (mut id, mut named) = (0u64, 0);
+        for round in 0..30 {
+            let mut w = Wide::bind(table.clone());
+            let mut txn = begin(&engine);
+            for _ in 0..rng.below(30) {
+                let change = rng.below(4);
+                let known: Vec<u64> = model.keys().copied().collect();
+                let old = (change > 0 && !known.is_empty())
+                    .then(|| known[rng.below(known.len() as u64) as usize]);
+                let key = old.unwrap_or(id + 1);
+                let new: Vec<Value> = w
+                    .schema
+                    .columns
+                    .iter()
+                    .map(|c| match (c.id, c.ty) {
+                        (0, _) => Some(key.to_le_bytes().to_vec()),
+                        _ if c.nullable && rng.below(3) == 0 => None,
+                        (_, ColumnType::VarChar { .. }) => Some(vec![
+                            b'a' + rng.below(3) as u8;
+                            rng.below(u64::from(c.bytes.min(60)) - 1)
+                                as usize
+                        ]),
+                        _ => Some(rng.next().to_le_bytes()[..c.bytes as usize].to_vec()),
+                    })
+                    .collect();
+                let record = w.record(&new);
+                let row = RowInput { record: &record, blobs: &NoBlobs, row_id: 0 };
+                let flags = WriteFlags::default();
+                match old {
+                    None => {
+                        id += 1;
+                        assert_eq!(w.rows.insert(&mut txn, &row, flags).unwrap(), Written::Done);
+                        model.insert(key, new);
+                    }
+                    Some(_) => {
+                        let was = w.record(&model[&key]);
+                        let was = RowInput { record: &was, blobs: &NoBlobs, row_id: 0 };
+                        if change == 1 {
+                            w.rows.delete(&mut txn, &was, flags).unwrap();
+                            model.remove(&key);
+                        } else {
+                            assert_eq!(
+                                w.rows.update(&mut txn, &was, &row, flags).unwrap(),
+                                Written::Done
+                            );
+                            model.insert(key, new);
+                        }
+                    }
+                }
+            }
+            txn.commit().unwrap();
+            if rng.below(4) == 0 {
+                engine.flush_all().unwrap();
+            }
+            alter_columns(&engine, &table, &mut rng, &mut model, &mut named);
+            let w = Wide::bind(table.clone());
+            assert_eq!(
+                w.all(&engine),
+                model.values().cloned().collect::<Vec<_>>(),
+                "{seed} {round}"
+            );
+            checked(&engine, &table);
+            if round % 10 == 9 {
+                drop((w, table, engine));
+                engine = open(&vfs);
+                table = engine.open_table("t").unwrap();
+            }
+        }
+    }
+}
+
+/// One random change of the columns, in the table and in the model.
+fn alter_columns(
+    engine: &Engine,
+    table: &Arc<Table>,
+    rng: &mut Rng,
+    model: &mut BTreeMap<u64, Vec<Value>>,
+    named: &mut u32,
+) {
+    let mut spec = same(table);
+    let columns = &mut spec.schema.columns;
+    let n = columns.len();
+    // Behind the column `id`; `a` and `s` have indexes.
+    let at = 1 + rng.below(n as u64) as usize;
+    let free = (0..n).filter(|i| columns[*i].id > 2).collect::<Vec<_>>();
+    let one = (!free.is_empty()).then(|| free[rng.below(free.len() as u64) as usize]);
+    let moved = |spec: &mut AlterSpec, map: &dyn Fn(u16) -> u16| {
+        for part in spec.schema.indexes.iter_mut().flat_map(|i| &mut i.parts) {
+            part.column = map(part.column);
+        }
+        spec.schema.auto_increment = spec.schema.auto_increment.map(map);
+    };
+    match (rng.below(5), one) {
+        (0 | 1, _) if n < 12 => {
+            *named += 1;
+            let name = format!("c{named}");
+            let mut new = match rng.below(2) {
+                0 => Column::new(&name, ColumnType::Int { unsigned: true }, 2),
+                _ => Column::new(&name, ColumnType::VarChar { length_bytes: 1 }, 21),
+            };
+            new.nullable = rng.below(2) == 0;
+            let value = match (new.nullable && rng.below(2) == 0, new.ty) {
+                (true, _) => None,
+                (_, ColumnType::Int { .. }) => Some(vec![7, *named as u8]),
+                _ => Some(name.as_bytes().to_vec()),
+            };
+            if let Some(value) = &value {
+                new.default = frond_row::DefaultValue::Bytes(value.clone());
+            }
+            columns.insert(at, new);
+            spec.column_from.insert(at, None);
+            moved(&mut spec, &|c| c + u16::from(usize::from(c) >= at));
+            model.values_mut().for_each(|row| row.insert(at, value.clone()));
+        }
+        (2, Some(gone)) => {
+            columns.remove(gone);
+            spec.column_from.remove(gone);
+            moved(&mut spec, &|c| c - u16::from(usize::from(c) > gone));
+            model.values_mut().for_each(|row| drop(row.remove(gone)));
+        }
+        (3, Some(from)) => {
+            let to = 1 + rng.below(n as u64 - 1) as usize;
+            let column = columns.remove(from);
+            columns.insert(to, column);
+            let source = spec.column_from.remove(from);
+            spec.column_from.insert(to, source);
+            let order: Vec<usize> = spec.column_from.iter().map(|c| c.unwrap()).collect();
+            moved(&mut spec, &|c| order.iter().position(|o| *o == usize::from(c)).unwrap() as u16);
+            for row in model.values_mut() {
+                let value = row.remove(from);
+                row.insert(to, value);
+            }
+        }
+        (_, Some(n)) => {
+            let column = &mut columns[n];
+            column.nullable = true;
+            if let ColumnType::VarChar { .. } = column.ty {
+                (column.ty, column.bytes) = (ColumnType::VarChar { length_bytes: 2 }, 400);
+            }
+        }
+        _ => {}
+    }
+    let alter = engine.alter_table(table, spec).unwrap();
+    assert_eq!(alter.commit().unwrap(), None);
+}
+
+#[test]
+fn changes_that_rows_or_keys_do_not_bear_are_refused() {
+    let engine = open(&memory());
+    let t = Typed::create(&engine, "t", false);
+    let table = t.table().clone();
+    let refused = |spec| engine.alter_table(&table, spec).map(drop).unwrap_err().kind();
+    // Another type; an indexed column that may be NULL now; another primary key.
+    let mut spec = same(&table);
+    spec.schema.columns[A].bytes = 8;
+    assert_eq!(refused(spec), ErrorKind::Unsupported);
+    let mut spec = same(&table);
+    spec.schema.columns[A].nullable = true;
+    assert_eq!(refused(spec), ErrorKind::Unsupported);
+    let mut spec = same(&table);
+    spec.index_from[0] = None;
+    assert_eq!(refused(spec), ErrorKind::Unsupported);
+    // Parts of an index that change.
+    let mut spec = same(&table);
+    spec.schema.indexes[1].parts[0].descending = true;
+    assert_eq!(refused(spec), ErrorKind::Unsupported);
+    assert_eq!(table.def().encode()[0], 1, "nothing was written");
+}

@@ -1,0 +1,22 @@
+//! Whoever wants to hear of waits: the server, which reports them to its replication and shows them.
+
+use crate::DeadlockReport;
+
+/// Hears of waits and deadlocks. Owners are named by their labels ([`crate::OwnerHandle::set_label`]); 0: none.
+///
+/// Latches: `victim` is called under the graph latch, and must not call the lock table. The others are called without any
+/// latch of it, and may interrupt owners.
+pub trait LockObserver: Send + Sync {
+    /// `waiter` goes to sleep until `holders` end, or some of those before it in the queue. On its own thread; again
+    /// when others came before it meanwhile.
+    fn waits(&self, waiter: u64, holders: &[u64]);
+
+    /// The sleep that [`LockObserver::waits`] told of is over, however it ended. On the same thread.
+    fn waited(&self, waiter: u64);
+
+    /// Which of two owners in a cycle rather gives way: below zero `a`, above zero `b`, zero: no preference.
+    fn victim(&self, a: u64, b: u64) -> i32;
+
+    /// A deadlock was broken; its members may go on by now.
+    fn deadlock(&self, report: &DeadlockReport);
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// ALTER TABLE without a copy: which changes need none, and making them.
+//
+//   instant     names, defaults, comments, CHECK constraints, more members of an ENUM or SET; DROP INDEX; columns
+//               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs
+//   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; others read and write meanwhile
+//
+// The core decides whether rows and keys can stay as they are (frond_alter_check); what it cannot know of is
+// decided here. Whatever is not surely right copies.
+//
+// The new definition and the .frm file's version (TABLE_SHARE::tabledef_version) get into force in one record of the
+// core. When the server finds a half-finished ALTER after a crash, check_version() tells it which .frm file is
+// the right one.
+
+#include "ha_frond.h"
+
+#include "log.h"
+#include "plugin.h"
+#include "schema.h"
+
+namespace {
+
+constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
+                                                 ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
+constexpr alter_table_operations COLUMN_CHANGES = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
+                                                  ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
+                                                  ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
+// The parser's, which say no more than those above, and what only the .frm file has.
+constexpr alter_table_operations HARMLESS = ALTER_PARSER_ADD_COLUMN | ALTER_PARSER_DROP_COLUMN | ALTER_CHANGE_COLUMN |
+                                            ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_COLUMN_ORDER |
+                                            ALTER_INDEX_ORDER | ALTER_CHANGE_INDEX_COMMENT |
+                                            ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_INDEX_LENGTH;
+
+// The new definition, as the core wants to have it.
+struct Altered {
+    Frond_schema schema;
+    frond_table_spec table = {};
+    std::vector<int32_t> index_from, column_from;
+    std::vector<frond_column_layout> layout;
+    frond_alter_spec spec = {};
+
+    explicit Altered(TABLE *altered) : schema(altered) {}
+};
+
+struct Frond_alter : public inplace_alter_handler_ctx {
+    frond_alter *alter = nullptr;
+
+    ~Frond_alter() override { frond_alter_abort(alter); }
+};
+
+bool is_new_key(const Alter_inplace_info *info, uint key) {
+    for (uint i = 0; i < info->index_add_count; i++)
+        if (info->index_add_buffer[i] == key)
+            return true;
+    return false;
+}
+
+bool is_dropped_key(const Alter_inplace_info *info, const KEY *key) {
+    for (uint i = 0; i < info->index_drop_count; i++)
+        if (info->index_drop_buffer[i] == key)
+            return true;
+    return false;
+}
+
+// The key of `table` that key `n` of the new definition is, or FROND_NEW; -2: unknown.
+int source_of_key(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, uint n) {
+    if (is_new_key(info, n))
+        return FROND_NEW;
+    const LEX_CSTRING *name = &altered->key_info[n].name;
+    for (const Alter_inplace_info::Rename_key_pair &pair : info->rename_keys)
+        if (!my_strcasecmp(system_charset_info, pair.new_key->name.str, name->str))
+            name = &pair.old_key->name;
+    for (uint k = 0; k < table->s->keys; k++)
+        if (!my_strcasecmp(system_charset_info, table->key_info[k].name.str, name->str))
+            return is_dropped_key(info, &table->key_info[k]) ? -2 : static_cast<int>(k);
+    return -2;
+}
+
+// Which column of the table each of the new definition is. False: not known.
+bool map_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, Altered *to) {
+    if (!(info->handler_flags & COLUMN_CHANGES)) {
+        for (uint f = 0; f < altered->s->fields; f++)
+            to->column_from.push_back(static_cast<int32_t>(f));
+        return altered->s->fields == table->s->fields;
+    }
+    List_iterator_fast<Create_field> fields(info->alter_info->create_list);
+    while (const Create_field *field = fields++)
+        to->column_from.push_back(field->field ? static_cast<int32_t>(field->field->field_index) : FROND_NEW);
+    return to->column_from.size() == altered->s->fields;
+}
+
+// A record of the definition has the value that the column is to have in all rows there are.
+bool has_constant_default(const TABLE *altered, const Field *field) {
+    if (field->vcol_info || field->default_value || field->unireg_check != Field::NONE ||
+        (field->flags & (AUTO_INCREMENT_FLAG | VERS_SYSTEM_FIELD)) || !field->stored_in_db())
+        return false;
+    const bool null = field->null_ptr &&
+                      (altered->s->default_values[field->null_ptr - altered->record[0]] & field->null_bit);
+    // The values of BLOBs are not in the record; a BIT may have some of its bits among the NULL flags.
+    return null || (!(field->flags & BLOB_FLAG) && !field->compression_method() &&
+                    field->real_type() != MYSQL_TYPE_BIT);
+}
+
+bool same_members(const Field *a, const Field *b) {
+    const TYPELIB *x = static_cast<const Field_enum *>(a)->typelib, *y = static_cast<const Field_enum *>(b)->typelib;
+    if (x->count != y->count)
+        return false;
+    for (uint m = 0; m < x->count; m++)
+        if (x->type_lengths[m] != y->type_lengths[m] || memcmp(x->type_names[m], y->type_names[m], x->type_lengths[m]))
+            return false;
+    return true;
+}
+
+// Stored values of `was` are those of `is`. The core compares types and sizes, too.
+bool keeps_values(const Field *was, const Field *is, bool types_change) {
+    if (was->real_type() != is->real_type() || was->charset() != is->charset() || was->vcol_info || is->vcol_info ||
+        was->compression_method() || is->compression_method() || (was->flags & AUTO_INCREMENT_FLAG) != (is->flags & AUTO_INCREMENT_FLAG))
+        return false;
+    if (!types_change)
+        return true;
+    switch (is->real_type()) {
+    case MYSQL_TYPE_ENUM:
+    case MYSQL_TYPE_SET:
+        return same_members(was, is);
+    case MYSQL_TYPE_GEOMETRY:
+        return false;
+    case MYSQL_TYPE_VARCHAR:
+        return is->field_length >= was->field_length;
+    default:
+        return was->pack_length() == is->pack_length();
+    }
+}
+
+} // namespace
+
+// Whether the columns can change as they do, as far as the core does not know.
+static bool columns_can_change(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
+                               const Altered &to) {
+    if (table->vfield || altered->vfield || table->versioned() || altered->versioned() || info->error_if_not_empty)
+        return false;
+    const bool types_change =
+        info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE);
+    for (uint f = 0; f < altered->s->fields; f++) {
+        const int32_t from = to.column_from[f];
+        const bool can = from == FROND_NEW ? has_constant_default(altered, altered->field[f])
+                                           : keeps_values(table->field[from], altered->field[f], types_change);
+        if (!can)
+            return false;
+    }
+    return true;
+}
+
+// The new definition in the core's words. False: it is not one that can be made in place.
+static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *info, uint hidden, Altered *to) {
+    if (to->schema.problem() || to->schema.hidden() != hidden || !map_columns(table, altered, info, to))
+        return false;
+    if (hidden)
+        to->index_from.push_back(0);
+    for (uint k = 0; k < altered->s->keys; k++) {
+        const int from = source_of_key(table, altered, info, k);
+        if (from < FROND_NEW)
+            return false;
+        to->index_from.push_back(from == FROND_NEW ? FROND_NEW : from + static_cast<int>(hidden));
+        // The server keeps these unique, by looking, and it looks at all rows while it copies them.
+        const KEY &key = altered->key_info[k];
+        if (from == FROND_NEW && (key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps))
+            return false;
+    }
+    to->layout = to->schema.layout();
+    to->spec.struct_size = sizeof to->spec;
+    to->spec.record_bytes = static_cast<uint32_t>(altered->s->reclength);
+    to->spec.index_from = to->index_from.data();
+    to->spec.column_from = to->column_from.data();
+    to->spec.defaults = altered->s->default_values;
+    to->spec.layout = to->layout.data();
+    to->spec.table = &to->table;
+    return true;
+}
+
+// An index over a virtual column: only the server can compute it, and handlers do not, until the index is there.
+static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *info) {
+    for (uint i = 0; i < info->index_add_count; i++) {
+        const KEY &key = altered->key_info[info->index_add_buffer[i]];
+        for (uint p = 0; p < key.user_defined_key_parts; p++)
+            if (!altered->field[key.key_part[p].fieldnr - 1]->stored_in_db())
+                return true;
+    }
+    return false;
+}
+
+enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
+    if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
+    if ((table->s->sequence != nullptr) != (altered->s->sequence != nullptr)) {
+        info->unsupported_reason = "SEQUENCE";
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    }
+    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES);
+    // Alone, this is what more members of an ENUM or SET, and longer VARCHARs with a copy, come as.
+    if (ours)
+        ours |= info->handler_flags & HARMLESS;
+    // What is left must be a matter of the .frm file.
+    const alter_table_operations all = info->handler_flags;
+    info->handler_flags &= ~ours;
+    const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
+    info->handler_flags = all;
+    if (rest != HA_ALTER_INPLACE_NO_LOCK)
+        return rest;
+    // ALTERs that pass that check change only the .frm file.
+    if (!ours)
+        return HA_ALTER_INPLACE_INSTANT;
+    if (table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
+        table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    Altered to(altered);
+    if (!describe(table, altered, info, hidden_, &to))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    if ((ours & COLUMN_CHANGES) && !columns_can_change(table, altered, info, to))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    to.table = to.schema.spec(0);
+    if (frond_alter_check(table_, &to.spec))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    return info->index_add_count ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_INSTANT;
+}
+
+// ---------------------------------------------------------------- the change
+
+// The row of `ref` is one of two with the same value in key `key` of the new definition.
+bool ha_frond::alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref) {
+    KEY *key = &altered->key_info[index - hidden_];
+    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+    options.isolation = FROND_READ_COMMITTED;
+    frond_txn *txn = nullptr;
+    frond_scan *scan = nullptr;
+    // Columns do not change when an index is built: the records are alike.
+    if (ref && !frond_txn_begin(frond_database, &options, &txn) &&
+        !frond_scan_open(txn, rows_, 0, FROND_LOCK_NONE, FROND_WAIT, &scan) &&
+        !frond_scan_fetch(scan, ref, altered->record[0])) {
+        print_keydup_error(altered, key, MYF(0));
+    } else {
+        my_printf_error(ER_DUP_ENTRY, "Duplicate entry for key '%s'", MYF(0), key->name.str);
+    }
+    frond_scan_close(scan);
+    if (txn)
+        frond_txn_rollback(txn);
+    return true;
+}
+
+bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref) {
+    if (!rc)
+        return false;
+    if (rc == FROND_DUPLICATE_KEY)
+        return alter_duplicate(altered, duplicate, ref);
+    print_error(frond_to_handler_error(nullptr, rc), MYF(0));
+    return true;
+}
+
+bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES)) || table->part_info)
+        return false;
+    Altered to(altered);
+    if (to.schema.take_options(thd(), info->create_info))
+        return true;
+    if (!describe(table, altered, info, hidden_, &to)) {
+        my_error(ER_ALTER_OPERATION_NOT_SUPPORTED, MYF(0), "ALGORITHM=INPLACE", "ALGORITHM=COPY");
+        return true;
+    }
+    to.schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
+    to.schema.set_version(altered->s->tabledef_version);
+    to.table = to.schema.spec(0);
+    Frond_alter *context = new (thd()->mem_root) Frond_alter;
+    info->handler_ctx = context;
+    return alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr);
+}
+
+static int report_progress(void *ctx, uint64_t done, uint64_t total) {
+    THD *thd = static_cast<THD *>(ctx);
+    thd_progress_report(thd, done, total);
+    return thd_kill_level(thd) != THD_IS_NOT_KILLED;
+}
+
+bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
+    if (!context || !info->index_add_count)
+        return false;
+    std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
+    uint32_t duplicate = 0;
+    thd_progress_init(thd(), 1);
+    const int rc = frond_alter_build(context->alter, rows_, report_progress, thd(), &duplicate,
+                                     ref.empty() ? nullptr : ref.data());
+    thd_progress_end(thd());
+    return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
+}
+
+bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
+    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
+    if (!commit) {
+        if (context) {
+            frond_alter_abort(context->alter);
+            context->alter = nullptr;
+        }
+        return false;
+    }
+    if (context && context->alter) {
+        std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
+        uint32_t duplicate = 0;
+        frond_alter *alter = context->alter;
+        context->alter = nullptr;
+        const int rc = frond_alter_commit(alter, rows_, &duplicate, ref.empty() ? nullptr : ref.data());
+        return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
+    }
+    // Names of columns and indexes, and members of ENUM and SET columns. Rows do not depend on names, and both lists of
+    // members are good from now on; tools that read the files and messages show names.
+    Frond_schema schema(altered);
+    schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
+    schema.set_version(altered->s->tabledef_version);
+    const frond_table_spec spec = schema.spec(0);
+    return alter_failed(altered, frond_rows_rename(table_, &spec), 0, nullptr);
+}
+
+// 0: the table has the definition of that version already.
+static int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
+    frond_table *opened = nullptr;
+    if (frond_table_open(frond_database, frond_table_name(path), &opened))
+        return 1;
+    const uint8_t *meta = nullptr;
+    size_t len = 0;
+    const bool same = !frond_rows_table_meta(opened, &meta, &len) && frond_meta_has_version(meta, len, *version);
+    frond_table_close(opened);
+    return same ? 0 : 1;
+}
+
+void frond_install_alter(handlerton *hton) { hton->check_version = check_version; }

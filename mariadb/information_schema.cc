@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS. Each is a plugin of its own in the same
+// library. They need the PROCESS privilege, as they show what other users do.
+//
+// A table consists of its columns, a function that fills it, and a descriptor (at the end).
+
+#include "server.h"
+
+#include "information_schema.h"
+
+#include "plugin.h"
+#include "sql_acl.h"
+#include "sql_i_s.h"
+#include "sql_table.h"
+#include "waits.h"
+
+namespace {
+
+using Show::CEnd;
+using Show::Column;
+using Show::Datetime;
+using Show::Varchar;
+using Number = Show::ULonglong;
+
+// ---------------------------------------------------------------- rows
+
+// A name as it is written in file names, as people write it. Of a partition ("t#P#p0") the end stays as it is.
+std::string plain_name(const char *from, size_t length) {
+    const std::string name(from, length);
+    const size_t end = name.compare(0, 1, "#") ? std::min(name.find("#P#"), name.size()) : name.size();
+    char text[FN_REFLEN];
+    const uint converted = filename_to_tablename(name.substr(0, end).c_str(), text, sizeof text, true);
+    return std::string(text, converted) + name.substr(end);
+}
+
+// Stores the columns of a row from left to right.
+class Row {
+public:
+    Row(THD *thd, TABLE *table) : thd_(thd), table_(table), field_(table->field) {
+        restore_record(table, s->default_values);
+    }
+
+    Row &number(ulonglong value) {
+        (*field_)->set_notnull();
+        (*field_++)->store(static_cast<longlong>(value), true);
+        return *this;
+    }
+
+    Row &number_or_null(ulonglong value) { return value ? number(value) : null(); }
+
+    Row &text(const char *value, size_t length) {
+        (*field_)->set_notnull();
+        (*field_++)->store(value, length, system_charset_info);
+        return *this;
+    }
+
+    Row &text(const std::string &value) { return text(value.data(), value.size()); }
+
+    Row &text_or_null(const std::string &value) { return value.empty() ? null() : text(value); }
+
+    // A moment that many microseconds ago.
+    Row &ago(ulonglong micros) {
+        const ulonglong now = my_hrtime().val;
+        const ulonglong then = micros < now ? now - micros : 0;
+        timeval value;
+        value.tv_sec = static_cast<time_t>(then / 1000000);
+        value.tv_usec = static_cast<suseconds_t>(then % 1000000);
+        (*field_)->set_notnull();
+        (*field_++)->store_timestamp_dec(value, 6);
+        return *this;
+    }
+
+    Row &ago_or_null(ulonglong micros) { return micros ? ago(micros) : null(); }
+
+    Row &null() {
+        (*field_++)->set_null();
+        return *this;
+    }
+
+    // Database and table of a name like "shop/sale", both written as in file names.
+    Row &table_name(const char *path) {
+        const char *slash = strchr(path, '/');
+        if (!slash)
+            return null().text_or_null(plain_name(path, strlen(path)));
+        return text(plain_name(path, static_cast<size_t>(slash - path)))
+            .text(plain_name(slash + 1, strlen(slash + 1)));
+    }
+
+    // True when there is no room for it or the statement was killed: the list ends.
+    bool store() { return schema_table_store_record(thd_, table_) || thd_kill_level(thd_) != THD_IS_NOT_KILLED; }
+
+private:
+    THD *thd_;
+    TABLE *table_;
+    Field **field_;
+};
+
+struct Filling {
+    THD *thd;
+    TABLE *table;
+    bool failed;
+};
+
+// The name as XA COMMIT takes it: 'gtrid','bqual',format; with bytes that are no letters, in hexadecimal.
+std::string quoted(const uint8_t *bytes, size_t length) {
+    bool plain = true;
+    for (size_t i = 0; i < length; i++)
+        plain = plain && bytes[i] > ' ' && bytes[i] < 127 && bytes[i] != '\'' && bytes[i] != '\\';
+    if (plain)
+        return '\'' + std::string(reinterpret_cast<const char *>(bytes), length) + '\'';
+    static const char digits[] = "0123456789ABCDEF";
+    std::string text = "X'";
+    for (size_t i = 0; i < length; i++) {
+        text += digits[bytes[i] >> 4];
+        text += digits[bytes[i] & 15];
+    }
+    return text + '\'';
+}
+
+std::string xid_text(const frond_xid *xid) {
+    if (!xid)
+        return std::string();
+    return quoted(xid->data, xid->gtrid_length) + ',' + quoted(xid->data + xid->gtrid_length, xid->bqual_length) + ',' +
+           std::to_string(xid->format);
+}
+
+const char *mode_name(uint32_t mode) {
+    static const char *const names[] = {"", "IS", "IX", "S", "X"};
+    return mode < array_elements(names) ? names[mode] : "";
+}
+
+const char *kind_name(uint32_t kind) {
+    static const char *const names[] = {"", "ROW", "INDEX", "RANGE"};
+    return kind < array_elements(names) ? names[kind] : "";
+}
+
+const char *state_name(uint32_t state) {
+    static const char *const names[] = {"", "RUNNING", "LOCK WAIT", "PREPARED", "DETACHED"};
+    return state < array_elements(names) ? names[state] : "";
+}
+
+// Calls the list function `each` with `emit`, for which `table` is open.
+template <typename Info>
+int fill(THD *thd, TABLE_LIST *tables, int (*each)(frond_db *, int (*)(void *, const Info *), void *),
+         int (*emit)(void *, const Info *)) {
+    if (check_global_access(thd, PROCESS_ACL, false))
+        return 1;
+    Filling filling = {thd, tables->table, false};
+    if (frond_database)
+        each(frond_database, emit, &filling);
+    return filling.failed;
+}
+
+// ---------------------------------------------------------------- FROND_TRX
+
+Column trx_columns[] = {
+    Column("TRX_ID", Number(), NOT_NULL),
+    Column("STATE", Varchar(16), NOT_NULL),
+    Column("CONNECTION_ID", Number(), NULLABLE),
+    Column("STARTED", Datetime(6), NOT_NULL),
+    Column("WAIT_STARTED", Datetime(6), NULLABLE),
+    Column("ROWS_CHANGED", Number(), NOT_NULL),
+    Column("LOCKS_HELD", Number(), NOT_NULL),
+    Column("XID", Varchar(300), NULLABLE),
+    Column("QUERY", Varchar(1024), NULLABLE),
+    CEnd(),
+};
+
+int emit_transaction(void *to, const frond_transaction_info *info) {
+    Filling &filling = *static_cast<Filling *>(to);
+    filling.failed = Row(filling.thd, filling.table)
+                         .number(info->id)
+                         .text(state_name(info->state))
+                         .number_or_null(info->connection)
+                         .ago(info->age_micros)
+                         .ago_or_null(info->wait_micros)
+                         .number(info->changes)
+                         .number(info->locks)
+                         .text_or_null(xid_text(info->xid))
+                         .text_or_null(frond_statement_of(info->connection))
+                         .store();
+    return filling.failed;
+}
+
+int fill_trx(THD *thd, TABLE_LIST *tables, COND *) {
+    return fill<frond_transaction_info>(thd, tables, frond_each_transaction, emit_transaction);
+}
+
+// ---------------------------------------------------------------- FROND_LOCKS
+
+Column locks_columns[] = {
+    Column("TRX_ID", Number(), NOT_NULL),
+    Column("CONNECTION_ID", Number(), NULLABLE),
+    Column("LOCK_MODE", Varchar(4), NOT_NULL),
+    Column("LOCK_TYPE", Varchar(8), NOT_NULL),
+    Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("LOCK_DATA", Varchar(4096), NULLABLE),
+    CEnd(),
+};
+
+int emit_lock(void *to, const frond_lock_info *info) {
+    Filling &filling = *static_cast<Filling *>(to);
+    filling.failed = Row(filling.thd, filling.table)
+                         .number(info->transaction)
+                         .number_or_null(info->connection)
+                         .text(mode_name(info->mode))
+                         .text(kind_name(info->kind))
+                         .table_name(info->table)
+                         .text_or_null(info->index)
+                         .text_or_null(info->key)
+                         .store();
+    return filling.failed;
+}
+
+int fill_locks(THD *thd, TABLE_LIST *tables, COND *) {
+    return fill<frond_lock_info>(thd, tables, frond_each_lock, emit_lock);
+}
+
+// ---------------------------------------------------------------- FROND_LOCK_WAITS
+
+Column lock_waits_columns[] = {
+    Column("WAITING_TRX_ID", Number(), NOT_NULL),
+    Column("WAITING_CONNECTION_ID", Number(), NULLABLE),
+    Column("WAITING_QUERY", Varchar(1024), NULLABLE),
+    Column("WAIT_STARTED", Datetime(6), NOT_NULL),
+    Column("WAIT_MS", Number(), NOT_NULL),
+    Column("LOCK_MODE", Varchar(4), NOT_NULL),
+    Column("LOCK_TYPE", Varchar(8), NOT_NULL),
+    Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("LOCK_DATA", Varchar(4096), NULLABLE),
+    Column("BLOCKING_TRX_ID", Number(), NOT_NULL),
+    Column("BLOCKING_CONNECTION_ID", Number(), NULLABLE),
+    Column("BLOCKING_QUERY", Varchar(1024), NULLABLE),
+    Column("BLOCKING_XID", Varchar(300), NULLABLE),
+    CEnd(),
+};
+
+int emit_lock_wait(void *to, const frond_lock_wait_info *info) {
+    Filling &filling = *static_cast<Filling *>(to);
+    filling.failed = Row(filling.thd, filling.table)
+                         .number(info->waiter)
+                         .number_or_null(info->waiter_connection)
+                         .text_or_null(frond_statement_of(info->waiter_connection))
+                         .ago(info->wait_micros)
+                         .number(info->wait_micros / 1000)
+                         .text(mode_name(info->mode))
+                         .text(kind_name(info->kind))
+                         .table_name(info->table)
+                         .text_or_null(info->index)
+                         .text_or_null(info->key)
+                         .number(info->blocker)
+                         .number_or_null(info->blocker_connection)
+                         .text_or_null(frond_statement_of(info->blocker_connection))
+                         .text_or_null(xid_text(info->blocker_xid))
+                         .store();
+    return filling.failed;
+}
+
+int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *) {
+    return fill<frond_lock_wait_info>(thd, tables, frond_each_lock_wait, emit_lock_wait);
+}
+
+// ---------------------------------------------------------------- plugins
+
+template <Column *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *)> int init(void *p) {
+    ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(p);
+    schema->fields_info = columns;
+    schema->fill_table = fill_table;
+    return 0;
+}
+
+st_mysql_information_schema interface = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
+
+} // namespace
+
+#define FROND_SCHEMA_TABLE(name, description, init)                                                                    \
+    {MYSQL_INFORMATION_SCHEMA_PLUGIN, &interface, name,    "The Frond authors", description, PLUGIN_LICENSE_GPL, init, \
+     nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_EXPERIMENTAL}
+
+st_maria_plugin frond_trx_plugin = FROND_SCHEMA_TABLE("FROND_TRX", "Transactions that have not ended, prepared ones too",
+                                                      (init<trx_columns, fill_trx>));
+st_maria_plugin frond_locks_plugin =
+    FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold", (init<locks_columns, fill_locks>));
+st_maria_plugin frond_lock_waits_plugin =
+    FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what", (init<lock_waits_columns, fill_lock_waits>));

@@ -1,0 +1,394 @@
+"""ALTER TABLE while rows change: connections change rows at random while another alters the table.
+
+    alter.py [--seconds N] [--seed SEED] [--kills N]
+
+A Frond table and an InnoDB table get the same rows and the same definitions. Writers change a row in both, in
+one transaction; each has rows of its own, so what they do to one another is what ALTER does. After each round the
+two tables have the same rows and columns, the Frond table's indexes agree with its rows, and CHECK TABLE is clean.
+
+With --kills, the server is killed at a random moment of further rounds, in which Frond's table alone is altered.
+After the restart the .frm file and the table agree (it can be read), the definition is the one before or the one after
+the ALTER, and acknowledged changes of rows are there.
+
+Status: 0 all good, 1 something is wrong, 2 the test could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import threading
+import time
+from collections import Counter
+
+import pymysql
+
+from server import Server, ServerFailed, rows, run
+
+WRITERS = 3
+ROWS_EACH = 300
+# A conflict, a deadlock, a lock wait, a definition that has changed: the writer goes on with another row.
+AGAIN = (1020, 1213, 1205, 1412)
+LOST = (0, 2003, 2006, 2013, 2055, 1053, 2002)
+# A duplicate in an index that is to be unique; a change that the engines do not do without a copy.
+REFUSED = (1062, 1845, 1846)
+COLUMNS_MAX, INDEXES_MAX = 14, 6
+
+
+class Wrong(Exception):
+    """A failed expectation."""
+
+
+class Definition:
+    """Columns besides id, owner and n, and indexes; and random changes of them."""
+
+    def __init__(self, r: random.Random):
+        self.r = r
+        self.columns: dict[str, str] = {"a": "INT NULL", "s": "VARCHAR(30) NULL"}
+        self.indexes: dict[str, tuple[str, bool]] = {"by_a": ("a", False)}
+        self.serial = 0
+
+    def _name(self, kind: str) -> str:
+        self.serial += 1
+        return f"{kind}{self.serial}"
+
+    def change(self) -> tuple[str, str, "Definition"]:
+        """A kind, the clauses, and the definition afterwards."""
+        new = Definition(self.r)
+        new.columns, new.indexes, new.serial = dict(self.columns), dict(self.indexes), self.serial
+        r, kinds = self.r, ["add index", "add index", "swap index", "add column", "add column", "move", "rename",
+                            "widen", "drop column", "drop index", "drop index", "unique"]
+        kind = r.choice(kinds)
+        indexed = {c for columns, _ in self.indexes.values() for c in columns.replace("(9)", "").split(", ")}
+        free = sorted(set(self.columns) - indexed)
+        if kind in ("drop index", "swap index") and self.indexes:
+            gone = r.choice(sorted(new.indexes))
+            del new.indexes[gone]
+            clauses = [f"DROP INDEX {gone}"]
+            if kind == "swap index":
+                clauses.append(new._add_index(gone if r.random() < 0.5 else "", False))
+        elif kind in ("move", "rename", "widen", "drop column") and (free or kind == "rename"):
+            clauses = [new._change_column(kind, free)]
+        elif kind == "add column" and len(self.columns) < COLUMNS_MAX:
+            clauses = [new._add_column() for _ in range(r.choice([1, 1, 3]))]
+        elif kind == "unique":
+            clauses = [new._add_index("", True)]
+        elif len(self.indexes) < INDEXES_MAX:
+            kind = "add index"
+            clauses = [new._add_index("", False) for _ in range(r.choice([1, 1, 2]))]
+        else:
+            return self.change()
+        return kind, ", ".join(clauses), new
+
+    def _add_index(self, name: str, unique: bool) -> str:
+        name = name or self._name("k")
+        columns = self.r.sample(sorted(self.columns), self.r.choice([1, 1, 2]) if len(self.columns) > 1 else 1)
+        text = ", ".join(c + ("(9)" if "TEXT" in self.columns[c] else "") for c in columns)
+        if unique and self.r.random() < 0.7:
+            text += ", n"
+        self.indexes[name] = (text, unique)
+        return f"ADD {'UNIQUE ' if unique else ''}INDEX {name} ({text})"
+
+    def _add_column(self) -> str:
+        name = self._name("c")
+        kind = self.r.choice(["INT NULL", "BIGINT NOT NULL DEFAULT 77", "VARCHAR(20) NOT NULL DEFAULT 'none'",
+                              "DECIMAL(9,2) DEFAULT 1.25", "CHAR(7) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'x'",
+                              "VARCHAR(25) CHARACTER SET utf8mb4 DEFAULT NULL", "TEXT NULL", "DOUBLE NOT NULL DEFAULT -0.5",
+                              "ENUM('p','q','r') NOT NULL", "DATETIME(3) NOT NULL DEFAULT '2001-02-03 04:05:06.789'",
+                              "INT UNSIGNED NOT NULL"])
+        self.columns[name] = kind
+        return f"ADD COLUMN {name} {kind} {self._place()}"
+
+    def _place(self) -> str:
+        return self.r.choice(["", "FIRST", "AFTER id", "AFTER n"])
+
+    def _change_column(self, kind: str, free: list[str]) -> str:
+        name = self.r.choice(free if free else sorted(self.columns))
+        text = self.columns[name]
+        if kind == "rename":
+            name = self.r.choice(sorted(self.columns))
+            new = self._name("r")
+            self.columns = {new if c == name else c: t for c, t in self.columns.items()}
+            self.indexes = {k: (", ".join(new + c[len(name):] if c.replace("(9)", "") == name else c
+                                          for c in v.split(", ")), u) for k, (v, u) in self.indexes.items()}
+            return f"RENAME COLUMN {name} TO {new}"
+        if kind == "drop column" and len(self.columns) > 2:
+            del self.columns[name]
+            return f"DROP COLUMN {name}"
+        if kind == "widen" and text.startswith("VARCHAR(") and "(9)" not in text:
+            length, rest = text[len("VARCHAR("):].split(")", 1)
+            self.columns[name] = text = f"VARCHAR({min(int(length) * 4, 400)}){rest.replace('NOT NULL', 'NULL')}"
+        return f"MODIFY COLUMN {name} {text} {self._place()}"
+
+
+class Writer(threading.Thread):
+    """Changes rows of its own in both tables (or in Frond's alone)."""
+
+    def __init__(self, test: "Test", number: int, tables: tuple[str, ...]):
+        super().__init__(name=f"writer {number}")
+        self.test, self.number, self.tables = test, number, tables
+        self.r = random.Random(f"{test.seed}:{number}:{test.rounds}")
+        self.stopping, self.problem = False, None
+        self.done = self.given_up = 0
+        self.slowest = 0.0
+
+    def run(self) -> None:
+        try:
+            connection = self.test.server.connect("alters", autocommit=False)
+            while not self.stopping:
+                begin = time.monotonic()
+                try:
+                    self.step(connection)
+                    self.slowest = max(self.slowest, time.monotonic() - begin)
+                except pymysql.err.Error as error:
+                    if error.args[0] in LOST:
+                        return
+                    run(connection, "ROLLBACK")
+                    # 1062: a unique index is there by now. 1054, 1136: a column is not there any more.
+                    if error.args[0] not in AGAIN + (1062, 1054, 1136):
+                        raise
+                    self.given_up += 1
+            connection.close()
+        except pymysql.err.Error as error:
+            if error.args[0] not in LOST:
+                self.problem = error
+        except OSError:
+            pass
+
+    def step(self, connection: pymysql.Connection) -> None:
+        r, test = self.r, self.test
+        columns = sorted(test.definition.columns)
+        changes = []
+        for _ in range(r.choice([1, 1, 1, 4])):
+            n = self.number * 100_000 + r.randrange(ROWS_EACH)
+            column = r.choice(columns)
+            value = r.choice(["NULL", str(r.randrange(3000)), str(r.randrange(20))])
+            if value == "NULL" and "NOT NULL" in test.definition.columns.get(column, "NOT NULL"):
+                value = "1"
+            changes.append(r.choice([
+                f"INSERT IGNORE INTO {{}} (n, owner, {column}) VALUES ({n}, {self.number}, {value})",
+                f"UPDATE IGNORE {{}} SET {column} = {value} WHERE n = {n}",
+                f"UPDATE IGNORE {{}} SET {column} = {value} WHERE n = {n}",
+                f"DELETE FROM {{}} WHERE n = {n}"]))
+        # The order of the two decides nothing: nobody else changes these rows.
+        for table in self.tables:
+            for change in changes:
+                run(connection, change.format(table))
+        run(connection, "COMMIT")
+        self.done += 1
+
+
+class Test:
+    def __init__(self, server: Server, seed: str):
+        self.server, self.seed, self.rounds = server, seed, 0
+        self.r = random.Random(f"{seed}:alter")
+        self.definition = Definition(self.r)
+        self.kinds: Counter[str] = Counter()
+        self.changes = self.kills = 0
+        self.in_place: Counter[str] = Counter()
+        self.slowest = 0.0
+
+    def prepare(self) -> None:
+        admin = self.server.connect()
+        run(admin, "CREATE DATABASE alters")
+        admin.select_db("alters")
+        for table, engine in (("f", "Frond"), ("i", "InnoDB")):
+            run(admin, f"CREATE TABLE {table} (id INT NOT NULL DEFAULT 0, n INT NOT NULL PRIMARY KEY, owner INT NOT NULL, "
+                       "a INT NULL, s VARCHAR(30) NULL, KEY by_a (a)) CHARACTER SET latin1 "
+                       f"ENGINE={engine}")
+            for writer in range(WRITERS):
+                run(admin, f"INSERT INTO {table} (n, owner, a, s) SELECT {writer * 100_000} + seq, {writer}, seq MOD 40, "
+                           f"CONCAT('row ', seq) FROM seq_0_to_{ROWS_EACH - 1}")
+        admin.close()
+
+    def writers(self, tables: tuple[str, ...]) -> list[Writer]:
+        writers = [Writer(self, number, tables) for number in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        return writers
+
+    def finish(self, writers: list[Writer]) -> None:
+        for writer in writers:
+            writer.stopping = True
+        for writer in writers:
+            writer.join(100)
+            if writer.is_alive():
+                raise Wrong(f"{writer.name} hangs")
+            if writer.problem:
+                raise Wrong(f"{writer.name}: {writer.problem}")
+            self.changes += writer.done
+            self.slowest = max(self.slowest, writer.slowest)
+
+    def round(self) -> None:
+        self.rounds += 1
+        writers = self.writers(("f", "i"))
+        admin = self.server.connect("alters")
+        try:
+            for _ in range(self.r.randint(1, 5)):
+                time.sleep(self.r.random() * 0.1)
+                self.alter(admin)
+        finally:
+            self.finish(writers)
+        self.verify(admin)
+        admin.close()
+
+    def alter(self, admin: pymysql.Connection) -> None:
+        """The same change of both tables; a unique index is no matter of the rows of one alone."""
+        kind, clauses, after = self.definition.change()
+        for attempt in range(20):
+            try:
+                # Writers hold both tables in this order, so that none is altered without the other.
+                how = f", ALGORITHM={'COPY' if self.r.random() < 0.1 else 'NOCOPY'}"
+                try:
+                    run(admin, f"ALTER TABLE f {clauses}{how}")
+                    self.in_place[how[-4:]] += 1
+                except pymysql.err.Error as error:
+                    if error.args[0] not in (1845, 1846):
+                        raise
+                    run(admin, f"ALTER TABLE f {clauses}")
+                    self.in_place["refused"] += 1
+                break
+            except pymysql.err.Error as error:
+                if error.args[0] == 1062 and "UNIQUE" in clauses:
+                    self.kinds[f"{kind} refused"] += 1
+                    return
+                if error.args[0] not in AGAIN or attempt == 19:
+                    raise Wrong(f"ALTER TABLE f {clauses}: {error}") from error
+        for attempt in range(20):
+            try:
+                run(admin, f"ALTER TABLE i {clauses}")
+                break
+            except pymysql.err.Error as error:
+                if error.args[0] == 1062 and "UNIQUE" in clauses:
+                    # A writer came in between; in f its row was refused, so f's and i's differ: take it back.
+                    run(admin, f"ALTER TABLE f DROP INDEX {list(after.indexes)[-1]}")
+                    self.kinds[f"{kind} taken back"] += 1
+                    self.resynchronise = True
+                    return
+                if error.args[0] not in AGAIN or attempt == 19:
+                    raise Wrong(f"ALTER TABLE i {clauses}: {error}") from error
+        self.definition = after
+        self.kinds[kind] += 1
+
+    def verify(self, admin: pymysql.Connection, pair: bool = True) -> None:
+        columns = {t: [r[0] for r in rows(admin, f"SHOW COLUMNS FROM {t}")] for t in ("f", "i")}
+        if pair and columns["f"] != columns["i"]:
+            raise Wrong(f"columns: {columns}")
+        all_rows = {t: rows(admin, f"SELECT * FROM {t} ORDER BY n") for t in ("f", "i")}
+        if pair and all_rows["f"] != all_rows["i"]:
+            differ = [(a, b) for a, b in zip(all_rows["f"], all_rows["i"]) if a != b]
+            if not self.uniques_refused():
+                raise Wrong(f"rows: {len(all_rows['f'])} and {len(all_rows['i'])}, the first that differ: {differ[:2]}")
+        verdict = rows(admin, "CHECK TABLE f EXTENDED")
+        if verdict[-1][3] != b"OK":
+            raise Wrong(f"CHECK TABLE: {verdict}")
+        keys = {r[2].decode(): r[4].decode() for r in rows(admin, "SHOW INDEX FROM f") if r[3] == b"1"}
+        whole = sorted(r[1] for r in rows(admin, "SELECT 0, n FROM f IGNORE INDEX (" + ", ".join(
+            k for k in keys if k != "PRIMARY") + ")")) if len(keys) > 1 else None
+        for key in keys:
+            if whole is None or key == "PRIMARY":
+                continue
+            by_key = sorted(r[0] for r in rows(admin, f"SELECT n FROM f FORCE INDEX ({key}) WHERE "
+                                                      f"{keys[key]} IS NULL OR {keys[key]} IS NOT NULL"))
+            if by_key != whole:
+                raise Wrong(f"index {key}: {len(by_key)} rows of {len(whole)}")
+
+    def uniques_refused(self) -> bool:
+        """Between the two ALTERs of a UNIQUE index a row may be refused in one table alone: i gets f's rows."""
+        if not self.kinds["unique"]:
+            return False
+        admin = self.server.connect("alters")
+        run(admin, "DELETE FROM i")
+        run(admin, "INSERT INTO i SELECT * FROM f")
+        admin.close()
+        return True
+
+    # ---- kills ----
+
+    def kill(self) -> None:
+        self.rounds += 1
+        admin = self.server.connect("alters")
+        stamp = self.r.randrange(1 << 30)
+        run(admin, f"REPLACE INTO f (n, owner, a) VALUES (-1, 0, {stamp})")
+        before = self.shape(admin)
+        kind, clauses, after = self.definition.change()
+        writers = self.writers(("f",))
+        answered: list[bool] = []
+
+        def change() -> None:
+            try:
+                connection = self.server.connect("alters")
+                run(connection, f"ALTER TABLE f {clauses}")
+                answered.append(True)
+            except pymysql.err.Error as error:
+                if error.args[0] not in LOST:
+                    answered.append(False)
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=change)
+        time.sleep(self.r.random() * 0.05)
+        thread.start()
+        time.sleep(self.r.random() ** 2 * 0.15)
+        self.server.kill()
+        thread.join(100)
+        self.finish(writers)
+        self.server.start()
+        self.kills += 1
+        admin = self.server.connect("alters")
+        try:
+            now = self.shape(admin)
+            there = rows(admin, "SELECT a FROM f WHERE n = -1") if "a" in self.definition.columns else []
+        except pymysql.err.Error as error:
+            raise Wrong(f"after a kill in ALTER TABLE f {clauses}: {error}") from error
+        changed = now != before
+        if answered and changed != answered[0]:
+            raise Wrong(f"ALTER TABLE f {clauses}: answered {answered[0]}, the definition is {now}")
+        if there and int(there[0][0] or -1) != stamp and "a" in after.columns:
+            raise Wrong(f"an acknowledged row is lost: {there}, {stamp}")
+        if changed:
+            self.definition = after
+        self.kinds[f"{kind}, killed {'behind' if changed else 'before'}"] += 1
+        self.verify(admin, pair=False)
+        admin.close()
+
+    def shape(self, admin: pymysql.Connection) -> bytes:
+        return rows(admin, "SHOW CREATE TABLE f")[0][1]
+
+
+OPTIONS = ["--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=3", "--lock-wait-timeout=20",
+           "--frond-flush-log-at-commit=1", "--frond-cache-size=8M", "--frond-log-segment-size=1M",
+           "--frond-log-capacity=16M", "--frond-lock-wait-timeout=3", "--innodb-flush-log-at-trx-commit=0",
+           "--transaction-isolation=READ-COMMITTED", "--binlog-format=ROW", "--sql-mode="]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--kills", type=int, default=12)
+    parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
+    arguments = parser.parse_args()
+    print(f"SEED={arguments.seed}", flush=True)
+    problem, begin = "", time.monotonic()
+    with Server("alter", OPTIONS) as server:
+        test = Test(server, arguments.seed)
+        try:
+            test.prepare()
+            while time.monotonic() - begin < arguments.seconds or test.rounds < 4:
+                test.round()
+            for _ in range(arguments.kills):
+                test.kill()
+        except (Wrong, ServerFailed, pymysql.Error) as error:
+            problem = f"round {test.rounds}: {type(error).__name__} {error}\n{server.log_end()}"
+    if problem:
+        print(f"FAILED in {problem}\nagain: SEED={arguments.seed} scripts/test.sh 81")
+    print(f"{test.changes} changes of rows, the slowest {test.slowest * 1000:.0f} ms; {test.kills} kills; "
+          f"how: {dict(test.in_place)}")
+    print(", ".join(f"{kind} {n}" for kind, n in sorted(test.kinds.items())))
+    print(f"{test.rounds - bool(problem)} passed, {1 if problem else 0} failed")
+    return 1 if problem else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
