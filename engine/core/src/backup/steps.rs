@@ -250,10 +250,11 @@ impl Core {
         }
         unpin(&backup.tables);
         backup.tables = Vec::new();
-        self.backups.pinned.write().clear();
+        self.remove_description();
         self.backups.log_from.store(NOTHING, Ordering::Release);
         self.backups.held.store(0, Ordering::Relaxed);
-        self.remove_description();
+        // Last: whoever sees that nothing is pinned finds nothing else left of the backup.
+        self.backups.pinned.write().clear();
         self.queue.wake();
     }
 
