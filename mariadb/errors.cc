@@ -97,6 +97,23 @@ int frond_to_handler_error(THD *thd, int error) {
     }
 }
 
+void frond_tell_commit_failure(int error) {
+    switch (error) {
+    case FROND_INTERRUPTED:
+        my_error(ER_QUERY_INTERRUPTED, MYF(0));
+        break;
+    case FROND_DEADLOCK:
+        my_error(ER_LOCK_DEADLOCK, MYF(0));
+        break;
+    case FROND_LOCK_TIMEOUT:
+    case FROND_LOCK_NOWAIT:
+        my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+        break;
+    default:
+        break;
+    }
+}
+
 void frond_push_warning(THD *thd, int handler_error) {
     if (thd && *frond_last_error())
         push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, handler_error, "Frond: %s",

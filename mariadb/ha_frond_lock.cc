@@ -5,8 +5,8 @@
 // Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
 //   written tables, SELECT ... FOR UPDATE          exclusive
 //   LOCK IN SHARE MODE                             shared
-//   any other read at SERIALIZABLE, inside a       shared; read at the snapshot, where a row that changed
-//     transaction                                    since is an error: never less than REPEATABLE READ
+//   any other read at SERIALIZABLE, inside a       shared
+//     transaction or a statement that changes rows
 //   all other reads, those of INSERT ... SELECT    none: they read the snapshot
 //     and of subqueries included
 
@@ -24,10 +24,29 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_ty
     return to;
 }
 
+// Whether the statement writes what it reads of other tables: alone in its transaction, a snapshot would not be enough
+// for it to be serializable.
+static bool changes_rows(THD *thd) {
+    switch (thd_sql_command(thd)) {
+    case SQLCOM_INSERT:
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+    case SQLCOM_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void ha_frond::set_lock(THD *thd, int lock, int wait) {
     if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
-        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
-        lock = FROND_LOCK_SNAPSHOT;
+        (thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) || changes_rows(thd)))
+        lock = FROND_LOCK_SHARED;
     lock_ = lock;
     wait_ = wait;
     if (lock != FROND_LOCK_NONE)

@@ -9,6 +9,7 @@
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
 //! backup/    copies of a running server
 //! manual.rs  man pages and shell completions
+//! connection.rs  where a running server is, and who asks
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
 //!
@@ -30,6 +31,7 @@ pub mod args;
 pub mod backup;
 pub mod bench;
 pub mod check;
+pub mod connection;
 pub mod digest;
 pub mod dump;
 pub mod indexes;

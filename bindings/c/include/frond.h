@@ -156,7 +156,10 @@ int frond_table_check(frond_db *db, const char *name,
 
 enum frond_isolation {
     FROND_READ_COMMITTED = 1,  /* each statement sees what was committed when it began */
-    FROND_SNAPSHOT = 2         /* the transaction sees what was committed at its first read */
+    FROND_SNAPSHOT = 2,        /* the transaction sees what was committed at its first read */
+    /* As FROND_SNAPSHOT; typed scans that lock rows (frond_rows.h) also lock the ranges that they read, with what is
+     * not there. When all reads lock, transactions are serializable. */
+    FROND_SERIALIZABLE = 3
 };
 
 typedef struct frond_txn_options {

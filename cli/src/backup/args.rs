@@ -1,11 +1,10 @@
 //! The command line of `frond backup`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use crate::digest::args::ServerArgs;
+use crate::connection::ConnectionArgs;
 use crate::out::{parse_bytes, parse_count};
 
 /// Back up a running server, exactly and verifiably
@@ -86,46 +85,11 @@ pub struct HowArgs {
     /// The result as one JSON object
     #[arg(long)]
     pub json: bool,
-    /// The server's host; it has to be this machine. Without it, or localhost: through the socket
-    #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname)]
-    pub host: Option<String>,
     /// The server's port
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The server's socket
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub socket: Option<PathBuf>,
-    /// Who asks; the password is that of MYSQL_PWD, --password-file or an option file
-    #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
-    pub user: Option<String>,
-    /// The password is the first line of this file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub password_file: Option<PathBuf>,
-    /// Only this option file ([client], [client-mariadb], [frond]) instead of the usual ones
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub defaults_file: Option<PathBuf>,
-    /// No option file
-    #[arg(long, conflicts_with = "defaults_file")]
-    pub no_defaults: bool,
-}
-
-impl HowArgs {
-    /// Where the server is, in the words of `frond digest`.
-    pub fn server(&self) -> ServerArgs {
-        ServerArgs {
-            slow_log_table: false,
-            digests: false,
-            processlist: false,
-            host: self.host.clone(),
-            socket: self.socket.clone(),
-            user: self.user.clone(),
-            password_file: self.password_file.clone(),
-            defaults_file: self.defaults_file.clone(),
-            no_defaults: self.no_defaults,
-            run_time: None,
-            every: Duration::ZERO,
-        }
-    }
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// Name the backups in directories

@@ -41,7 +41,7 @@ pub struct Staged {
 
 impl Session {
     pub fn open(how: &HowArgs) -> Outcome<Session> {
-        let mut server = Server::connect(&how.server(), how.port, NEEDS)?;
+        let mut server = Server::connect(&how.connection, how.port, NEEDS)?;
         let ask = |server: &mut Server, what: &str| {
             Ok::<_, Failure>(server.value(&format!("SELECT {what}"))?.unwrap_or_default())
         };
@@ -168,26 +168,28 @@ impl Session {
         self.step("begin_other")?;
         let log = to.with_file_name("mariadb-backup.log");
         let mut command = Command::new(&how.mariadb_backup);
-        if let Some(file) = &how.defaults_file {
+        if let Some(file) = &how.connection.defaults_file {
             command.arg(format!("--defaults-file={}", file.display()));
-        } else if how.no_defaults {
+        } else if how.connection.no_defaults {
             command.arg("--no-defaults");
         }
         command.arg("--backup").arg(format!("--target-dir={}", to.display()));
         command.arg(format!("--datadir={}", self.datadir.display()));
-        if let Some(user) = &how.user {
+        if let Some(user) = &how.connection.user {
             command.arg(format!("--user={user}"));
         }
-        if let Some(socket) = &how.socket {
+        if let Some(socket) = &how.connection.socket {
             command.arg(format!("--socket={}", socket.display()));
         }
-        if let Some(host) = &how.host {
+        if let Some(host) = &how.connection.host {
             command.arg(format!("--host={host}"));
         }
         if let Some(port) = how.port {
             command.arg(format!("--port={port}"));
         }
-        if let Some(file) = &how.password_file {
+        // Standard input was read already.
+        let on_disk = how.connection.password_file.as_ref().filter(|file| file.as_os_str() != "-");
+        if let Some(file) = on_disk {
             command.env("MYSQL_PWD", first_line(file)?);
         }
         run(command, &log)?;

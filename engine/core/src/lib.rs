@@ -57,9 +57,17 @@ pub use frond_tree::Seek;
 pub use frond_txn::{Granted, LockMode, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use messages::Log;
+/// The kinds of log records, for programs that read the log.
+pub mod record_kind {
+    pub use crate::record::{
+        KIND_COMMIT_PREPARED, KIND_COUNTERS, KIND_EDIT, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
+        KIND_SET_COUNTERS, KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
+    };
+}
+
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
-pub use report::places::LockPlace;
+pub use report::places::{LockKind, LockPlace};
 pub use report::watch::WaitHooks;
 pub use status::Status;
 pub use table::image::TableImage;

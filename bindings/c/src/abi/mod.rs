@@ -96,6 +96,7 @@ numbers! {
     frond_isolation: u32 {
         FROND_READ_COMMITTED = 1,
         FROND_SNAPSHOT = 2,
+        FROND_SERIALIZABLE = 3,
     }
     frond_transaction_state: u32 {
         FROND_TRANSACTION_RUNNING = 1,

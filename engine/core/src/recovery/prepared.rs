@@ -1,4 +1,4 @@
-//! Prepared transactions in recovery: what became of them, and those of which the log does not say (R8).
+//! Prepared transactions in recovery: how each one ended, and which are still undecided (R8).
 //!
 //! The first reading finds out which private runs are in use, the second brings committed changes back when
 //! their commit record's turn comes, and keeps what is left (PX1 to PX5 of `commit/prepared.rs`).
@@ -65,7 +65,7 @@ impl Core {
         Ok(())
     }
 
-    /// First reading, at its end: what is prepared still.
+    /// At the end of the first reading: which transactions are still prepared.
     pub(super) fn note_undecided(&self, left: PreparedRuns, found: &mut Found) -> Result<()> {
         if canary::active(canary::FREE_PREPARED_BLOCKS) {
             return Ok(());
@@ -99,7 +99,7 @@ impl Core {
                 }
                 undecided.insert(record.lsn, record.payload.to_vec());
                 skip_changes(&mut reader)?;
-                // What it has used up is used up, however it ends.
+                // Counter values that it took stay used, however it ends.
                 for c in reader.counters()? {
                     let used = CounterRecord { rows_delta: 0, ..c };
                     self.recover_counters(record, &used, false, names, found, log_from)?;

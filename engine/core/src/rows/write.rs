@@ -54,6 +54,9 @@ impl Rows {
             }
         }
         for index in 0..new.len() {
+            self.lock_written(txn, index, new.key(index), flags)?;
+        }
+        for index in 0..new.len() {
             let tree = self.tree_no(index);
             txn.put_unlocked(&self.table, tree, new.key(index), new.value(index))?;
         }
@@ -108,6 +111,11 @@ impl Rows {
         }
         let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
         let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
+        for index in 0..is.len() {
+            if was.key(index) != is.key(index) {
+                self.lock_written(txn, index, is.key(index), flags)?;
+            }
+        }
         for index in 0..is.len() {
             let tree = self.tree_no(index);
             let same_key = was.key(index) == is.key(index);
@@ -167,6 +175,22 @@ impl Rows {
         }
         txn.writes.add_rows(self.table.id(), -1);
         Ok(())
+    }
+
+    /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its
+    /// row, so changing and removing entries needs the row's lock alone (RX4).
+    #[inline]
+    fn lock_written(
+        &self,
+        txn: &mut Transaction,
+        index: usize,
+        key: &[u8],
+        flags: WriteFlags,
+    ) -> Result<()> {
+        match flags.no_locks {
+            true => Ok(()),
+            false => txn.lock_written(&self.table, self.tree_no(index), key),
+        }
     }
 
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).

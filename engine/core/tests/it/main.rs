@@ -16,6 +16,7 @@ mod locking_scans;
 mod memory;
 mod panics;
 mod prepared;
+mod ranges;
 mod reports;
 mod spill;
 mod spill_beside_others;
