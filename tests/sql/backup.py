@@ -261,16 +261,15 @@ def _leftover() -> None:
 def broken_pin(bench: Bench) -> None:
     """The source goes on; the backup fails."""
     run(bench.admin, "SET GLOBAL frond_backup_pin_limit = 16777216")
-    tool = subprocess.Popen([FROND, "backup", "full", bench.dir("broken"), "--rate", "3M", *bench.connection()],
+    tool = subprocess.Popen([FROND, "backup", "full", bench.dir("broken"), "--rate", "1M", *bench.connection()],
                             stderr=subprocess.PIPE, text=True)
     for _ in range(200):
         if bench.pinned():
             break
         time.sleep(0.05)
-    for _ in range(40):
+    end = time.monotonic() + 60
+    while bench.pinned() and tool.poll() is None and time.monotonic() < end:
         run(bench.admin, "INSERT INTO kill9.bulk (k, v) SELECT 1, REPEAT(MD5(RAND()), 6) FROM kill9.seq_1_to_5000")
-        if not bench.pinned():
-            break
     run(bench.admin, "OPTIMIZE TABLE kill9.bulk")
     _, told = tool.communicate(timeout=200)
     run(bench.admin, "SET GLOBAL frond_backup_pin_limit = DEFAULT")

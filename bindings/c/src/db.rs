@@ -12,7 +12,7 @@ use crate::abi::{
     frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
 };
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, put_new, text};
+use crate::pointers::{handle, put, put_new, text};
 
 /// An open database.
 pub struct frond_db {
