@@ -56,7 +56,8 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
     demand_++;
     // Also with unique_checks=0, which every dump sets: the dump may be loaded with REPLACE over
     // existing rows.
-    write_flags_ = FROND_WRITE_DEFAULT;
+    write_flags_ =
+        thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ? FROND_WRITE_SKIP_FOREIGN : FROND_WRITE_DEFAULT;
 }
 
 // Temporary tables are in no backup.
@@ -84,7 +85,7 @@ int ha_frond::external_lock(THD *thd, int type) {
     } else {
         set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
     }
-    return 0;
+    return type == F_WRLCK ? lock_parents(thd) : 0;
 }
 
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
@@ -96,8 +97,9 @@ int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     if (type >= TL_WRITE_ALLOW_WRITE)
         note_write();
     store_lock(thd, nullptr, type);
-    set_lock(thd, type >= TL_WRITE_ALLOW_WRITE ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
-    return 0;
+    const bool writes = type >= TL_WRITE_ALLOW_WRITE;
+    set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
+    return writes ? lock_parents(thd) : 0;
 }
 
 int ha_frond::transaction(frond_txn **txn) {
@@ -206,5 +208,3 @@ int ha_frond::tell(int error) {
     }
     return error;
 }
-
-bool ha_frond::get_error_message(int, String *) { return false; }

@@ -29,6 +29,26 @@ fn main() {
     let version = timed("take the version, commits wait", || tree.version());
     let image = timed("encode all of it", || version.image());
     println!("{:<44} {:>12} bytes", "all of it", image.bytes.len());
-    let blocks = timed("list the blocks", || version.blocks());
-    assert_eq!(blocks.len() as u64, stats.runs);
+    drop(version);
+    let loaded = timed("open from all of it", || synthetic::load(&tree, &image.bytes));
+    drop((image, loaded));
+    let store = |what: &str| {
+        let (image, written) = timed(what, || synthetic::checkpoint(&tree)).unwrap_or_default();
+        println!("{:<44} {:>12} bytes in packs, {} in the image", "", written, image.len());
+        image
+    };
+    store("first checkpoint");
+    let leaves = stats.leaves;
+    for share in [10_000, 1000, 100, 10] {
+        // All over the place; a leaf that was met before has changed already.
+        let some =
+            (0..leaves / share).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15 + share) % leaves);
+        if let Err(e) = synthetic::change(&tree, some) {
+            println!("{e}");
+        }
+        store(&format!("one leaf in {share} changed"));
+    }
+    let image = store("nothing changed");
+    let loaded = timed("open from packs", || synthetic::load(&tree, &image));
+    assert_eq!(loaded.map(|tree| tree.stats().runs).ok(), Some(tree.stats().runs));
 }

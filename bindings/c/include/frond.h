@@ -51,6 +51,11 @@ enum frond_error {
     FROND_PANIC = -20,
     FROND_TABLE_CHANGED = -21,  /* the table was made anew after the transaction's snapshot */
     FROND_TOO_MANY_FILES = -22, /* the process may not open more files: it may be tried again */
+    FROND_NO_PARENT = -40,      /* for these see frond_foreign.h */
+    FROND_REFERENCED = -41,
+    FROND_CASCADE_TOO_DEEP = -42,
+    FROND_CASCADE_DUPLICATE = -43,
+    FROND_BAD_FOREIGN_KEY = -44,
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
 };
 

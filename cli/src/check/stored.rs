@@ -11,7 +11,7 @@ use frond_base::{AllReaders, BlockId, Error, ErrorKind, IndexNo, Lsn, Result, Tr
 use frond_engine::{IndexDef, TableImage};
 use frond_run::{Access, BuiltRun, KeyShape, Page, PageSource, Run, RunFormat, RunIndex};
 use frond_space::{Checkpoint, TableFile};
-use frond_tree::{EditLog, Extent, RunStore, TreeLoader, TreeOptions, TrunkEdit};
+use frond_tree::{BlockSource, EditLog, Extent, RunStore, TreeLoader, TreeOptions, TrunkEdit};
 
 use crate::check::Report;
 
@@ -39,7 +39,7 @@ pub fn check(file: TableFile, checkpoint: &Checkpoint, report: &mut Report) {
 }
 
 fn tree(store: &Arc<StoredRuns>, id: TreeId, image: &[u8]) -> Result<(u64, u64, u64)> {
-    let loader = TreeLoader::from_image(id, image, store.file.name())?;
+    let loader = TreeLoader::from_image(id, image, &**store, store.file.name())?;
     // The format of new runs; none are made.
     let plain = IndexDef::plain();
     let format = RunFormat {
@@ -82,12 +82,35 @@ impl PageSource for StoredRuns {
     }
 }
 
+impl BlockSource for StoredRuns {
+    fn read_block(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let within = self.block_extent(block).is_some_and(|e| {
+            offset.checked_add(len).is_some_and(|end| end <= e.len)
+                && e.offset + e.len <= self.file.file_bytes()
+        });
+        let len = usize::try_from(len).ok().filter(|_| within);
+        let Some(len) = len else {
+            let what = format!("block {block} is not in the file");
+            return Err(Error::corruption(self.file.name(), what));
+        };
+        self.file.read(block, offset, len)
+    }
+
+    fn block_extent(&self, block: BlockId) -> Option<Extent> {
+        self.file.extent(block).map(|e| Extent { offset: e.offset, len: e.len })
+    }
+}
+
 impl RunStore for StoredRuns {
     fn next_block(&self) -> BlockId {
         BlockId::MAX
     }
 
     fn write_run(&self, _: &BuiltRun, _: &RunIndex) -> Result<Extent> {
+        Err(self.read_only())
+    }
+
+    fn write_pack(&self, _: BlockId, _: &[u8]) -> Result<()> {
         Err(self.read_only())
     }
 

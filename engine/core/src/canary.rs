@@ -26,6 +26,8 @@ pub const LIST_NO_IMAGES: u8 = 10;
 pub const FREE_PREPARED_BLOCKS: u8 = 11;
 /// Prepared transactions do not hold the log (PX1).
 pub const HOLD_NO_PREPARED: u8 = 12;
+/// Packs are given back before the image that does not name them is durable (K6).
+pub const FREE_PACKS_EARLY: u8 = 13;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

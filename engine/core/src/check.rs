@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use frond_base::{BlockId, Error, ErrorKind, Result};
+use frond_tree::BlockSource;
 
 use crate::engine::Engine;
 use crate::table::Table;
@@ -100,6 +101,13 @@ fn check_one(
     for (block, extent) in table.trees().iter().flat_map(|tree| tree.run_extents()) {
         if named.insert(block, extent).is_some() {
             outcome.problems.push(format!("table '{name}': block {block} is in two trees"));
+        }
+    }
+    for block in table.trees().iter().flat_map(frond_tree::Tree::packs) {
+        let extent = table.store().block_extent(block);
+        let extent = extent.unwrap_or(frond_tree::Extent { offset: 0, len: 0 });
+        if named.insert(block, extent).is_some() {
+            outcome.problems.push(format!("table '{name}': block {block} is named twice"));
         }
     }
     check_extents(table, &name, &named, outcome);

@@ -3,9 +3,9 @@
 //! ```text
 //! engine.rs    open, close, settings: the public interface  status.rs  counters and report
 //! commit/      transactions, cursors, large write sets, the path of a commit
-//! rows/        typed rows with all their indexes
+//! rows/        typed rows with all their indexes, and what foreign keys make of them
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
-//! catalog/     the list of tables; create, drop, rename, truncate
+//! catalog/     the list of tables and foreign keys; create, drop, rename, truncate
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
 //! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
@@ -44,6 +44,8 @@ pub use backup::format::{Description, PIN_FILE};
 pub use catalog::alter::{history, Alter, AlterSpec, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
+pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
+pub use catalog::foreign_ddl::{NewForeigns, RenameForeigns};
 pub use catalog::{IndexDef, IndexState, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;

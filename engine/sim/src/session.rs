@@ -107,6 +107,7 @@ pub fn canaries() -> Vec<(&'static str, Canary)> {
             ("a trim forgets which images it relies on", Canary::Engine(10)),
             ("blocks of undecided transactions are free after a restart", Canary::Engine(11)),
             ("prepared transactions do not hold the log", Canary::Engine(12)),
+            ("packs are free before the image is durable", Canary::Engine(13)),
         ]);
     }
     all

@@ -314,6 +314,11 @@ impl TableFile {
         self.blocks.read().get(&block).copied()
     }
 
+    /// Length of the file.
+    pub fn file_bytes(&self) -> u64 {
+        self.space.lock().file_len()
+    }
+
     /// Makes all blocks written so far durable. A failure is final (S7).
     pub fn sync(&self) -> Result<()> {
         self.check_failed()?;

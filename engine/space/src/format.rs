@@ -5,7 +5,7 @@
 //! ```text
 //! 0      header slot 0     checkpoints with even sequence numbers
 //! 4096   header slot 1     checkpoints with odd sequence numbers
-//! 8192.. extents           runs and checkpoint images, each a whole number of units
+//! 8192.. extents           runs, packs of nodes and checkpoint images, each a whole number of units
 //! ```
 //!
 //! Header (one unit):
@@ -72,8 +72,8 @@ pub const CREATED: u64 = 1;
 pub const FIRST_EXTENT: u64 = 2 * HEADER_BYTES as u64;
 /// No extent ends behind this (1 PiB): keeps sums of hostile offsets far from overflow.
 pub const MAX_FILE: u64 = 1 << 50;
-/// Largest image in bytes: a bound for what a hostile header can make a reader allocate.
-pub const MAX_IMAGE: u64 = 1 << 30;
+/// Largest image in bytes. It lies in the file, so a reader allocates no more than the file's length.
+pub const MAX_IMAGE: u64 = 16 << 30;
 /// Checkpoints and blocks are counted upwards from 1; forged numbers must not overflow.
 pub const MAX_NUMBER: u64 = 1 << 62;
 /// Fixed front of an image.

@@ -7,8 +7,10 @@ use frond_base::{BlockId, EntryKind, Error, Result, Seq};
 use frond_run::{Access, Reader};
 
 use crate::check;
+use crate::place::{checksum, Stored};
 use crate::store::TrunkRun;
-use crate::tree::Tree;
+use crate::tree::{Tree, TreeInner};
+use crate::trunk::Trunk;
 use crate::view::Content;
 
 /// Most problems reported of one tree: a destroyed file must not fill the memory.
@@ -81,6 +83,10 @@ impl Tree {
         }
         report.runs = runs.len() as u64;
         if deep {
+            self.check_packs(&view.trunk, &mut |wrong| match wrong {
+                Wrong::Unreadable(e) => tell(e),
+                Wrong::Content(what) => tell(bad(what)),
+            });
             for (block, run) in &runs {
                 let mut walk = RunWalk::default();
                 let mut tell = |wrong| match wrong {
@@ -95,6 +101,30 @@ impl Tree {
             }
         }
         report
+    }
+
+    /// Reads every node that is stored.
+    fn check_packs(&self, trunk: &Trunk, found: &mut dyn FnMut(Wrong)) {
+        let TreeInner { id, store, packs, .. } = &*self.inner;
+        trunk.walk(&mut |node, _, range| {
+            // While this is held no pack is given back; those that are gone by now are not in it (NP2).
+            let packs = packs.lock();
+            let stored = node.stored.get().filter(|s| packs.contains_key(&s.place.pack));
+            let Some(Stored { place, .. }) = stored else { return };
+            match store.read_block(place.pack, place.offset, place.len) {
+                Err(e) => found(Wrong::Unreadable(e)),
+                Ok(bytes) => {
+                    if checksum(&bytes, id.table, place.pack, place.offset) != place.checksum {
+                        let (node, pack) = (node.id, place.pack);
+                        let lo = range.lo_bytes().escape_ascii();
+                        let what = format!(
+                            "the stored trunk node {node} in block {pack}, of keys from '{lo}', does not verify"
+                        );
+                        found(Wrong::Content(what));
+                    }
+                }
+            }
+        });
     }
 
     /// False when it was killed.

@@ -9,7 +9,7 @@ use frond_base::{BlockId, NodeId};
 use crate::draft::Draft;
 use crate::edit::TrunkEdit;
 use crate::format;
-use crate::node::{Body, Child, Node};
+use crate::node::{Body, Node};
 use crate::store::TrunkRun;
 use crate::trunk::{node_slices, Trunk};
 
@@ -126,11 +126,7 @@ impl<'a> Collected<'a> {
     /// Notes a node; its pending slices are counted at its parent, which has the edge.
     fn note(&mut self, node: &'a Node) {
         self.nodes.insert(node.id, node);
-        let edges: &[Child] = match &node.body {
-            Body::Leaf(_) => &[],
-            Body::Inner(inner) => &inner.children,
-        };
-        let pending = edges.iter().flat_map(|c| c.pending.iter());
+        let pending = node.edges().iter().flat_map(|c| c.pending.iter());
         for s in node_slices(node, None).chain(pending) {
             self.runs.entry(s.run.block()).or_insert_with(|| (s.run.clone(), 0)).1 += 1;
         }

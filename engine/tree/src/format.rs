@@ -10,40 +10,25 @@
 //!   numbers; root; next node; number of runs added, (run meta, offset, length) each; number of
 //!   runs removed, blocks; flushed-up-to position.
 //! - image: position of the last edit that it contains, then an edit that makes the tree from
-//!   nothing.
+//!   nothing; or, as format 4, the root's place (`stored_format.rs`).
 //!
 //! Log records and images, which hold these bytes, have checksums. Still, no number is trusted: bad
 //! bytes end in an error, never in a panic or a large allocation.
 
-use frond_base::{
-    put_bytes, put_varint, BlockId, ByteReader, Error, Lsn, NodeId, Result, ShortInput,
-};
+use frond_base::{put_bytes, put_varint, ByteReader, Error, Lsn, NodeId, Result, ShortInput};
 use frond_run::RunMeta;
 
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
+use crate::raw::{RawNode, RawSlice};
 use crate::slice::{Counts, Key, Slice};
+use crate::stored_format::{self, RootImage, ROOT_FORMAT};
 
+/// Edits have never had number 4: an image that names a root has it.
 const FORMAT: u8 = 3;
 /// The oldest that is read. Format 1 has no runs of one sequence, format 2 no keys beyond 3500 bytes.
 const FORMAT_MIN: u8 = 1;
-
-/// A slice as stored: the run by its block.
-#[derive(Debug)]
-pub(crate) struct RawSlice {
-    pub block: BlockId,
-    pub lo: Option<Key>,
-    pub hi: Option<Key>,
-    pub counts: Counts,
-}
-
-/// A node as stored: children by their numbers.
-#[derive(Debug)]
-pub(crate) enum RawNode {
-    Leaf { base: Vec<RawSlice>, deltas: Vec<RawSlice> },
-    Inner { pivots: Vec<Key>, children: Vec<(NodeId, Vec<RawSlice>)> },
-}
 
 fn put_slices(out: &mut Vec<u8>, slices: &[Slice]) {
     put_varint(out, slices.len() as u64);
@@ -224,10 +209,22 @@ pub(crate) fn encode_image(lsn: Lsn, all: &TrunkEdit) -> Vec<u8> {
     out
 }
 
-pub(crate) fn decode_image(bytes: &[u8], file: &str) -> Result<(Lsn, TrunkEdit)> {
+/// What an image holds.
+pub(crate) enum ImageBody {
+    /// All nodes.
+    Whole(TrunkEdit),
+    /// The root's place.
+    Root(RootImage),
+}
+
+pub(crate) fn decode_image(bytes: &[u8], file: &str) -> Result<(Lsn, ImageBody)> {
     let mut r = ByteReader::new(bytes);
     let lsn = r.varint().map_err(|e| e.in_file(file, "trunk image"))?;
-    Ok((lsn, decode_edit_from(&mut r, file)?))
+    if bytes.get(r.position()) != Some(&ROOT_FORMAT) {
+        return Ok((lsn, ImageBody::Whole(decode_edit_from(&mut r, file)?)));
+    }
+    r.u8().map_err(|e| e.in_file(file, "trunk image"))?;
+    Ok((lsn, ImageBody::Root(stored_format::decode_image(&mut r, file)?)))
 }
 
 #[cfg(test)]

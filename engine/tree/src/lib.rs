@@ -8,7 +8,7 @@
 //! edits.
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
-//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `version`, `load` (its bytes), `triggers`,
+//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
 //! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
@@ -31,12 +31,15 @@ mod format;
 mod input;
 mod job;
 mod load;
+mod load_packs;
 mod merge;
 mod node;
 mod options;
+mod place;
 mod plan;
 mod private;
 mod push;
+mod raw;
 mod read;
 mod rewrite;
 mod shape;
@@ -44,6 +47,7 @@ mod slice;
 mod source;
 mod stats;
 mod store;
+mod stored_format;
 #[cfg(any(test, feature = "testing"))]
 pub mod synthetic;
 #[cfg(any(test, feature = "testing"))]
@@ -66,6 +70,6 @@ pub use options::TreeOptions;
 pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
 pub use stats::TreeStats;
-pub use store::{EditLog, RunStore};
+pub use store::{BlockSource, EditLog, RunStore};
 pub use tree::{Image, Tree};
-pub use version::Version;
+pub use version::{StoredVersion, Version};

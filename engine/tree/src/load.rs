@@ -3,7 +3,7 @@
 //! Everything here comes from disk and may be forged with good checksums: each step answers with a
 //! corruption error that names the carrier, never with a panic.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use frond_base::{BlockId, Error, Lsn, NodeId, Readers, Result, TreeId};
@@ -12,11 +12,14 @@ use frond_run::RunMeta;
 use crate::check;
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
-use crate::format::{self, RawNode, RawSlice};
+use crate::format::{self, ImageBody};
+use crate::load_packs::PackReader;
 use crate::node::{Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
+use crate::raw::{RawNode, RawSlice};
 use crate::slice::Slice;
-use crate::store::{EditLog, RunStore, TrunkRun};
+use crate::store::{BlockSource, EditLog, RunStore, TrunkRun};
+use crate::stored_format::{Below, RootImage, StoredNode};
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 
@@ -35,6 +38,9 @@ pub struct TreeLoader {
     next_node: NodeId,
     flushed_upto: Lsn,
     applied: Lsn,
+    /// Of the nodes that are as the image names them.
+    stored: HashMap<NodeId, Below>,
+    packs: BTreeMap<BlockId, u64>,
 }
 
 impl TreeLoader {
@@ -49,17 +55,73 @@ impl TreeLoader {
             next_node: 1,
             flushed_upto: 0,
             applied: 0,
+            stored: HashMap::new(),
+            packs: BTreeMap::new(),
         }
     }
 
-    /// Starts from the bytes of [`Tree::image`]. `file` names their carrier in errors.
-    pub fn from_image(id: TreeId, image: &[u8], file: &str) -> Result<TreeLoader> {
-        let (lsn, all) = format::decode_image(image, file)?;
+    /// Starts from the bytes of an image. `source` has the packs that it names, `file` names their carrier in
+    /// errors.
+    pub fn from_image(
+        id: TreeId,
+        image: &[u8],
+        source: &dyn BlockSource,
+        file: &str,
+    ) -> Result<TreeLoader> {
+        let (lsn, body) = format::decode_image(image, file)?;
         let mut loader = TreeLoader::empty(id);
         loader.nodes.clear();
-        loader.apply(&all, file)?;
+        match body {
+            ImageBody::Whole(all) => loader.apply(&all, file)?,
+            ImageBody::Root(root) => loader.read_packs(root, source, file)?,
+        }
         loader.applied = lsn;
         Ok(loader)
+    }
+
+    fn read_packs(&mut self, image: RootImage, source: &dyn BlockSource, file: &str) -> Result<()> {
+        let bad = |what: String| Error::corruption(file, format!("tree {}: {what}", self.id));
+        if image.next_node > MAX_NODE {
+            return Err(bad(format!("node number {} is out of range", image.next_node)));
+        }
+        let mut reader = PackReader::new(source, self.id, &image.packs, file);
+        let mut waiting = vec![(image.root, image.below, 0)];
+        while let Some((id, below, depth)) = waiting.pop() {
+            let bad = |what: String| Error::corruption(file, format!("tree {}: {what}", self.id));
+            let StoredNode { id: own, runs, node, below: children } =
+                reader.node(&below.stored.place)?;
+            if own != id || depth > MAX_HEIGHT {
+                return Err(bad(format!("node {own} is stored where node {id} is expected")));
+            }
+            for meta in runs {
+                let block = meta.block();
+                let Some(extent) = source.block_extent(block) else {
+                    return Err(bad(format!("block {block} is not in the block map")));
+                };
+                if meta.id.table != self.id.table || meta.bytes > extent.len {
+                    return Err(bad(format!("block {block} does not fit its extent")));
+                }
+                let known = self.runs.entry(block).or_insert_with(|| (meta.clone(), extent));
+                if known.0 != meta {
+                    return Err(bad(format!("block {block} is described in two ways")));
+                }
+            }
+            if let RawNode::Inner { children: ids, .. } = &node {
+                // The first one is read next: it was written first.
+                let all = ids.iter().zip(children).rev();
+                waiting.extend(all.map(|((child, _), below)| (*child, below, depth + 1)));
+            }
+            self.stored.insert(id, below);
+            if self.nodes.insert(id, node).is_some() {
+                return Err(bad(format!("node {id} occurs twice")));
+            }
+        }
+        reader.finish()?;
+        self.packs = image.packs.iter().map(|(block, pack)| (*block, pack.bytes)).collect();
+        self.root = image.root;
+        self.next_node = image.next_node;
+        self.flushed_upto = image.flushed_upto;
+        Ok(())
     }
 
     /// Applies the edit that was logged at `lsn`. False: the image contains it, nothing was done.
@@ -83,9 +145,11 @@ impl TreeLoader {
             }
         }
         for (id, bytes) in &edit.nodes_put {
+            self.stored.remove(id);
             self.nodes.insert(*id, format::decode_node(bytes, *id, file)?);
         }
         for id in &edit.nodes_removed {
+            self.stored.remove(id);
             if self.nodes.remove(id).is_none() {
                 return bad(format!("node {id} is removed but does not exist"));
             }
@@ -131,7 +195,14 @@ impl TreeLoader {
         let id = self.id;
         let trunk = self.assemble(&store).and_then(|t| check::structure(&t).map(|()| t));
         let trunk = trunk.map_err(|what| Error::corruption(file, format!("tree {id}: {what}")))?;
-        Ok(Tree::with_trunk(id, options, store, log, readers, trunk))
+        let tree = Tree::with_trunk(id, options, store, log, readers, trunk);
+        *tree.inner.packs.lock() = self.packs;
+        Ok(tree)
+    }
+
+    /// The packs that the image names.
+    pub fn packs(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.packs.keys().copied()
     }
 
     fn assemble(&mut self, store: &Arc<dyn RunStore>) -> std::result::Result<Trunk, String> {
@@ -143,7 +214,7 @@ impl TreeLoader {
             })
             .collect();
         let mut used = HashSet::new();
-        let root = self.build(self.root, &runs, &mut used, 0)?;
+        let (root, _) = self.build(self.root, &runs, &mut used, 0)?;
         if let Some(id) = self.nodes.keys().next() {
             return Err(format!("trunk node {id} has no parent"));
         }
@@ -158,14 +229,15 @@ impl TreeLoader {
         })
     }
 
-    /// Takes node `id` out of the collection, so that a node met twice is missing the second time.
+    /// Takes node `id` out of the collection, so that a node met twice is missing the second time. True:
+    /// it and all below it are as stored.
     fn build(
         &mut self,
         id: NodeId,
         runs: &HashMap<BlockId, Arc<TrunkRun>>,
         used: &mut HashSet<BlockId>,
         depth: usize,
-    ) -> std::result::Result<Node, String> {
+    ) -> std::result::Result<(Node, bool), String> {
         if depth > MAX_HEIGHT {
             return Err("the trunk is deeper than any tree".into());
         }
@@ -179,9 +251,10 @@ impl TreeLoader {
                 })
                 .collect()
         };
-        match raw {
+        let mut as_stored = true;
+        let node = match raw {
             RawNode::Leaf { base, deltas } => {
-                Ok(Node::leaf(id, Leaf { base: slices(base)?, deltas: slices(deltas)? }))
+                Node::leaf(id, Leaf { base: slices(base)?, deltas: slices(deltas)? })
             }
             RawNode::Inner { pivots, children } => {
                 let mut edges = Vec::with_capacity(children.len());
@@ -190,14 +263,21 @@ impl TreeLoader {
                 }
                 let mut children = Vec::with_capacity(edges.len());
                 for (child, pending) in edges {
-                    let node = self.build(child, runs, used, depth + 1)?;
+                    let (node, child_as_stored) = self.build(child, runs, used, depth + 1)?;
+                    as_stored &= child_as_stored;
                     children.push(Child {
                         node: Arc::new(node),
                         pending: pending.into_iter().collect(),
                     });
                 }
-                Ok(Node::inner(id, Inner { pivots, children }))
+                Node::inner(id, Inner { pivots, children })
             }
+        };
+        let stored = self.stored.remove(&id).filter(|_| as_stored);
+        if stored.is_some_and(|below| below.totals != node.totals) {
+            return Err(format!("trunk node {id} has other totals than its parent says"));
         }
+        node.stored.set(stored.map(|below| below.stored)); // NP1
+        Ok((node, stored.is_some()))
     }
 }

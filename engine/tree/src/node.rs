@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use frond_base::NodeId;
 
+use crate::place::StoredCell;
 use crate::slice::{Key, Range, Slice};
 use crate::totals::{Pending, Totals};
 
@@ -54,6 +55,8 @@ pub(crate) struct Node {
     pub heat: Arc<Heat>,
     /// Right when published (ND6); in a draft as of the last sums.
     pub totals: Totals,
+    /// Where it is stored.
+    pub stored: StoredCell,
 }
 
 #[derive(Clone)]
@@ -95,7 +98,7 @@ impl Node {
 
     fn new(id: NodeId, body: Body) -> Node {
         let totals = body.totals();
-        Node { id, body, heat: Arc::default(), totals }
+        Node { id, body, heat: Arc::default(), totals, stored: StoredCell::default() }
     }
 
     /// Sums up `node` and all unshared nodes below it, which are those that a draft has changed.
@@ -105,6 +108,23 @@ impl Node {
             inner.children.iter_mut().for_each(|child| Node::sum_up(&mut child.node));
         }
         node.totals = node.body.totals();
+    }
+
+    /// Edges to its children; none of a leaf.
+    pub fn edges(&self) -> &[Child] {
+        match &self.body {
+            Body::Leaf(_) => &[],
+            Body::Inner(inner) => &inner.children,
+        }
+    }
+
+    /// The slices of a leaf; none of an inner node, whose edges have them.
+    pub fn slices(&self) -> impl Iterator<Item = &Slice> {
+        let leaf = match &self.body {
+            Body::Leaf(leaf) => Some(leaf),
+            Body::Inner(_) => None,
+        };
+        leaf.into_iter().flat_map(Leaf::slices)
     }
 
     /// Levels below, 0 for a leaf.

@@ -29,6 +29,10 @@ pub struct TreeOptions {
     pub group_bytes: u64,
     /// Entries that one job step takes in.
     pub step_entries: usize,
+    /// A tree whose metadata take at most about this many bytes is stored in its image as a whole.
+    pub image_bytes: u64,
+    /// A pack of stored nodes is closed before it gets longer than this; one node may be longer.
+    pub pack_bytes: u64,
     /// Batches after which a cursor reloads its view, so that it does not keep dead runs and
     /// buffers alive.
     pub cursor_refills: u32,
@@ -48,6 +52,8 @@ impl TreeOptions {
             min_slice: 128 << 10,
             group_bytes: 16 << 20,
             step_entries: 32 << 10,
+            image_bytes: 32 << 10,
+            pack_bytes: 1 << 20,
             cursor_refills: 256,
         }
     }

@@ -17,18 +17,28 @@ use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
 
+/// Blocks of the table file as they are.
+pub trait BlockSource {
+    /// `len` bytes at `offset` of a block, not verified. `Corruption` when the block does not have them.
+    fn read_block(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>>;
+    /// Where the block lies; `None`: the block map does not have it.
+    fn block_extent(&self, block: BlockId) -> Option<Extent>;
+}
+
 /// The table file, as its trees see it. One store serves all trees of a table.
-pub trait RunStore: PageSource + Send + Sync + 'static {
+pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     /// A block number that was never used in this file.
     fn next_block(&self) -> BlockId;
     /// Stores the bytes of a run, whose fences are `index`, under its block number; not yet durable.
     fn write_run(&self, run: &BuiltRun, index: &RunIndex) -> Result<Extent>;
+    /// Stores a pack under a block number of its own; not yet durable.
+    fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()>;
     /// Makes all runs written so far durable.
     fn sync(&self) -> Result<()>;
     /// The block was written but no edit names it: its space may be reused at once.
     fn discard(&self, block: BlockId);
-    /// The edit logged at `lsn` removed the run and nobody reads it any more: its space may be
-    /// reused once that edit is durable. Called by the thread that releases the run last, which may
+    /// The edit logged at `lsn` removed the run, or a durable image of `lsn` does not name the pack any
+    /// more, and nobody reads it: its space may be reused once the log is durable up to there. Called by the thread that releases the run last, which may
     /// be a reader: it must only note the block, never wait, never panic.
     fn retire(&self, block: BlockId, lsn: Lsn);
 }

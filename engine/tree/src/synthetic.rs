@@ -1,5 +1,6 @@
 //! Trees of metadata alone, for measuring what metadata cost: their runs do not exist, so they cannot be read.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -8,23 +9,33 @@ use frond_run::{
     Access, BuiltRun, Compression, KeyShape, Page, PageSource, Run, RunFormat, RunIdentity,
     RunIndex, RunMeta, TailExtent,
 };
+use parking_lot::Mutex;
 
 use crate::extent::Extent;
+use crate::load::TreeLoader;
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
-use crate::slice::{Key, Slice};
-use crate::store::{RunStore, TrunkRun};
+use crate::place::{checksum, Place, Stored};
+use crate::raw::RawNode;
+use crate::slice::{scale, Key, Slice};
+use crate::store::{BlockSource, RunStore, TrunkRun};
+use crate::stored_format::{self, Below, Pack, RootImage};
 use crate::testing::MemLog;
+use crate::totals::Totals;
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 
 /// Bytes of each run: a leaf of six has about the size of a real one.
 const RUN_BYTES: u64 = 1 << 20;
 
-/// A store without runs.
+/// Names the carrier of images in errors.
+const FILE: &str = "synthetic";
+
+/// A store of packs, without runs.
 #[derive(Default)]
 pub struct NoRuns {
     next: AtomicU64,
+    packs: Mutex<HashMap<BlockId, Vec<u8>>>,
 }
 
 impl NoRuns {
@@ -43,6 +54,19 @@ impl PageSource for NoRuns {
     }
 }
 
+impl BlockSource for NoRuns {
+    fn read_block(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let packs = self.packs.lock();
+        let range = offset as usize..offset.saturating_add(len) as usize;
+        let bytes = packs.get(&block).and_then(|pack| pack.get(range));
+        bytes.map(<[u8]>::to_vec).ok_or_else(|| Error::corruption(FILE, "no such pack"))
+    }
+
+    fn block_extent(&self, block: BlockId) -> Option<Extent> {
+        Some(Extent { offset: block.saturating_mul(RUN_BYTES), len: RUN_BYTES })
+    }
+}
+
 impl RunStore for NoRuns {
     fn next_block(&self) -> BlockId {
         self.next.fetch_add(1, Ordering::Relaxed)
@@ -52,19 +76,28 @@ impl RunStore for NoRuns {
         Err(self.none())
     }
 
+    fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()> {
+        self.packs.lock().insert(block, bytes.to_vec());
+        Ok(())
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(())
     }
 
-    fn discard(&self, _: BlockId) {}
+    fn discard(&self, block: BlockId) {
+        self.packs.lock().remove(&block);
+    }
 
-    fn retire(&self, _: BlockId, _: Lsn) {}
+    fn retire(&self, block: BlockId, _: Lsn) {
+        self.packs.lock().remove(&block);
+    }
 }
 
 /// A tree of `leaves` leaves, each of five base runs and a delta run, with inner nodes of `fanout` children.
 pub fn tree(leaves: u64, fanout: usize) -> Tree {
     let id = TreeId { table: TableId(1), index: 0 };
-    let store = Arc::new(NoRuns { next: AtomicU64::new(6 * leaves + 1) });
+    let store = Arc::new(NoRuns { next: AtomicU64::new(6 * leaves + 1), ..NoRuns::default() });
     let mut level: Vec<(Key, Node)> =
         (0..leaves).map(|n| (key(n, 0), Node::leaf(n, leaf(id, n, &store)))).collect();
     let mut next_node = leaves;
@@ -82,14 +115,78 @@ pub fn tree(leaves: u64, fanout: usize) -> Tree {
     }
     let root = level.pop().map_or_else(|| Node::leaf(0, Leaf::default()), |(_, root)| root);
     let trunk = Trunk { root: Arc::new(root), next_node, flushed_upto: 0, applied: 0 };
+    Tree::with_trunk(id, options(fanout), store, MemLog::new(), Arc::new(AllReaders), trunk)
+}
+
+fn options(fanout: usize) -> TreeOptions {
     let format = RunFormat {
         page_bytes: 16 << 10,
         compression: Compression::None,
         key_shape: KeyShape::variable(),
         filter: false,
     };
-    let options = TreeOptions { fanout, ..TreeOptions::new(format, format) };
-    Tree::with_trunk(id, options, store, MemLog::new(), Arc::new(AllReaders), trunk)
+    TreeOptions { fanout, ..TreeOptions::new(format, format) }
+}
+
+/// A checkpoint: the image's bytes, and those of the packs that were written.
+pub fn checkpoint(tree: &Tree) -> Result<(Vec<u8>, u64)> {
+    let stored = tree.version().store()?;
+    let (image, written) = (stored.image().to_vec(), stored.bytes_written());
+    let dead = stored.dead_packs().to_vec();
+    stored.set_durable();
+    dead.into_iter().for_each(|block| tree.inner.store.retire(block, 0));
+    Ok((image, written))
+}
+
+/// The tree again, from an image and the packs of `tree`.
+pub fn load(tree: &Tree, image: &[u8]) -> Result<Tree> {
+    let (inner, log) = (&tree.inner, MemLog::new());
+    let loader = TreeLoader::from_image(inner.id, image, &*inner.store, FILE)?;
+    loader.finish(inner.options.clone(), inner.store.clone(), log, Arc::new(AllReaders), FILE)
+}
+
+/// The bytes of the stored nodes.
+pub fn stored_nodes(tree: &Tree) -> Result<Vec<Vec<u8>>> {
+    let view = tree.inner.view.load();
+    let mut places = Vec::new();
+    view.trunk.walk(&mut |node, _, _| places.extend(node.stored.get().map(|s| s.place)));
+    let read = |p: Place| tree.inner.store.read_block(p.pack, p.offset, p.len);
+    places.into_iter().map(read).collect()
+}
+
+/// Loads a tree whose root has these stored bytes, which may be any.
+pub fn load_root(bytes: &[u8]) -> Result<Tree> {
+    let id = TreeId { table: TableId(1), index: 0 };
+    let store = Arc::new(NoRuns::default());
+    store.write_pack(0, bytes)?;
+    let len = bytes.len() as u64;
+    let place = Place { pack: 0, offset: 0, len, checksum: checksum(bytes, id.table, 0, 0) };
+    let root = stored_format::decode_node(bytes, FILE)?;
+    let totals = match &root.node {
+        RawNode::Leaf { base, deltas } => {
+            let mut totals = Totals { leaves: 1, ..Totals::default() };
+            for slice in base.iter().chain(deltas) {
+                let meta = root.runs.iter().find(|meta| meta.block() == slice.block);
+                let logical =
+                    meta.map_or(0, |m| scale(m.logical_bytes, slice.counts.bytes, m.bytes));
+                totals.logical_bytes = totals.logical_bytes.saturating_add(logical);
+                totals.counts.add(slice.counts);
+                totals.slices += 1;
+            }
+            totals
+        }
+        RawNode::Inner { .. } => Totals::default(),
+    };
+    let image = RootImage {
+        root: root.id,
+        below: Below { stored: Stored { place, debt: 0 }, totals },
+        next_node: root.id.saturating_add(1),
+        flushed_upto: 0,
+        packs: [(0, Pack { bytes: len, live: len })].into(),
+    };
+    let image = stored_format::encode_image(0, &image);
+    let loader = TreeLoader::from_image(id, &image, &*store, FILE)?;
+    loader.finish(options(64), store, MemLog::new(), Arc::new(AllReaders), FILE)
 }
 
 /// Changes each of `leaves`, by number: its delta run goes, if it still has one.

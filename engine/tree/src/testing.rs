@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
 use crate::plan::Step;
-use crate::store::{EditLog, RunStore};
+use crate::store::{BlockSource, EditLog, RunStore};
 use crate::tree::Tree;
 
 /// Runs in memory. Pages are parsed once and kept.
@@ -19,6 +19,7 @@ use crate::tree::Tree;
 pub struct MemStore {
     next: AtomicU64,
     blocks: Mutex<HashMap<BlockId, Vec<u8>>>,
+    extents: Mutex<HashMap<BlockId, Extent>>,
     pages: Mutex<HashMap<(BlockId, u32), Arc<Page>>>,
     synced: Mutex<HashSet<BlockId>>,
     retired: Mutex<Vec<(BlockId, Lsn)>>,
@@ -42,6 +43,11 @@ impl MemStore {
         blocks
     }
 
+    /// Bytes of a block.
+    pub fn len(&self, block: BlockId) -> u64 {
+        self.blocks.lock().get(&block).map_or(0, |bytes| bytes.len() as u64)
+    }
+
     pub fn retired(&self) -> Vec<(BlockId, Lsn)> {
         self.retired.lock().clone()
     }
@@ -63,7 +69,7 @@ impl MemStore {
     fn range(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
         let blocks = self.blocks.lock();
         let bytes = blocks.get(&block);
-        let range = offset as usize..(offset + len) as usize;
+        let range = offset as usize..offset.saturating_add(len) as usize;
         match bytes.and_then(|b| b.get(range)) {
             Some(bytes) => Ok(bytes.to_vec()),
             None => Err(Error::corruption("memory", format!("block {block} is not there"))),
@@ -111,6 +117,17 @@ impl PageSource for MemStore {
     }
 }
 
+impl BlockSource for MemStore {
+    fn read_block(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
+        self.range(block, offset, len)
+    }
+
+    fn block_extent(&self, block: BlockId) -> Option<Extent> {
+        let extents = self.extents.lock();
+        extents.get(&block).copied()
+    }
+}
+
 impl RunStore for MemStore {
     fn next_block(&self) -> BlockId {
         self.next.fetch_add(1, Ordering::Relaxed)
@@ -121,7 +138,14 @@ impl RunStore for MemStore {
         let len = run.bytes.len() as u64;
         let offset = self.bytes_written.fetch_add(len, Ordering::Relaxed);
         self.blocks.lock().insert(run.meta.block(), run.bytes.clone());
+        self.extents.lock().insert(run.meta.block(), Extent { offset, len });
         Ok(Extent { offset, len })
+    }
+
+    fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()> {
+        self.may_write()?;
+        self.blocks.lock().insert(block, bytes.to_vec());
+        Ok(())
     }
 
     fn sync(&self) -> Result<()> {
@@ -173,6 +197,11 @@ impl EditLog for MemLog {
         edits.push((tree, bytes));
         Ok(())
     }
+}
+
+/// The debt that the newest image has of the tree; `None` when it has no packs, or the tree changed since.
+pub fn stored_debt(tree: &Tree) -> Option<u64> {
+    tree.inner.view.load().trunk.root.stored.get().map(|stored| stored.debt)
 }
 
 /// Does all work that the tree offers; returns the number of jobs.

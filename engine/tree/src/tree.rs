@@ -15,12 +15,12 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{EntryRef, Lsn, NodeId, Readers, Result, TreeId};
+use frond_base::{BlockId, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
@@ -54,6 +54,8 @@ pub(crate) struct TreeInner {
     view_lock: Mutex<()>,
     install: Mutex<Refs>,
     pub state: Mutex<State>,
+    /// The packs that the newest durable image names, with their bytes.
+    pub packs: Mutex<BTreeMap<BlockId, u64>>,
     /// Nodes at which reading has made work.
     hot: Mutex<Vec<(NodeId, Option<Key>)>>,
     reader_news: AtomicBool,
@@ -144,6 +146,7 @@ impl Tree {
             view_lock: Mutex::new(()),
             install: Mutex::new(refs),
             state: Mutex::default(),
+            packs: Mutex::default(),
             hot: Mutex::default(),
             reader_news: AtomicBool::new(false),
             counters,

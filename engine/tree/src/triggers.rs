@@ -169,6 +169,20 @@ pub(crate) fn of_leaf(
 
 /// The flush need of an edge.
 pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) -> Option<Need> {
+    edge_need(child, &child.node.heat, lo, options)
+}
+
+/// Debt of a leaf that was never read, bytes.
+pub(crate) fn cold_leaf_debt(leaf: &Leaf, options: &TreeOptions) -> u64 {
+    of_leaf(leaf, &Heat::default(), &None, options).map_or(0, |need| need.debt)
+}
+
+/// Debt of an edge that was never read, bytes.
+pub(crate) fn cold_edge_debt(child: &Child, options: &TreeOptions) -> u64 {
+    edge_need(child, &Heat::default(), &None, options).map_or(0, |need| need.debt)
+}
+
+fn edge_need(child: &Child, heat: &Heat, lo: &Option<Key>, options: &TreeOptions) -> Option<Need> {
     if child.pending.is_empty() {
         return None;
     }
@@ -178,7 +192,6 @@ pub(crate) fn of_edge(child: &Child, lo: &Option<Key>, options: &TreeOptions) ->
         Body::Inner(_) => Counts::default(),
     };
     let large = options.min_slice.max(options.leaf_bytes / 4);
-    let heat = &child.node.heat;
     let is_leaf = matches!(child.node.body, Body::Leaf(_));
     let rotten =
         is_leaf && heat.dead() >= MIN_DEAD.max(below.entries.saturating_add(pending.entries) / 4);

@@ -110,9 +110,5 @@ pub(crate) fn node_slices<'a>(
     node: &'a Node,
     edge: Option<&'a Child>,
 ) -> impl Iterator<Item = &'a Slice> {
-    let own = match &node.body {
-        Body::Leaf(leaf) => Some(leaf.slices()),
-        Body::Inner(_) => None,
-    };
-    edge.into_iter().flat_map(|e| e.pending.iter()).chain(own.into_iter().flatten())
+    edge.into_iter().flat_map(|e| e.pending.iter()).chain(node.slices())
 }

@@ -16,9 +16,11 @@
 //!   image taken meanwhile makes their table look clean.
 //! - K5. A close writes an image of the catalog at the log's end: a log that ends before it has
 //!   lost its newest segments.
+//! - K6. The packs that an image names are durable before the header that names the image, by the sync of
+//!   both; packs that it does not name are given back when that header is durable.
 //!
 //! Commits wait for a checkpoint only while it takes the log's end, the counters and a version of each tree:
-//! versions do not change, so they are encoded and written beside commits.
+//! versions do not change, so what changed in them is written beside commits (`frond_tree::Version`).
 
 pub(crate) mod holders;
 pub(crate) mod images;
@@ -27,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
-use frond_tree::{Tree, Version};
+use frond_tree::{RunStore, StoredVersion, Tree, Version};
 use frond_wal::Claim;
 
 use crate::canary;
@@ -58,20 +60,26 @@ impl Core {
             let lsn = self.shared.wal.end();
             (lsn, table.version(lsn), store.imaged())
         };
-        image.trees = versions.iter().map(|v| v.image().bytes).collect();
-        let image = image.encode();
-        let live: Vec<BlockId> = versions.iter().flat_map(Version::blocks).collect();
+        let stored: Result<Vec<StoredVersion>> = versions.iter().map(Version::store).collect();
         drop(versions);
         let synced = if canary::active(canary::IMAGE_WITHOUT_LOG) { 0 } else { lsn };
-        let written =
-            self.shared.wal.sync_to(synced).map_err(|e| self.shared.poison(e)).and_then(|()| {
-                let durable = self.shared.wal.durable();
-                assert!(
-                    durable >= synced,
-                    "an image of {synced}, the log is durable to {durable} (K1)"
-                );
-                pin.write(&image, lsn, &live)
-            });
+        let written = stored.and_then(|stored| {
+            self.shared.wal.sync_to(synced).map_err(|e| self.shared.poison(e))?;
+            let durable = self.shared.wal.durable();
+            assert!(
+                durable >= synced,
+                "an image of {synced}, the log is durable to {durable} (K1)"
+            );
+            image.trees = stored.iter().map(|s| s.image().to_vec()).collect();
+            let live: Vec<BlockId> = stored.iter().flat_map(|s| s.blocks()).copied().collect();
+            let dead: Vec<BlockId> = stored.iter().flat_map(|s| s.dead_packs()).copied().collect();
+            let early = canary::active(canary::FREE_PACKS_EARLY);
+            dead.iter().filter(|_| early).for_each(|block| file.discard(*block));
+            pin.write(&image.encode(), lsn, &live)?;
+            stored.into_iter().for_each(StoredVersion::set_durable);
+            dead.iter().filter(|_| !early).for_each(|block| store.retire(*block, lsn)); // K6
+            Ok(())
+        });
         if written.is_err() {
             // The table needs the log from its previous position on. Not from the old image's LSN:
             // before the first image that is the creation of the file, and the table's first

@@ -62,6 +62,8 @@ pub struct Core {
     pub(crate) locks: Arc<LockTable>,
     pub(crate) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(crate) names: RwLock<Names>,
+    /// Another number after each change of foreign keys, or of tables that they name.
+    pub(crate) foreign_version: AtomicU64,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
     /// Held while a table's file is read, so that nobody else reads it to open the same table.
@@ -126,6 +128,7 @@ impl Core {
             locks,
             tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),
+            foreign_version: AtomicU64::new(1),
             ddl: Mutex::new(()),
             opening: Mutex::new(()),
             trimming: Mutex::new(()),

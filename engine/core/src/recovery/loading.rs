@@ -1,4 +1,5 @@
-//! One table while recovery puts it together: the newest image of its file, then the edits of the log.
+//! One table while recovery puts it together: the newest image of its file with the packs of nodes that it
+//! names, then the edits of the log.
 //!
 //! The result is consistent: the trunks agree with the file's block map, the file agrees with what the log was
 //! trimmed for (`images.rs`), and both agree with the log's end. Later code asserts all that, so bytes that say
@@ -66,6 +67,8 @@ impl Loading {
             return Err(Error::corruption(&name, what));
         }
         loading.image = Found::NoImage;
+        // From here on its blocks can be read.
+        loading.store.set_file(file);
         if let Some(checkpoint) = checkpoint {
             let image = TableImage::decode(&checkpoint.image, &name)?;
             check_image(&image, checkpoint.lsn, &name)?;
@@ -74,10 +77,10 @@ impl Loading {
             loading.counters.auto_increment = image.auto_increment;
             loading.counters.row_id = image.row_id;
             for (i, bytes) in image.trees.iter().enumerate() {
-                loading.loaders.push(TreeLoader::from_image(tree_id(id, i), bytes, &name)?);
+                let (id, store) = (tree_id(id, i), &*loading.store);
+                loading.loaders.push(TreeLoader::from_image(id, bytes, store, &name)?);
             }
         }
-        loading.store.set_file(file);
         Ok(loading)
     }
 
@@ -150,6 +153,14 @@ impl Loading {
                 }
                 if !seen.insert(block) {
                     return bad(format!("block {block} is in another tree as well"));
+                }
+            }
+            for block in loader.packs() {
+                if file.and_then(|f| f.extent(block)).is_none() {
+                    return bad(format!("block {block} is not in the block map"));
+                }
+                if !seen.insert(block) {
+                    return bad(format!("block {block} is named twice"));
                 }
             }
         }

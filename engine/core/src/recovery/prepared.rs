@@ -23,6 +23,7 @@ use crate::commit::private_runs::Spilled;
 use crate::record::{
     AttachedRuns, CounterRecord, PrepareFront, RecordReader, KIND_COMMIT_PREPARED, KIND_PREPARE,
 };
+use crate::rows::lock_parents_again;
 use crate::table::Table;
 
 /// Where the blocks of runs are in use whatever edits say.
@@ -126,6 +127,7 @@ impl Core {
 
     /// At the end of the log: what is undecided becomes prepared transactions without a handle.
     pub(super) fn keep_undecided(self: &Arc<Self>, undecided: Undecided) -> Result<()> {
+        let mut kept = Vec::new();
         for (at, payload) in undecided {
             let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
             let mut reader = RecordReader::new(&payload, at);
@@ -179,11 +181,19 @@ impl Core {
                 }
             }
             reader.finish()?;
+            kept.push((at, front.xid, txn));
+        }
+        // Behind all exclusive locks: these are not in the records, but follow from the rows.
+        for (at, xid, mut txn) in kept {
+            let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
+            lock_parents_again(self, &mut txn.locker, txn.tables.values(), &txn.writes, &|tree| {
+                txn.spilled.of(tree).is_some()
+            })?;
             let budget = &self.shared.budget;
             txn.charged = Some(budget.charge(Part::WriteBuffers, txn.writes.bytes()));
             let room = self.room_for_end(txn.tables.values(), Claim::Freeing).ok();
-            self.messages.say(2, &format!("transaction {:?} is prepared", front.xid));
-            let kept = self.keep_prepared(&front.xid, txn, at, room, false);
+            self.messages.say(2, &format!("transaction {:?} is prepared", xid));
+            let kept = self.keep_prepared(&xid, txn, at, room, false);
             kept.map(drop).map_err(|_| bad("another prepared transaction has its name"))?;
         }
         Ok(())

@@ -368,9 +368,11 @@ pub(crate) fn tree_options(index: &IndexDef, leaf_bytes: u64) -> TreeOptions {
     let upper = RunFormat { filter: false, ..format };
     let mut options = TreeOptions::new(upper, format);
     options.leaf_bytes = leaf_bytes;
-    // 16 MiB and 128 KiB with the default; with the small leaves of tests all sizes are small.
+    // 16 MiB, 128 KiB, 32 KiB and 1 MiB with the default; with the small leaves of tests all sizes are small.
     options.group_bytes = 2 * leaf_bytes;
     options.min_slice = (leaf_bytes / 64).max(1);
+    options.image_bytes = leaf_bytes / 256;
+    options.pack_bytes = leaf_bytes / 8;
     options
 }
 

@@ -26,7 +26,7 @@ use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
 use frond_cache::{PageKey, Part};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
-use frond_tree::{EditLog, Extent, RunStore, TrunkEdit};
+use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
 use frond_wal::Claim;
 use parking_lot::Mutex;
 
@@ -304,6 +304,24 @@ impl PageSource for TableStore {
     }
 }
 
+impl BlockSource for TableStore {
+    fn read_block(&self, block: BlockId, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let within = file.extent(block).filter(|e| e.end() <= file.file_bytes());
+        let len = usize::try_from(len).ok().filter(|_| within.is_some());
+        let Some(len) = len else {
+            let what = format!("block {block} is not in the file");
+            return Err(Error::corruption(&self.name, what));
+        };
+        file.read(block, offset, len)
+    }
+
+    fn block_extent(&self, block: BlockId) -> Option<Extent> {
+        let extent = self.file.get()?.extent(block)?;
+        Some(Extent { offset: extent.offset, len: extent.len })
+    }
+}
+
 impl RunStore for TableStore {
     fn next_block(&self) -> BlockId {
         match self.file() {
@@ -325,6 +343,10 @@ impl RunStore for TableStore {
         self.charge_index(&run.meta, run.meta.index.len as usize);
         self.keep_new_pages(run, index);
         Ok(Extent { offset: extent.offset, len: extent.len })
+    }
+
+    fn write_pack(&self, block: BlockId, bytes: &[u8]) -> Result<()> {
+        self.file()?.write_block(block, bytes).map(drop)
     }
 
     fn sync(&self) -> Result<()> {

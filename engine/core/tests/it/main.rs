@@ -10,6 +10,7 @@ mod counters;
 mod descriptors;
 mod durability;
 mod entries;
+mod foreign;
 mod full_disk;
 mod isolation;
 mod locking_scans;

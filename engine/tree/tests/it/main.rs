@@ -6,6 +6,7 @@ mod concurrent;
 mod cost;
 mod model;
 mod owner;
+mod packs;
 mod private;
 mod recovery;
 mod shape;

@@ -95,9 +95,10 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
             5 if load.reopen && below(&mut rng, 4) == 0 => {
                 let from = if below(&mut rng, 2) == 0 { None } else { image.clone() };
                 open.iter_mut().for_each(|open| open.owner = None);
+                image.clone_from(&from); // Without it its packs are gone.
                 bench.reopen(from);
             }
-            6 => image = Some(bench.tree.image()),
+            6 => image = Some(bench.checkpoint()),
             7 if round % 3 == 0 => bench.settle(),
             _ => {
                 let n = 1 + below(&mut rng, 120);

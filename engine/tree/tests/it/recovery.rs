@@ -155,9 +155,10 @@ fn forged_edits_and_images_are_refused_without_panic() {
             }
         }
         let outcome = match round % 2 {
-            0 => TreeLoader::from_image(TREE, &bytes, "forged").and_then(finish),
+            0 => TreeLoader::from_image(TREE, &bytes, &*bench.store, "forged").and_then(finish),
             _ => TrunkEdit::decode(&bytes, "forged").and_then(|edit| {
-                let mut loader = TreeLoader::from_image(TREE, &image.bytes, "image")?;
+                let mut loader =
+                    TreeLoader::from_image(TREE, &image.bytes, &*bench.store, "image")?;
                 loader.apply_edit(u64::MAX - 1, &edit, "forged")?;
                 finish(loader)
             }),
@@ -180,7 +181,7 @@ fn edits_and_images_of_a_newer_format_are_told_from_damage() {
     reader.varint().unwrap();
     let mut of_image = image.bytes.clone();
     of_image[reader.position()] = 77;
-    let e = TreeLoader::from_image(TREE, &of_image, "1.frd").err().unwrap();
+    let e = TreeLoader::from_image(TREE, &of_image, &*bench.store, "1.frd").err().unwrap();
     assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
     assert!(e.message().contains("1.frd") && e.message().contains("77"), "{e}");
     let mut of_edit = bench.log.edits(TREE)[0].1.clone();
@@ -202,7 +203,7 @@ fn a_deep_check_finds_a_run_that_its_meta_does_not_describe() {
     frond_base::put_varint(&mut edit_bytes, lsn);
     edit.encode(&mut edit_bytes);
     image.bytes = edit_bytes;
-    let loader = TreeLoader::from_image(TREE, &image.bytes, "image").unwrap();
+    let loader = TreeLoader::from_image(TREE, &image.bytes, &*bench.store, "image").unwrap();
     let (store, log) = (bench.store.clone(), bench.log.clone());
     let tree = loader.finish(tiny(), store, log, Arc::new(AllReaders), "image").unwrap();
     tree.check(false).unwrap();

@@ -8,7 +8,7 @@ use frond_base::{EntryKind, EntryRef, Readers, Seq, TableId, TreeId, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{Compression, KeyShape, RunFormat, RunMeta};
 use frond_tree::testing::{MemLog, MemStore};
-use frond_tree::{Bounds, Extent, Job, Seek, Step, Tree, TreeLoader, TreeOptions};
+use frond_tree::{Bounds, Extent, Job, RunStore, Seek, Step, Tree, TreeLoader, TreeOptions};
 use parking_lot::Mutex;
 
 use crate::owner::Owner;
@@ -35,6 +35,8 @@ pub fn tiny() -> TreeOptions {
         base_runs: 6,
         min_slice: 6 << 10,
         group_bytes: 24 << 10,
+        image_bytes: 300,
+        pack_bytes: 2000,
         step_entries: 200,
         cursor_refills: 5,
         ..TreeOptions::new(format(false), leaf)
@@ -170,6 +172,17 @@ impl Bench {
         self.tree.write(lsn, batch);
     }
 
+    /// A checkpoint: the image that names what is stored of the tree now.
+    pub fn checkpoint(&mut self) -> frond_tree::Image {
+        let version = self.tree.version();
+        let stored = version.store().unwrap();
+        let image = frond_tree::Image { lsn: version.image().lsn, bytes: stored.image().to_vec() };
+        let dead = stored.dead_packs().to_vec();
+        stored.set_durable();
+        dead.into_iter().for_each(|block| self.store.retire(block, self.lsn));
+        image
+    }
+
     pub fn freeze(&mut self) {
         self.tree.freeze(self.lsn);
     }
@@ -204,9 +217,14 @@ impl Bench {
         self.jobs.clear();
         self.snapshots.clear();
         let mut loader = match &image {
-            Some(image) => TreeLoader::from_image(TREE, &image.bytes, "image").unwrap(),
+            Some(image) => {
+                TreeLoader::from_image(TREE, &image.bytes, &*self.store, "image").unwrap()
+            }
             None => TreeLoader::empty(TREE),
         };
+        if image.is_none() {
+            self.tree.packs().into_iter().for_each(|block| self.store.retire(block, 0));
+        }
         for (lsn, bytes) in self.log.edits(TREE) {
             let edit = frond_tree::TrunkEdit::decode(&bytes, "log").unwrap();
             let fresh = image.as_ref().is_none_or(|image| lsn >= image.lsn);
@@ -218,6 +236,7 @@ impl Bench {
         assert_eq!(tree.image().bytes, self.tree.image().bytes, "replay gives the same trunk");
         self.tree = tree;
         let mut held: Vec<_> = self.tree.run_extents().iter().map(|(b, _)| *b).collect();
+        held.extend(self.tree.packs());
         for (lsn, seq, record) in &self.records {
             if *lsn < self.tree.flushed_upto() {
                 continue;

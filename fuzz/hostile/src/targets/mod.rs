@@ -1,6 +1,6 @@
 //! The list of targets, and what their checks share.
 //!
-//! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits and table images; `file.rs` the headers
+//! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits, stored nodes and table images; `file.rs` the headers
 //! and the block map of a table file, and the identity file; `log.rs` log segments; `records.rs` what log
 //! records say, through recovery; `rows.rs` schemas and rows; `capi/` the arguments of the C API.
 
@@ -32,7 +32,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every target. A check that opens an engine pays for its buffers and threads, which is its constant.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "run_meta", seeds: run::metas, check: run::meta, per_byte: 16, base: 8 * KIB },
     // A page may be one packed value: up to 64 MiB of zeros take a few KiB, and are read in one piece.
     Target { name: "run_page", seeds: run::pages, check: run::page, per_byte: 32, base: 80 * MIB },
@@ -43,6 +43,13 @@ pub const TARGETS: [Target; 14] = [
         seeds: trunk::edits,
         check: trunk::edit,
         per_byte: 512,
+        base: MIB,
+    },
+    Target {
+        name: "trunk_node",
+        seeds: trunk::nodes,
+        check: trunk::node,
+        per_byte: 1024,
         base: MIB,
     },
     Target {
@@ -86,6 +93,13 @@ pub const TARGETS: [Target; 14] = [
         check: file::pin,
         per_byte: 128,
         base: 64 * KIB,
+    },
+    Target {
+        name: "table_definition",
+        seeds: rows::definitions,
+        check: rows::definition,
+        per_byte: 512,
+        base: MIB,
     },
     Target { name: "schema", seeds: rows::schemas, check: rows::schema, per_byte: 512, base: MIB },
     Target { name: "row", seeds: rows::rows, check: rows::row, per_byte: 512, base: MIB },

@@ -69,8 +69,9 @@ fn drive(name: &str) {
     for input in &seeds {
         accepted += usize::from(check(target, input).unwrap_or_else(|why| fail(input, why)));
     }
-    // Of trunk edits and log records some only make sense behind others.
-    let most = if matches!(name, "trunk_edit" | "log_record") { 1 } else { seeds.len() };
+    // Of trunk edits, nodes and log records some only make sense with others.
+    let most =
+        if matches!(name, "trunk_edit" | "trunk_node" | "log_record") { 1 } else { seeds.len() };
     assert!(accepted >= most, "{accepted} of {} seeds are accepted", seeds.len());
     let (began, mut inputs, mut kept, mut accepted) = (clock(), 0, 0, 0);
     while clock() - began < seconds {
@@ -106,8 +107,8 @@ macro_rules! targets {
 }
 
 targets! {
-    run_meta run_page run_tail run trunk_edit table_image table_file identity log_segment log_record backup_pin schema row
-    c_api
+    run_meta run_page run_tail run trunk_edit trunk_node table_image table_file identity log_segment log_record
+    backup_pin table_definition schema row c_api
 }
 
 /// A driver that sees nothing proves nothing.
