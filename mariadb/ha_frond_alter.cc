@@ -15,6 +15,7 @@
 
 #include "ha_frond.h"
 
+#include "foreign.h"
 #include "log.h"
 #include "plugin.h"
 #include "schema.h"
@@ -215,6 +216,9 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         return HA_ALTER_INPLACE_INSTANT;
     if (table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
         table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
+        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    // Its keys need indexes and columns, and a cascade writes rows of a table without its handler.
+    if (!frond_all_foreigns(name_, false).empty() || !frond_all_foreigns(name_, true).empty())
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     Altered to(altered);
     if (!describe(table, altered, info, hidden_, &to))

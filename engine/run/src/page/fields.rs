@@ -104,3 +104,20 @@ impl Target {
         self.tie
     }
 }
+
+/// The first position in `from..to` for which `below` is false.
+pub(super) fn partition(
+    mut from: usize,
+    mut to: usize,
+    mut below: impl FnMut(usize) -> bool,
+) -> usize {
+    while from < to {
+        let mid = from + (to - from) / 2;
+        if below(mid) {
+            from = mid + 1;
+        } else {
+            to = mid;
+        }
+    }
+    from
+}

@@ -12,23 +12,21 @@
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
-use frond_base::{checksum64_seeded, Error, Result, Seq};
+use frond_base::{checksum64_seeded, Error, Result};
 
 use crate::columns::{Group, GROUP};
 use crate::format::KeyShape;
-use crate::index::WHOLE_FENCE;
-use crate::layout::{Layout, BLOCK, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER};
+use crate::layout::{Layout, CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, MAX_PAYLOAD, PAGE_HEADER};
 use crate::meta::RunMeta;
 
 mod decode;
 mod fields;
-mod reader;
+pub(crate) mod reader;
 
-use fields::Target;
 pub(crate) use fields::{field_places, FieldPlace};
-pub use reader::Reader;
+use fields::{partition, Target};
 
 /// Words of the longest fixed key.
 const WORDS: usize = KeyShape::MAX_BYTES / 8;
@@ -150,55 +148,7 @@ impl Page {
         target.compare(|_| header.next_column(n).get(data, 0))
     }
 
-    fn lower_bound_variable(&self, key: &[u8]) -> usize {
-        let n = self.layout.n;
-        let mut reader = Reader::new(self);
-        let b = partition(0, n.div_ceil(BLOCK), |b| reader.compare_key(b * BLOCK, key).is_lt());
-        if b == 0 {
-            return 0;
-        }
-        let end = (b * BLOCK).min(n);
-        partition((b - 1) * BLOCK + 1, end, |i| reader.compare_key(i, key).is_lt())
-    }
-
-    /// Orders the key at `i` relative to `key`.
-    pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
-        Reader::new(self).compare_key(i, key)
-    }
-
-    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
-    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
-        match self.layout.variable {
-            true => {
-                let first = &self.keys()[Reader::new(self).key_parts(0).1];
-                let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
-                (cut && first.starts_with(fence)) || first == fence
-            }
-            false => self.compare_key(0, fence).is_eq(),
-        }
-    }
-
-    /// Replaces `out` by the key at `i`.
-    pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
-        Reader::new(self).key_into(i, out);
-    }
-
-    /// The first eight bytes of the key at `i`, as [`frond_base::key_head`] gives them.
-    pub fn key_head(&self, i: usize) -> u64 {
-        if self.layout.variable {
-            let (prefix, suffix) = Reader::new(self).key_parts(i);
-            let mut head = [0u8; 8];
-            let bytes = self.keys()[prefix].iter().chain(&self.keys()[suffix]);
-            for (to, from) in head.iter_mut().zip(bytes) {
-                *to = *from;
-            }
-            return u64::from_be_bytes(head);
-        }
-        let (group, at) = self.group_of(i);
-        self.words(&field_places(self.layout.columns.list()), &group, at)[0]
-    }
-
-    /// The bytes that [`Reader::value`] found.
+    /// The bytes that [`Reader::value`](reader::Reader::value) found.
     #[inline]
     pub fn value_at(&self, range: Range<usize>) -> &[u8] {
         &self.payload()[range]
@@ -244,19 +194,6 @@ impl Page {
     }
 }
 
-impl RunMeta {
-    /// The sequence of entry `i` of the page that `reader` reads, which is a page of this run. Do not ask
-    /// the page itself.
-    #[inline]
-    pub fn seq<P: Deref<Target = Page>>(&self, reader: &mut Reader<P>, i: usize) -> Seq {
-        if self.one_seq {
-            self.max_seq
-        } else {
-            reader.stored_seq(i)
-        }
-    }
-}
-
 fn zstd_decompress(stored: &[u8], raw_len: usize) -> std::result::Result<Vec<u8>, &'static str> {
     ZSTD.with_borrow_mut(|slot| {
         if slot.is_none() {
@@ -268,17 +205,4 @@ fn zstd_decompress(stored: &[u8], raw_len: usize) -> std::result::Result<Vec<u8>
             _ => Err("Zstandard data do not decompress"),
         }
     })
-}
-
-/// The first position in `from..to` for which `below` is false.
-fn partition(mut from: usize, mut to: usize, mut below: impl FnMut(usize) -> bool) -> usize {
-    while from < to {
-        let mid = from + (to - from) / 2;
-        if below(mid) {
-            from = mid + 1;
-        } else {
-            to = mid;
-        }
-    }
-    from
 }

@@ -6,10 +6,12 @@ use std::ops::{Deref, Range};
 
 use frond_base::{EntryKind, Seq};
 
-use super::fields::Target;
+use super::fields::{field_places, partition, Target};
 use super::Page;
 use crate::columns::{Group, GROUP};
+use crate::index::WHOLE_FENCE;
 use crate::layout::{Values, BLOCK};
+use crate::meta::RunMeta;
 
 /// Reads entries of one page, by position.
 pub struct Reader<P> {
@@ -136,5 +138,68 @@ impl<P: Deref<Target = Page>> Reader<P> {
         let prefix = self.page.layout.prefix(self.page.payload(), i / BLOCK);
         let first = self.span(0, i - i % BLOCK).start;
         (first..first + prefix, self.span(0, i))
+    }
+}
+
+impl Page {
+    pub(super) fn lower_bound_variable(&self, key: &[u8]) -> usize {
+        let n = self.layout.n;
+        let mut reader = Reader::new(self);
+        let b = partition(0, n.div_ceil(BLOCK), |b| reader.compare_key(b * BLOCK, key).is_lt());
+        if b == 0 {
+            return 0;
+        }
+        let end = (b * BLOCK).min(n);
+        partition((b - 1) * BLOCK + 1, end, |i| reader.compare_key(i, key).is_lt())
+    }
+
+    /// Orders the key at `i` relative to `key`.
+    pub fn compare_key(&self, i: usize, key: &[u8]) -> Ordering {
+        Reader::new(self).compare_key(i, key)
+    }
+
+    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
+        match self.layout.variable {
+            true => {
+                let first = &self.keys()[Reader::new(self).key_parts(0).1];
+                let cut = first.len() > WHOLE_FENCE && first.len() > fence.len();
+                (cut && first.starts_with(fence)) || first == fence
+            }
+            false => self.compare_key(0, fence).is_eq(),
+        }
+    }
+
+    /// Replaces `out` by the key at `i`.
+    pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
+        Reader::new(self).key_into(i, out);
+    }
+
+    /// The first eight bytes of the key at `i`, as [`frond_base::key_head`] gives them.
+    pub fn key_head(&self, i: usize) -> u64 {
+        if self.layout.variable {
+            let (prefix, suffix) = Reader::new(self).key_parts(i);
+            let mut head = [0u8; 8];
+            let bytes = self.keys()[prefix].iter().chain(&self.keys()[suffix]);
+            for (to, from) in head.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            return u64::from_be_bytes(head);
+        }
+        let (group, at) = self.group_of(i);
+        self.words(&field_places(self.layout.columns.list()), &group, at)[0]
+    }
+}
+
+impl RunMeta {
+    /// The sequence of entry `i` of the page that `reader` reads, which is a page of this run. Do not ask
+    /// the page itself.
+    #[inline]
+    pub fn seq<P: Deref<Target = Page>>(&self, reader: &mut Reader<P>, i: usize) -> Seq {
+        if self.one_seq {
+            self.max_seq
+        } else {
+            reader.stored_seq(i)
+        }
     }
 }

@@ -93,6 +93,8 @@ pub(crate) struct Source {
     pub examined: u64,
 }
 
+// A cursor has few sources and keeps them: a box would cost each of them an allocation.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum SourceBody {
     Buffer(BufferSource),
     Run(RunSource),

@@ -1,5 +1,6 @@
 //! From the analysis to the document.
 
+use super::place::{place, time};
 use super::tree;
 use super::{
     Blocker, Deadlocks, Locks, Member, Options, Place, Point, Record, Report, Totals, Transaction,
@@ -7,27 +8,14 @@ use super::{
 };
 use crate::analysis::{Analysis, Group, Key, Seen, SeenWait};
 use crate::graph::Unknown;
-use crate::model::{Clock, Lock, Mode, Page, Span};
+use crate::model::{Lock, Mode, Page, Span};
 
 fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-pub(super) fn time(at: Option<i64>) -> Option<String> {
-    at.map(|at| Clock(at).to_string())
-}
-
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-pub(super) fn place(lock: &Lock, options: &Options) -> Place {
-    Place {
-        lock: lock.kind(),
-        table: lock.table.to_string(),
-        index: lock.page.as_ref().map(|page| page.index.to_string()),
-        key: lock.key.clone().filter(|_| options.keys),
-    }
 }
 
 pub(super) fn word(unknown: Unknown) -> &'static str {

@@ -2,6 +2,7 @@
 
 mod build;
 mod csv;
+mod place;
 mod text;
 mod tree;
 

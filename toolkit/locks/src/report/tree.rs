@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::build::{place, time};
+use super::place::{place, time};
 use super::{Node, Options, Tree};
 use crate::analysis::class;
 use crate::graph::{circles, Blocker, Unknown, Wait};
