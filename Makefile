@@ -67,6 +67,10 @@ stages: ## the stages of `make test`
 soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 	@HOURS=$${HOURS:-1} scripts/soak.sh
 
+.PHONY: backups
+backups: ## BACKUPS= (50) backups of servers under load, each restored and compared
+	@BACKUPS=$${BACKUPS:-50} scripts/stages/83-backup.sh
+
 .PHONY: man
 man: ## man pages and shell completions, in target/share as a package installs them
 	@scripts/man.sh

@@ -198,6 +198,7 @@ private:
     int lock_checked(uint index, const uchar *key, uint parts);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);
+    void note_write();
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
     bool alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref);

@@ -60,6 +60,12 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
         thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ? FROND_WRITE_SKIP_FOREIGN : FROND_WRITE_DEFAULT;
 }
 
+// Temporary tables are in no backup.
+void ha_frond::note_write() {
+    if (table->s->tmp_table == NO_TMP_TABLE)
+        session_->writes_shared();
+}
+
 int ha_frond::external_lock(THD *thd, int type) {
     if (keeps_sequence())
         return sequence_lock(type);
@@ -73,10 +79,12 @@ int ha_frond::external_lock(THD *thd, int type) {
     const bool checks_unique = type == F_RDLCK && table->file != this &&
                                (table->s->long_unique_table || table->s->period.unique_keys) &&
                                table->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE;
-    if (type == F_WRLCK)
+    if (type == F_WRLCK) {
+        note_write();
         set_lock(thd, FROND_LOCK_EXCLUSIVE, read_wait_);
-    else
+    } else {
         set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
+    }
     return type == F_WRLCK ? lock_parents(thd) : 0;
 }
 
@@ -86,6 +94,8 @@ int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     session_ = Frond_session::of(thd);
     if (const int error = session_->enter())
         return error;
+    if (type >= TL_WRITE_ALLOW_WRITE)
+        note_write();
     store_lock(thd, nullptr, type);
     const bool writes = type >= TL_WRITE_ALLOW_WRITE;
     set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backup.h"
 #include "errors.h"
 #include "foreign.h"
 #include "ha_frond.h"
@@ -73,37 +74,6 @@ static void drop_temporary_tables() {
             sql_print_warning("Frond: dropping an old temporary table: %s", frond_last_error());
 }
 
-static bool flush_logs(handlerton *) { return frond_database && frond_sync(frond_database) != 0; }
-
-// BACKUP STAGE START, which mariadb-backup sends. No step of it copies the directory of this
-// engine, so a backup would succeed without the tables: it is refused here. This call has no
-// result; an error in the diagnostics area makes the statement fail, and the client ends.
-static void prepare_for_backup() {
-    std::vector<std::string> names;
-    auto collect = [](void *ctx, const char *name) {
-        if (*name && !frond_is_temporary(name))
-            static_cast<std::vector<std::string> *>(ctx)->push_back(name);
-    };
-    const bool unknown = !frond_database || frond_table_list(frond_database, collect, &names);
-    if (names.empty() && !unknown)
-        return;
-    char text[MYSQL_ERRMSG_SIZE];
-    const char *first = names.empty() ? "?" : names[0].c_str();
-    my_snprintf(text, sizeof text,
-                "Frond: this backup does not hold the tables of the engine (%u, '%s' is one): back them up with "
-                "mariadb-dump, or stop the server and copy its data directory",
-                static_cast<uint>(names.size()), first);
-    THD *thd = current_thd;
-    sql_print_error("%s", text);
-    if (!thd)
-        return;
-    if (frond_allows_incomplete_backup())
-        push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_CHECK_NOT_IMPLEMENTED, text);
-    else
-        my_printf_error(ER_CHECK_NOT_IMPLEMENTED, "%s. frond_allow_incomplete_backup = ON allows it all the same",
-                        MYF(0), text);
-}
-
 static int close_database() {
     frond_db *database = frond_database;
     frond_database = nullptr;
@@ -134,13 +104,12 @@ static int init(void *p) {
                   HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_FOREIGN_KEYS;
     hton->create = create_handler;
     hton->drop_table = drop_table;
-    hton->flush_logs = flush_logs;
-    hton->prepare_for_backup = prepare_for_backup;
     hton->show_status = frond_show_status;
     hton->table_options = frond_table_options;
     hton->index_options = frond_index_options;
     frond_install_transactions(hton);
     frond_install_xa(hton);
+    frond_install_backup(hton);
     frond_install_alter(hton);
     ignore_db_dirs_append(DIRECTORY);
 

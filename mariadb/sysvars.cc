@@ -6,12 +6,13 @@
 
 #include "settings.h"
 
+#include "backup.h"
 #include "log.h"
 #include "plugin.h"
 
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
-static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory;
+static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
 static ulong flush_log_at_commit;
 static uint background_threads, open_files;
 static my_bool print_all_deadlocks, direct_io, discard_damaged_tables, allow_incomplete_backup;
@@ -96,6 +97,35 @@ static MYSQL_SYSVAR_BOOL(allow_incomplete_backup, allow_incomplete_backup, PLUGI
                          "hold the tables of this engine: with a warning instead of an error",
                          nullptr, nullptr, FALSE);
 
+static void change_pin_limit(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<ulonglong>(thd, "backup_pin_bytes", variable, value);
+}
+
+static MYSQL_SYSVAR_ULONGLONG(backup_pin_limit, backup_pin_limit, PLUGIN_VAR_RQCMDARG,
+                              "Bytes of disk space that a backup may keep from being used again: freed blocks, "
+                              "dropped tables, log. A backup that keeps more fails",
+                              nullptr, change_pin_limit, 64 * GIB, 16 * MIB, 1ULL << 50, MIB);
+
+// The step is taken when the value is checked: only then can it fail.
+static const char *backup_names[] = {"none", "begin", "begin_other", "describe", "log_copied", "end", NullS};
+static TYPELIB backup_typelib = {array_elements(backup_names) - 1, "", backup_names, nullptr};
+
+static int take_backup_step(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+    char buffer[32];
+    int length = sizeof buffer;
+    const char *name = value->val_str(value, buffer, &length);
+    const int found = name ? find_type(std::string(name, length).c_str(), &backup_typelib, FIND_TYPE_BASIC) : 0;
+    if (found <= 0)
+        return 1;
+    *static_cast<ulong *>(save) = static_cast<ulong>(found - 1);
+    return frond_backup_step(thd, static_cast<uint>(found - 1));
+}
+
+static MYSQL_THDVAR_ENUM(backup, PLUGIN_VAR_NOCMDOPT,
+                         "The step of a backup that this session takes ('frond backup' does): begin or begin_other, "
+                         "describe, log_copied, end. Needs RELOAD",
+                         take_backup_step, nullptr, FROND_BACKUP_NONE, &backup_typelib);
+
 static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
                          "Write each deadlock to the error log: who waited for whom, on what, with which statement",
                          nullptr, change_print_all_deadlocks, FALSE);
@@ -131,6 +161,8 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(direct_io),
     MYSQL_SYSVAR(discard_damaged_tables),
     MYSQL_SYSVAR(allow_incomplete_backup),
+    MYSQL_SYSVAR(backup),
+    MYSQL_SYSVAR(backup_pin_limit),
     MYSQL_SYSVAR(print_all_deadlocks),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
@@ -179,7 +211,10 @@ frond_options frond_open_options() {
     return options;
 }
 
-void frond_apply_settings() { frond_set(frond_database, "print_deadlocks", print_all_deadlocks); }
+void frond_apply_settings() {
+    frond_set(frond_database, "backup_pin_bytes", backup_pin_limit);
+    frond_set(frond_database, "print_deadlocks", print_all_deadlocks);
+}
 
 bool frond_allows_incomplete_backup() { return allow_incomplete_backup; }
 

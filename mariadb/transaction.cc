@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "backup.h"
 #include "errors.h"
 #include "log.h"
 #include "plugin.h"
@@ -34,6 +35,7 @@ Frond_session::Frond_session(THD *thd)
 }
 
 Frond_session::~Frond_session() {
+    frond_backup_abandon(backup_);
     frond_forget_session(this);
     detach();
     rollback();
@@ -69,6 +71,7 @@ int Frond_session::begin() {
     std::lock_guard<std::mutex> locked(guard_);
     transaction_ = begun;
     locked_rows_ = false;
+    wrote_shared_ = false;
     return 0;
 }
 
@@ -151,6 +154,8 @@ int Frond_session::commit() {
     frond_txn *taken = take(false);
     if (!taken)
         return 0;
+    if (wrote_shared_ && frond_txn_changes(taken))
+        frond_count_commit();
     const int rc = commit_now(taken);
     int error = 0;
     frond_tell_commit_failure(rc);

@@ -72,6 +72,12 @@ public:
     /* Commits `txn`, which is not the session's any more, or never was: as frond_txn_commit(), with KILL. */
     int commit_now(frond_txn *txn);
 
+    /* The statement writes a table that is not temporary: the commit counts for a backup's proof. */
+    void writes_shared() { wrote_shared_ = true; }
+    /* The backup that the session has under way, or 0. */
+    uint64_t backup() const { return backup_; }
+    void set_backup(uint64_t id) { backup_ = id; }
+
     /* DROP of the temporary table `name`: true if the transaction of `thd` has changes, and the end of it
      * drops the table. */
     static bool drops_later(THD *thd, const char *name);
@@ -117,6 +123,8 @@ private:
     uint64_t timeout_ms_ = 0;
     bool in_statement_ = false;
     bool locked_rows_ = false;
+    bool wrote_shared_ = false;
+    uint64_t backup_ = 0;
     /* Temporary tables dropped in this transaction. */
     std::vector<std::string> dropped_;
 };

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "backup.h"
 #include "errors.h"
 #include "log.h"
 #include "mysqld.h"
@@ -110,6 +111,8 @@ void Frond_session::commit_ordered() {
     if (!prepared_)
         return; // It read only: commit() does the rest.
     frond_crash_point("before_commit_ordered");
+    if (wrote_shared_)
+        frond_count_commit();
     if (frond_prepared_commit_ordered(prepared_))
         stop_server("committing a prepared transaction");
     is_ordered_ = true;
@@ -123,6 +126,8 @@ int Frond_session::commit_prepared() {
     frond_prepared *prepared = take_prepared();
     const bool in_tc_log = is_ordered_ && !opt_bin_log;
     const bool waits = !is_ordered_ || waits_for_commit_;
+    if (!is_ordered_)
+        frond_count_commit();
     if (in_tc_log)
         ha_flush_logs();
     if (frond_prepared_commit(prepared, waits))
@@ -190,6 +195,8 @@ static int end_by_xid(XID *xid, bool commit) {
     MYSQL_XID plain;
     memcpy(&plain, xid, sizeof plain);
     const frond_xid name = to_frond(plain);
+    if (commit)
+        frond_count_commit();
     const int rc = commit ? frond_commit_by_xid(frond_database, &name) : frond_rollback_by_xid(frond_database, &name);
     if (rc == FROND_NOT_FOUND)
         return XA_NOT_A_NAME;

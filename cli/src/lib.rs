@@ -10,6 +10,7 @@
 //! locks/     who waits for whom, from logs and servers, through `frond_locks`
 //! doctor/    what is wrong with a server and its machine, through `frond_doctor`
 //! server_args.rs  the same with the port, connected
+//! backup/    copies of a running server
 //! manual.rs  man pages and shell completions
 //! connection.rs  where a running server is, and who asks
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod backup;
 pub mod bench;
 pub mod check;
 pub mod connection;

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
-use frond_cli::{bench, check, digest, doctor, dump, indexes, locks, log, manual, open, stat};
+use frond_cli::{
+    backup, bench, check, digest, doctor, dump, indexes, locks, log, manual, open, stat,
+};
 
 /// What a command came to.
 enum End {
@@ -63,6 +65,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         Command::Indexes(args) => indexes::run(&args, out).map(End::from),
         Command::Locks(args) => locks::run(&args, out).map(End::from),
         Command::Doctor(args) => doctor::run(&args, out).map(End::from),
+        Command::Backup(command) => backup::run(&command, out).map(End::from),
         Command::Man(args) => manual::man(&args, out).map(|()| End::Fine),
         Command::Completions(args) => {
             manual::completions(&args, out);

@@ -108,11 +108,23 @@ typedef struct frond_options {
 int frond_open(const char *directory, const frond_options *options, frond_db **db);
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
-/* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes"; "print_deadlocks" (1: each
- * one goes to the log function). */
+/* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";
+ * "print_deadlocks" (1: each one goes to the log function). */
 int frond_set(frond_db *db, const char *name, uint64_t value);
 /* Makes everything committed so far durable, whatever the durability mode. */
 int frond_sync(frond_db *db);
+
+/* A backup of the running database: takes the next `step`.
+ *   "begin"        opens all tables and asks for a pin; `*id` is the backup's number from then on
+ *   "armed"        sets `*id` to 1 when a pin is asked for and not taken, else to 0
+ *   "mark"         takes the pin; nothing may commit meanwhile. Sets `*id` to 1, or to 0 if none was asked for
+ *   "proven"       nothing committed since; "unproven": something did, and the pin is broken
+ *   "describe"     writes the file backup.pin: what to copy
+ *   "log_copied"   the log may be trimmed again
+ *   "end"          all is copied; fails if the pin was broken meanwhile
+ *   "abandon"      lets go of everything
+ * The last four are about the backup `*id`. */
+int frond_backup(frond_db *db, const char *step, uint64_t *id);
 
 /* Calls `emit` for each counter ("commits", "log_bytes", "cache_hits", ...). */
 int frond_status(frond_db *db, void (*emit)(void *ctx, const char *name, uint64_t value), void *ctx);

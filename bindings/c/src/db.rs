@@ -12,7 +12,7 @@ use crate::abi::{
     frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
 };
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, put_new, text};
+use crate::pointers::{handle, put, put_new, text};
 
 /// An open database.
 pub struct frond_db {
@@ -125,6 +125,7 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
             }
             "cache_bytes" => db.engine.set_cache_bytes(value)?,
             "log_capacity_bytes" => db.engine.set_log_capacity(value),
+            "backup_pin_bytes" => db.engine.set_backup_pin_limit(value),
             "print_deadlocks" => db.engine.print_deadlocks(value != 0),
             _ => return Err(invalid(&format!("there is no setting '{name}'"))),
         }
@@ -137,6 +138,41 @@ pub unsafe extern "C" fn frond_sync(db: *mut frond_db) -> c_int {
     guard(|| {
         // SAFETY: A2.
         unsafe { handle(db, "db") }?.engine.sync()?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_backup(
+    db: *mut frond_db,
+    step: *const c_char,
+    id: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (db, step) = unsafe { (handle(db, "db")?, text(step, "step")?) };
+        // SAFETY: A2.
+        let known = *unsafe { handle(id, "id") }?;
+        let engine = &db.engine;
+        let given = match step {
+            "begin" => engine.backup_begin()?,
+            "armed" => u64::from(engine.backup_is_armed()),
+            "mark" => u64::from(engine.backup_mark()?),
+            "proven" | "unproven" => {
+                engine.backup_proven(step == "proven");
+                known
+            }
+            "describe" => engine.backup_describe(known).map(|()| known)?,
+            "log_copied" => engine.backup_log_copied(known).map(|()| known)?,
+            "end" => engine.backup_end(known).map(|()| known)?,
+            "abandon" => {
+                engine.backup_abandon(known);
+                known
+            }
+            _ => return Err(invalid(&format!("a backup has no step '{step}'"))),
+        };
+        // SAFETY: A2.
+        unsafe { put(id, given, "id") }?;
         Ok(FROND_OK)
     })
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use frond_base::{ErrorKind, TableId};
-use frond_engine::{read_identity, TableDef};
+use frond_engine::{read_identity, TableDef, PIN_FILE};
 use frond_space::{Checkpoint, TableFile, TableFileOptions};
 use frond_vfs::{Vfs, LOCK_FILE};
 
@@ -95,6 +95,8 @@ pub fn strangers(names: &[String], tables: Option<&[Arc<TableDef>]>, report: &mu
             }
         } else if name.ends_with(".new") && (name == "frond.id.new" || name.ends_with(".frd.new")) {
             report.warning(format!("{name}: left by a crash during its creation; harmless"));
+        } else if name == PIN_FILE {
+            report.warning(format!("{name}: of a backup that ended with its server; harmless"));
         } else if name != IDENTITY && name != LOCK_FILE && !is_log(name) {
             report.warning(format!("{name}: not a file of a Frond database"));
         }

@@ -332,6 +332,11 @@ impl Engine {
         self.core.pressure.set_log_capacity(bytes.max(least));
     }
 
+    /// Bytes that a backup's pin may hold; one that holds more is broken.
+    pub fn set_backup_pin_limit(&self, bytes: u64) {
+        self.core.backups.set_limit(bytes);
+    }
+
     // ---- lock waits ----
 
     /// Who is told of lock waits from now on; false when somebody is already.
@@ -393,6 +398,7 @@ impl Engine {
             thread.join();
         }
         self.core.prepared.clear();
+        self.core.backup_stop();
         self.core.clear_all_dropped();
         self.core.close_catalog()?;
         self.core.shared.wal.settle()

@@ -7,6 +7,7 @@
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
 //! catalog/     the list of tables and foreign keys; create, drop, rename, truncate
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
+//! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
 //! recovery/    from files and log to open tables
 //! report/      transactions, locks and waits, for people and for the server
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod backup;
 #[cfg(feature = "canary")]
 pub mod canary;
 #[cfg(not(feature = "canary"))]
@@ -38,6 +40,7 @@ mod shared;
 mod status;
 mod table;
 
+pub use backup::format::{Description, PIN_FILE};
 pub use catalog::alter::{history, Alter, AlterSpec, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;

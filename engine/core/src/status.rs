@@ -22,6 +22,7 @@ impl Engine {
             (shared.wal.status(), shared.cache.stats(), core.pressure.status());
         let locks = core.locks.stats();
         let budget = &shared.budget;
+        let (backup_files, backup_held, backup_broken) = core.backups.status();
         let part = |p| budget.used_by(p) as u64;
         vec![
             ("commits", core.counters.commits.load(Relaxed)),
@@ -55,6 +56,9 @@ impl Engine {
             ("merge_debt_limit", work.debt_limit),
             ("drain_bytes_per_second", work.drain_rate),
             ("writers_delayed_micros", work.delayed_micros),
+            ("backup_files_pinned", backup_files),
+            ("backup_bytes_held", backup_held),
+            ("backup_pins_broken", backup_broken),
             ("disk_full", u64::from(core.disk.is_full())),
             ("spills", core.counters.spills.load(Relaxed)),
             ("spilled_commits", core.counters.spilled_commits.load(Relaxed)),
@@ -110,6 +114,8 @@ impl Engine {
                 behind.join(", ")
             )?;
         }
+        writeln!(out, "\nBACKUP\n------")?;
+        core.write_backup(out)?;
         writeln!(out, "\nTREES\n-----")?;
         writeln!(
             out,

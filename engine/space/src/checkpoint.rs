@@ -112,7 +112,11 @@ impl CheckpointPin<'_> {
     pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
         let old = self.file.write_checkpoint(image, lsn, live)?;
         if let Some(extent) = old {
-            self.file.space.lock().free(extent); // S3: a later header is durable
+            let mut freed = self.file.freed.lock();
+            // PN1.
+            if !freed.held.as_mut().is_some_and(|held| held.keep_image(extent)) {
+                self.file.space.lock().free(extent); // S3: a later header is durable
+            }
         }
         let file = self.file;
         drop(self);

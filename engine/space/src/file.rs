@@ -46,7 +46,7 @@
 //!
 //! Not here: when to checkpoint or release, what a block holds, moving blocks.
 //!
-//! Opening is in `recovery.rs`, checkpoints are in `checkpoint.rs`.
+//! Opening is in `recovery.rs`, checkpoints are in `checkpoint.rs`, pins for backups in `pin.rs`.
 //!
 //! Tested by `tests/it`.
 
@@ -60,6 +60,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::extent::{aligned, Extent};
 use crate::format::{encode_header, Header, Identity, CREATED, FIRST_EXTENT, MAX_FILE};
+use crate::held::Held;
 use crate::io as transfer;
 use crate::space_map::SpaceMap;
 
@@ -128,6 +129,8 @@ pub(crate) struct Freed {
     pub waiting: Vec<(Lsn, BlockId)>,
     durable: Lsn,
     pub pins: u32,
+    /// For a copy of the file that is being made (`pin.rs`).
+    pub held: Option<Held>,
 }
 
 /// An open table file. Shared by all threads.
@@ -325,6 +328,13 @@ impl TableFile {
     /// A block that was written and that no edit ever named is free at once.
     pub fn discard(&self, block: BlockId) {
         self.assert_writable();
+        let mut freed = self.freed.lock();
+        if let Some(held) = freed.held.as_mut().filter(|held| held.keeps(block)) {
+            let bytes = self.blocks.read().get(&block).map_or(0, |e| e.len);
+            held.keep(block, 0, bytes);
+            return;
+        }
+        drop(freed);
         let mut space = self.space.lock();
         let gone = self.blocks.write().remove(&block);
         assert!(gone.is_some(), "block {block} is not there to discard");
@@ -353,11 +363,16 @@ impl TableFile {
             return;
         }
         let durable = freed.durable;
+        let Freed { waiting, held, .. } = &mut *freed;
         let mut space = self.space.lock();
         let mut blocks = self.blocks.write();
-        freed.waiting.retain(|(lsn, block)| {
+        waiting.retain(|(lsn, block)| {
             if *lsn > durable {
                 return true;
+            }
+            if let Some(held) = held.as_mut().filter(|held| held.keeps(*block)) {
+                held.keep(*block, *lsn, blocks.get(block).map_or(0, |e| e.len)); // PN1
+                return false;
             }
             let gone = blocks.remove(block);
             assert!(gone.is_some(), "block {block} is freed twice or was never written (S1)");

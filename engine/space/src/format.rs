@@ -158,6 +158,20 @@ pub fn encode_header(header: &Header, id: Identity) -> Vec<u8> {
     out
 }
 
+/// Both slots of a copy whose newest header is `header`. The other slot has to verify, too, or the copy would
+/// look damaged; where the older header's image is not copied, it names the newer one's. It is used only when
+/// the newer header is damaged, and then that image does not verify as its own.
+pub fn front(header: &Header, id: Identity) -> Vec<u8> {
+    let seq = header.seq.saturating_sub(1);
+    let image = header.image.filter(|_| seq > CREATED);
+    let older = encode_header(&Header { seq, lsn: header.lsn, image }, id);
+    let newer = encode_header(header, id);
+    match slot_of(header.seq) {
+        0 => [newer, older].concat(),
+        _ => [older, newer].concat(),
+    }
+}
+
 /// Decodes one header slot (exactly [`HEADER_BYTES`] bytes). A slot that does not verify is
 /// [`Slot::Invalid`]: the other slot decides. A slot that verifies but is of a newer format, of
 /// another file or impossible is an error, as no crash produces it.

@@ -15,7 +15,9 @@ mod extent;
 mod extent_tree;
 mod file;
 mod format;
+mod held;
 mod io;
+mod pin;
 mod recovery;
 mod space_map;
 #[cfg(test)]
@@ -25,3 +27,4 @@ pub use checkpoint::CheckpointPin;
 pub use extent::{aligned, Extent, EXTENT_ALIGN};
 pub use extent_tree::ExtentTree;
 pub use file::{Checkpoint, Fallback, FileStats, TableFile, TableFileOptions};
+pub use pin::PinnedFile;

@@ -163,6 +163,11 @@ impl Wal {
         self.segments.lock().front().map_or(0, |s| s.start)
     }
 
+    /// Number and start of each segment file, ascending.
+    pub fn segments(&self) -> Vec<(u32, Lsn)> {
+        self.segments.lock().iter().map(|s| (s.number, s.start)).collect()
+    }
+
     /// Appends a record of a kind from 1 to 255 to the buffer. No I/O, unless the buffer is full;
     /// then it is written out (by this thread or the one that is at it). Durable after
     /// `sync_to(end)`.

@@ -23,7 +23,7 @@ const PIECE: u64 = 256 << 20;
 impl Core {
     /// Removes a piece of a dropped table. False when there is none, or the rest is in use.
     pub(crate) fn clear_dropped(&self) -> bool {
-        let Some(mut dropped) = self.upkeep.take_dropped() else { return false };
+        let Some(mut dropped) = self.take_dropped() else { return false };
         if !dropped.forgotten {
             self.shared.cache.forget_table(dropped.id);
             dropped.forgotten = true;
@@ -73,12 +73,17 @@ impl Core {
 
     /// Removes all files of dropped tables, whatever their sizes: before closing, and on a full disk.
     pub(crate) fn clear_all_dropped(&self) {
-        while let Some(dropped) = self.upkeep.take_dropped() {
+        while let Some(dropped) = self.take_dropped() {
             self.shared.cache.forget_table(dropped.id);
             if !self.remove_dropped(dropped) {
                 return;
             }
         }
+    }
+
+    /// Files that a backup copies stay (BP3).
+    fn take_dropped(&self) -> Option<DroppedTable> {
+        self.upkeep.take_dropped(|id| !self.backups.pins(id))
     }
 
     /// Makes the file a piece shorter; false when it is short enough to be unlinked.

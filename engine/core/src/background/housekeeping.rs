@@ -55,6 +55,7 @@ impl Core {
             }
             Ok(()) => {}
         }
+        self.watch_backup();
         self.take_back_lent();
         self.sweep();
         self.look_around(now);

@@ -32,9 +32,11 @@ impl Upkeep {
         self.dropped.lock().push_back(dropped);
     }
 
-    /// The table that was dropped first; the caller removes it or puts it back.
-    pub fn take_dropped(&self) -> Option<DroppedTable> {
-        self.dropped.lock().pop_front()
+    /// The table that was dropped first among those that `may` go; the caller removes it or puts it back.
+    pub fn take_dropped(&self, may: impl Fn(TableId) -> bool) -> Option<DroppedTable> {
+        let mut dropped = self.dropped.lock();
+        let at = dropped.iter().position(|d| may(d.id))?;
+        dropped.remove(at)
     }
 
     /// As [`Upkeep::take_dropped`], for one that is not finished.

@@ -1,8 +1,9 @@
 //! Holders: what keeps log from being trimmed.
 //!
-//! A holder names the oldest record that it still needs. Today these are tables, with changes that no image
-//! of theirs has, commits that are in the log but not in the buffers yet (K4), and prepared transactions.
-//! Whatever else reads the log later (a backup that copies it, a replica) is one more holder: it implements
+//! A holder names the oldest record that it still needs. These are tables, with changes that no image
+//! of theirs has, commits that are in the log but not in the buffers yet (K4), prepared transactions, and
+//! a backup that has not copied the log yet.
+//! Whatever else reads the log later (a replica) is one more holder: it implements
 //! the trait, and `trim_log` asks it. A table can be made to let go ([`Core::shorten_log`]), by an image, and a
 //! prepared transaction ([`Core::renew_prepared`]), by another record.
 //!

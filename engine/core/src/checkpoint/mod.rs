@@ -115,6 +115,7 @@ impl Core {
             false => self.prepared.holds_log_from().map_or(end, |lsn| lsn.min(end)),
         };
         let needed = self.oldest_needed().map_or(held, |(lsn, _)| lsn.min(held));
+        let needed = self.backups.holds_log_from().map_or(needed, |lsn| lsn.min(needed));
         let needed = if canary::active(canary::TRIM_TOO_FAR) { end } else { needed };
         assert!(needed <= end, "trimming to {needed}, beyond {end} (K2, K4)");
         let wal = &self.shared.wal;

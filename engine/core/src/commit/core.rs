@@ -34,6 +34,7 @@ use crate::background::ledger::Ledger;
 use crate::background::pressure::Pressure;
 use crate::background::queue::Queue;
 use crate::background::upkeep::Upkeep;
+use crate::backup::Backups;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
 use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
@@ -71,6 +72,7 @@ pub struct Core {
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
+    pub(crate) backups: Backups,
     pub(crate) prepared: PreparedSet,
     pub(crate) queue: Queue,
     pub(crate) ledger: Ledger,
@@ -131,6 +133,7 @@ impl Core {
             opening: Mutex::new(()),
             trimming: Mutex::new(()),
             images: Images::default(),
+            backups: Backups::default(),
             prepared: PreparedSet::default(),
             queue: Queue::new(held_writers.clone()),
             ledger: Ledger::default(),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use frond_base::{Error, Result, TableId};
 
+use crate::backup::format::PIN_FILE;
 use crate::catalog::SYSTEM_TABLE;
 use crate::checkpoint::images::Found;
 use crate::commit::core::Core;
@@ -14,6 +15,11 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
     let vfs = &core.shared.vfs;
     let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
     for name in all {
+        if name == PIN_FILE {
+            // Of a backup that the end of the process broke.
+            vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
+            continue;
+        }
         let made = name.strip_suffix(".new");
         let Some(stem) = made.unwrap_or(&name).strip_suffix(".frd") else { continue };
         let Ok(id) = stem.parse::<u32>().map(TableId) else { continue };

@@ -4,6 +4,7 @@
 mod alter;
 mod alter_columns;
 mod background;
+mod backup;
 mod concurrency;
 mod counters;
 mod descriptors;

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod fault;
 mod live;
+mod pins;
 
 use frond_base::TableId;
 use frond_space::TableFileOptions;

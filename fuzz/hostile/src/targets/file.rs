@@ -1,11 +1,11 @@
-//! Table files: headers, block map, and image; and the identity file.
+//! Table files: headers, block map, and image; the identity file; and what describes the pin of a backup.
 //!
 //! The input of `file` is whether to seal it (one byte: 0 no; 2: and to open it for reading only), the 512 bytes of each header that count, and
 //! an image, which is put where each sealed header says.
 
-use frond_base::{checksum64_seeded, TableId};
-use frond_engine::{read_identity, TableImage};
-use frond_space::{TableFile, TableFileOptions};
+use frond_base::{checksum64, checksum64_seeded, TableId};
+use frond_engine::{read_identity, Description, TableImage};
+use frond_space::{Extent, PinnedFile, TableFile, TableFileOptions};
 use frond_vfs::{MemVfs, OpenHow, Vfs};
 
 use super::{accepted, database, refused};
@@ -113,4 +113,44 @@ pub fn identity(input: &[u8]) -> bool {
     let _ = vfs.open("frond.id", OpenHow::CREATE);
     vfs.set_contents("frond.id", bytes);
     accepted(read_identity(&vfs))
+}
+
+pub fn pins(n: u64) -> Vec<Vec<u8>> {
+    let unit = |at: u64, len: u64| Extent { offset: (2 + at) * 4096, len: len * 4096 };
+    let file = |table: u32| PinnedFile {
+        table: TableId(table),
+        seq: n,
+        lsn: 100 * n,
+        front: vec![n as u8; 2 * SLOT],
+        image: (table > 0).then(|| unit(n, 3)),
+        next_block: 90 + n,
+        blocks: (0..n.min(80)).map(|b| (b + 1, unit(50 + 4 * b, 1 + b % 4))).collect(),
+    };
+    let described = Description {
+        pin: n,
+        database: !n,
+        at: 5000 + n,
+        segments: vec![(1, 0), (2, 4096 + n)],
+        files: vec![file(0), file(1), file(7 + n as u32 % 9)],
+        names: vec![String::new(), "a/b".into(), "a/c".into()],
+    };
+    vec![described.encode()]
+}
+
+/// The checksum is made to fit.
+pub fn pin(input: &[u8]) -> bool {
+    let Some(split) = input.len().checked_sub(8) else { return false };
+    let mut bytes = input.to_vec();
+    let sum = checksum64(&bytes[..split]);
+    bytes[split..].copy_from_slice(&sum.to_le_bytes());
+    match Description::decode(&bytes) {
+        Ok(described) => {
+            assert_eq!(Description::decode(&described.encode()).ok(), Some(described));
+            true
+        }
+        Err(e) => {
+            refused(&e);
+            false
+        }
+    }
 }

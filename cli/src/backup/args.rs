@@ -1,0 +1,189 @@
+//! The command line of `frond backup`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use crate::connection::ConnectionArgs;
+use crate::out::{parse_bytes, parse_count};
+
+/// Back up a running server, exactly and verifiably
+///
+/// A backup holds what was committed at one moment, with its binary log position and GTID: Frond's tables, and everything else
+/// through mariadb-backup or, where no other engine holds data, with what a server needs to start. It is copied from the server's
+/// data directory, so this runs on the server's machine, as a user who can read that directory.
+#[derive(Subcommand)]
+pub enum BackupCommand {
+    Full(FullArgs),
+    Incremental(IncrementalArgs),
+    List(ListArgs),
+    Verify(VerifyArgs),
+    Restore(RestoreArgs),
+    Keep(KeepArgs),
+}
+
+/// Back up everything into a new directory
+///
+/// Without other engines' tables the server's own files are copied under BACKUP STAGE; otherwise mariadb-backup is run for them
+/// (into DIR/server), and Frond's part is of the moment at which that one is consistent. Commits are blocked for milliseconds in the first
+/// case, and as long as mariadb-backup blocks them in the second.
+///
+/// DIR/manifest.json is written last: a directory without it is no backup. After a failure DIR is emptied.
+///
+/// The account needs RELOAD, PROCESS and BINLOG MONITOR; with mariadb-backup what that one needs, too.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup full /backup/$(date +%F)\n  \
+    frond backup full /backup/monday --rate 100M --json\n  \
+    frond backup full /backup/monday --user backup --password-file /root/.backup-password")]
+pub struct FullArgs {
+    /// The directory to make; it must not exist, or be empty
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+/// Back up what changed since another backup
+///
+/// Blocks of Frond's tables never change once they are written: those that the base has are named in the manifest and not read
+/// again. All the rest (log, images, the server's other files) is copied anew. To restore or verify it, the base and the
+/// backups that it is based on have to be there, in the same parent directory or named with --chain.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup incremental --base /backup/monday /backup/monday-12h")]
+pub struct IncrementalArgs {
+    /// The directory to make; it must not exist, or be empty
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The backup that has the rest: full or incremental
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub base: PathBuf,
+    #[command(flatten)]
+    pub how: HowArgs,
+}
+
+/// How to copy, and from where.
+#[derive(Args)]
+pub struct HowArgs {
+    /// Bytes per second to copy at most (not for mariadb-backup)
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub rate: Option<u64>,
+    /// The program that backs up other engines
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup", value_hint = ValueHint::CommandName)]
+    pub mariadb_backup: PathBuf,
+    /// Run mariadb-backup although no other engine holds data
+    #[arg(long)]
+    pub with_mariadb_backup: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The server's port
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// Name the backups in directories
+///
+/// Directories that hold part of a backup and no manifest are named as incomplete.
+///
+/// Exit status: 0 all that was found is whole, 1 something is incomplete or damaged, 2 could not be done.
+#[derive(Args)]
+pub struct ListArgs {
+    /// A backup, or a directory of backups
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// One JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Verify a backup without a server
+///
+/// Reads everything: the checksums of all files and blocks, then all that `frond check` reads (each page, tree, row and index), with
+/// what it is based on put together in memory. Files of mariadb-backup are compared with their checksums.
+///
+/// Exit status: 0 sound, 1 damaged (what is named), 2 could not be done.
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// The backup
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Backups that it is based on, if they are elsewhere; may be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chain: Vec<PathBuf>,
+    /// Only checksums
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Make a data directory from a backup
+///
+/// Verifies each block as it is copied. Files of mariadb-backup are copied and prepared with it. The server recovers the rest when
+/// it starts. The backup is not changed. The command then says what to do next: ownership, start, and the position for a replica.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup restore /backup/monday /var/lib/mysql\n  \
+    chown -R mysql:mysql /var/lib/mysql && systemctl start mariadb")]
+pub struct RestoreArgs {
+    /// The backup
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The data directory to make; it must not exist, or be empty
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub datadir: PathBuf,
+    /// Backups that it is based on, if they are elsewhere; may be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chain: Vec<PathBuf>,
+    /// The program that prepares other engines' files
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup", value_hint = ValueHint::CommandName)]
+    pub mariadb_backup: PathBuf,
+    /// Bytes per second to copy at most
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub rate: Option<u64>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Remove backups that are not needed any more
+///
+/// Keeps the newest backup of each of the last N days and weeks (UTC; weeks begin on Monday) that have one, the newest of all, and
+/// what those are based on. Says what it would remove; --delete removes it.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup keep --daily 7 --weekly 4 /backup\n  \
+    frond backup keep --daily 7 --weekly 4 /backup --delete")]
+pub struct KeepArgs {
+    /// The directory of backups
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Days of which to keep one
+    #[arg(long, value_name = "N", default_value = "7", value_parser = parse_count)]
+    pub daily: u64,
+    /// Weeks of which to keep one
+    #[arg(long, value_name = "N", default_value = "4", value_parser = parse_count)]
+    pub weekly: u64,
+    /// Remove, instead of saying what would be removed
+    #[arg(long)]
+    pub delete: bool,
+}

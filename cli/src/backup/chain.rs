@@ -1,0 +1,233 @@
+//! A backup put together with those that it is based on, as one directory for reading.
+//!
+//! - BH1. Members are found by the ids in the newest manifest, wherever they are; one that is missing or has another id is
+//!   refused by name.
+//! - BH2. Nothing is ever written to a member.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
+
+use super::copy::failed;
+use super::manifest::{Manifest, TableFile};
+use crate::out::{Failure, Outcome};
+
+/// A backup and its members.
+pub struct Chain {
+    /// The newest.
+    pub manifest: Manifest,
+    /// By their place in the chain; the last one is the backup itself.
+    pub members: Vec<(PathBuf, Manifest)>,
+}
+
+impl Chain {
+    /// Finds the members beside `dir` or in `elsewhere` (BH1).
+    pub fn find(dir: &Path, elsewhere: &[PathBuf]) -> Outcome<Chain> {
+        let manifest = Manifest::read(dir)?;
+        let mut found: HashMap<String, (PathBuf, Manifest)> = HashMap::new();
+        let mut places: Vec<PathBuf> = elsewhere.to_vec();
+        let full = std::fs::canonicalize(dir).map_err(failed("look for", dir))?;
+        if let Some(parent) = full.parent().filter(|_| !manifest.chain.is_empty()) {
+            for entry in std::fs::read_dir(parent).map_err(failed("list", parent))? {
+                let path = entry.map_err(failed("list", parent))?.path();
+                if path.join(super::manifest::NAME).exists() {
+                    places.push(path);
+                }
+            }
+        }
+        for place in places {
+            match Manifest::read(&place) {
+                Ok(read) if manifest.chain.contains(&read.id) => {
+                    found.entry(read.id.clone()).or_insert((place, read));
+                }
+                Err(e) if elsewhere.contains(&place) => return Err(e),
+                _ => {}
+            }
+        }
+        let mut members = Vec::new();
+        for (at, id) in manifest.chain.iter().enumerate() {
+            let Some(member) = found.remove(id) else {
+                return Err(Failure::Request(format!(
+                    "{}: it is based on backup {id}, which is not there, or not whole; say where with --chain",
+                    dir.display()
+                )));
+            };
+            if member.1.chain != manifest.chain[..at] || member.1.database != manifest.database {
+                let what = format!(
+                    "{}: not a backup that {} is based on",
+                    member.0.display(),
+                    manifest.id
+                );
+                return Err(Failure::Request(what));
+            }
+            members.push(member);
+        }
+        members.push((dir.to_path_buf(), manifest.clone()));
+        Ok(Chain { manifest, members })
+    }
+
+    /// The Frond database of the backup, for reading.
+    pub fn vfs(&self) -> Outcome<ChainVfs> {
+        let mut dirs = Vec::new();
+        for (path, _) in &self.members {
+            let place = path.join("frond");
+            dirs.push(OsVfs::new(&place).map_err(failed("open", &place))?);
+        }
+        let tables = self.manifest.tables.iter().map(|t| (t.file_name(), t.clone())).collect();
+        let logs = self.manifest.files.keys();
+        let plain =
+            logs.filter_map(|path| path.strip_prefix("frond/")).map(str::to_string).collect();
+        Ok(ChainVfs { dirs, tables, plain })
+    }
+}
+
+/// See [`Chain::vfs`].
+pub struct ChainVfs {
+    dirs: Vec<OsVfs>,
+    tables: HashMap<String, TableFile>,
+    plain: Vec<String>,
+}
+
+impl ChainVfs {
+    fn newest(&self) -> &OsVfs {
+        &self.dirs[self.dirs.len() - 1]
+    }
+
+    /// The file of a table, put together.
+    pub fn table(&self, table: &TableFile) -> io::Result<Assembled> {
+        let name = table.file_name();
+        let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; self.dirs.len()];
+        let own = self.dirs.len() - 1;
+        let mut parts: Vec<(u64, u64, usize)> = table.own.iter().map(|p| (p.0, p.1, own)).collect();
+        parts.extend(table.blocks.iter().map(|b| (b.1, b.2, b.4)));
+        parts.sort_unstable();
+        for (_, _, member) in &parts {
+            if files[*member].is_none() {
+                files[*member] = Some(self.dirs[*member].open(&name, OpenHow::READ)?);
+            }
+        }
+        Ok(Assembled { len: table.bytes, parts, files })
+    }
+}
+
+fn read_only() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "a backup is not written to")
+}
+
+struct NoLock;
+
+impl DirLock for NoLock {}
+
+impl Vfs for ChainVfs {
+    fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
+        if how.create_new || how.write {
+            return Err(read_only());
+        }
+        match self.tables.get(name) {
+            Some(table) => Ok(Arc::new(self.table(table)?)),
+            None if self.plain.iter().any(|n| n == name) => self.newest().open(name, OpenHow::READ),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        Ok(self.tables.contains_key(name) || self.plain.iter().any(|n| n == name))
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.tables.keys().chain(&self.plain).cloned().collect())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
+        Ok(Box::new(NoLock))
+    }
+
+    fn now(&self) -> Duration {
+        self.newest().now()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        self.newest().wall_clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.newest().random_u64()
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
+        self.newest().spawn(name, work)
+    }
+
+    fn descriptors(&self) -> Option<u64> {
+        self.newest().descriptors()
+    }
+}
+
+/// A table file whose extents are in several backups; zeros between them.
+pub struct Assembled {
+    len: u64,
+    /// Offset, length, member; ascending.
+    parts: Vec<(u64, u64, usize)>,
+    files: Vec<Option<Arc<dyn VfsFile>>>,
+}
+
+impl VfsFile for Assembled {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if offset >= self.len {
+            return Ok(0);
+        }
+        let mut n = (buf.len() as u64).min(self.len - offset);
+        let next = self.parts.partition_point(|(at, len, _)| at + len <= offset);
+        match self.parts.get(next) {
+            Some((at, len, member)) if *at <= offset => {
+                n = n.min(at + len - offset);
+                let Some(Some(file)) = self.files.get(*member) else { return Err(read_only()) };
+                return file.read_at(&mut buf[..n as usize], offset);
+            }
+            Some((at, _, _)) => n = n.min(at - offset),
+            None => {}
+        }
+        buf[..n as usize].fill(0);
+        Ok(n as usize)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+        Err(read_only())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn punch_hole(&self, _: u64, _: u64) -> io::Result<()> {
+        Err(read_only())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_direct(&self) -> bool {
+        false
+    }
+}

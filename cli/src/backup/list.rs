@@ -1,0 +1,209 @@
+//! `list` and `keep`: the backups of a directory.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::args::{KeepArgs, ListArgs};
+use super::copy::failed;
+use super::manifest::{self, Manifest};
+use crate::out::{bytes, Failure, Grid, Outcome};
+
+/// What a directory is.
+enum Found {
+    Whole(Box<Manifest>),
+    Incomplete,
+    Damaged(String),
+}
+
+/// Backups in `dir`, or `dir` itself if it is one; the oldest first, those without a date in front.
+fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
+    let mut places = vec![dir.to_path_buf()];
+    if look(dir).is_none() {
+        places.clear();
+        for entry in std::fs::read_dir(dir).map_err(failed("list", dir))? {
+            let path = entry.map_err(failed("list", dir))?.path();
+            if path.is_dir() {
+                places.push(path);
+            }
+        }
+    }
+    let mut found: Vec<_> = places.into_iter().filter_map(|p| look(&p).map(|f| (p, f))).collect();
+    let created = |f: &Found| match f {
+        Found::Whole(m) => m.created,
+        _ => 0,
+    };
+    found.sort_by(|a, b| (created(&a.1), &a.0).cmp(&(created(&b.1), &b.0)));
+    Ok(found)
+}
+
+fn look(dir: &Path) -> Option<Found> {
+    if dir.join(manifest::NAME).exists() {
+        return Some(match Manifest::read(dir) {
+            Ok(read) => Found::Whole(Box::new(read)),
+            Err(e) => Found::Damaged(e.to_string()),
+        });
+    }
+    let begun = dir.join("frond").is_dir() && dir.join("server").is_dir();
+    begun.then_some(Found::Incomplete)
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    dir: &'a Path,
+    state: &'a str,
+    problem: Option<&'a str>,
+    id: Option<&'a str>,
+    kind: Option<&'a str>,
+    chain: Option<&'a [String]>,
+    created: Option<String>,
+    bytes: Option<u64>,
+    tables: Option<usize>,
+    server: Option<&'a str>,
+    binlog: Option<&'a manifest::Binlog>,
+}
+
+/// True if all are whole, and those that they are based on are there.
+pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
+    let found = find(&args.dir)?;
+    let mut ids = HashSet::new();
+    let mut grid = Grid::new(4, &["backup", "kind", "created (UTC)", "state", "tables", "size"]);
+    let mut fine = true;
+    for (dir, is) in &found {
+        let mut line = Line {
+            dir,
+            state: "whole",
+            problem: None,
+            id: None,
+            kind: None,
+            chain: None,
+            created: None,
+            bytes: None,
+            tables: None,
+            server: None,
+            binlog: None,
+        };
+        match is {
+            Found::Whole(m) => {
+                ids.insert(m.id.clone());
+                let date = Timestamp::from_second(i64::try_from(m.created).unwrap_or(0)).ok();
+                (line.id, line.kind) = (Some(m.id.as_str()), Some(m.kind()));
+                line.created = date.map(|d| d.strftime("%F %T").to_string());
+                (line.bytes, line.tables) = (Some(m.bytes()), Some(m.tables.len()));
+                (line.server, line.binlog, line.chain) =
+                    (Some(m.server.as_str()), m.binlog.as_ref(), Some(m.chain.as_slice()));
+                if m.chain.iter().any(|id| !ids.contains(id)) {
+                    line.state = "base missing";
+                }
+            }
+            Found::Incomplete => line.state = "incomplete",
+            Found::Damaged(what) => (line.state, line.problem) = ("damaged", Some(what.as_str())),
+        }
+        fine &= line.state == "whole";
+        if args.json {
+            let text = serde_json::to_string(&line).map_err(|e| Failure::Request(e.to_string()))?;
+            writeln!(out, "{text}")?;
+        }
+        grid.row(vec![
+            dir.display().to_string(),
+            line.kind.unwrap_or("").into(),
+            line.created.unwrap_or_default(),
+            line.state.into(),
+            line.tables.map_or(String::new(), |n| n.to_string()),
+            line.bytes.map_or(String::new(), bytes),
+        ]);
+    }
+    if !args.json {
+        match found.is_empty() {
+            true => writeln!(out, "no backups in {}", args.dir.display())?,
+            false => write!(out, "{grid}")?,
+        }
+    }
+    Ok(fine)
+}
+
+pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
+    let mut found = Vec::new();
+    for (dir, is) in find(&args.dir)? {
+        match is {
+            Found::Whole(m) => found.push((dir, *m)),
+            // It is not known what this was, or whether somebody is making it.
+            Found::Incomplete => writeln!(out, "left alone {}: incomplete", dir.display())?,
+            Found::Damaged(what) => writeln!(out, "left alone {}: {what}", dir.display())?,
+        }
+    }
+    let dates: Vec<(String, Date)> =
+        found.iter().map(|(_, m)| (m.id.clone(), date(m.created))).collect();
+    let mut kept = chosen(&dates, args.daily, args.weekly);
+    let chains =
+        found.iter().filter(|(_, m)| kept.contains(&m.id)).flat_map(|(_, m)| m.chain.clone());
+    let chains: Vec<String> = chains.collect();
+    kept.extend(chains);
+    for (dir, m) in &found {
+        if kept.contains(&m.id) {
+            writeln!(out, "keep {}", dir.display())?;
+            continue;
+        }
+        match args.delete {
+            false => writeln!(out, "would remove {} ({})", dir.display(), bytes(m.bytes()))?,
+            true => {
+                remove(dir)?;
+                writeln!(out, "removed {}", dir.display())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn date(seconds: u64) -> Date {
+    let at = Timestamp::from_second(i64::try_from(seconds).unwrap_or(0)).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::UTC).date()
+}
+
+/// The newest of each of the last `daily` days and `weekly` weeks that have one; `all`: the oldest first.
+fn chosen(all: &[(String, Date)], daily: u64, weekly: u64) -> HashSet<String> {
+    let mut kept: HashSet<String> = all.last().map(|(id, _)| id.clone()).into_iter().collect();
+    let (mut days, mut weeks) = (HashSet::new(), HashSet::new());
+    for (id, date) in all.iter().rev() {
+        let week = date.iso_week_date();
+        let is_day = (days.len() as u64) < daily && days.insert(*date);
+        let is_week = (weeks.len() as u64) < weekly && weeks.insert((week.year(), week.week()));
+        if is_day || is_week {
+            kept.insert(id.clone());
+        }
+    }
+    kept
+}
+
+/// The manifest goes first: what is left of an interrupted removal is no backup.
+fn remove(dir: &Path) -> Outcome<()> {
+    use frond_vfs::{OsVfs, Vfs};
+    let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
+    vfs.remove(manifest::NAME).and_then(|()| vfs.sync_dir()).map_err(failed("remove", dir))?;
+    std::fs::remove_dir_all(dir).map_err(failed("remove", dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_each_day_and_week_is_kept() {
+        // Two a day, for 30 days: 1 November 2026 is a Sunday.
+        let first = date(1_793_491_200);
+        assert_eq!(first.to_string(), "2026-11-01");
+        let all: Vec<(String, Date)> = (0..60)
+            .map(|n| (format!("{n:02}"), first.checked_add(jiff::Span::new().days(n / 2)).unwrap()))
+            .collect();
+        let mut kept: Vec<String> = chosen(&all, 3, 4).into_iter().collect();
+        kept.sort();
+        // 30 November is a Monday and its week's newest; then the Sundays before.
+        assert_eq!(kept, ["29", "43", "55", "57", "59"]);
+        assert_eq!(chosen(&all, 0, 0).len(), 1);
+        assert!(chosen(&[], 3, 4).is_empty());
+    }
+}

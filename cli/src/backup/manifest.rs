@@ -1,0 +1,287 @@
+//! `manifest.json`: what a backup consists of.
+//!
+//! - BM1. It is written last: under another name, synced, renamed, and the directory synced. So a directory with a manifest has
+//!   a whole backup, whatever ended the program.
+//! - BM2. Its last member is a checksum of the rest; a reader believes nothing before that fits.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use frond_base::checksum64;
+use frond_vfs::{OpenHow, OsVfs, Vfs};
+use serde::{Deserialize, Serialize};
+
+use crate::out::{Failure, Outcome};
+
+pub const NAME: &str = "manifest.json";
+const TEMPORARY: &str = "manifest.json.new";
+const FORMAT: u32 = 1;
+/// A manifest of more bytes is none: about 10 million blocks.
+const MAX_BYTES: u64 = 1 << 30;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    pub format: u32,
+    /// 16 hexadecimal digits, random.
+    pub id: String,
+    /// The ids of what this one is based on, the full backup first; none for a full backup.
+    pub chain: Vec<String>,
+    /// Seconds since the Unix epoch: the moment of the backup, by the server's machine.
+    pub created: u64,
+    pub server: String,
+    /// Who copied the server's other files: `mariadb-backup`, or `frond`.
+    pub others: String,
+    pub binlog: Option<Binlog>,
+    /// The Frond database, 16 hexadecimal digits.
+    pub database: String,
+    /// All transactions up to here are in the backup.
+    pub commit_sequence: u64,
+    /// Milliseconds that commits were blocked, where this program did it.
+    pub blocked_ms: Option<u64>,
+    pub tables: Vec<TableFile>,
+    /// By their paths in the backup, `/` between names.
+    pub files: BTreeMap<String, PlainFile>,
+    /// 16 hexadecimal digits: of this with an empty one here.
+    pub checksum: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Binlog {
+    pub file: String,
+    pub position: u64,
+    pub gtid: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PlainFile {
+    pub bytes: u64,
+    pub checksum: String,
+}
+
+/// A file `frond/N.frd`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TableFile {
+    pub table: u32,
+    /// `database/table`; empty: the catalog.
+    pub name: String,
+    /// Length of the file when it is whole.
+    pub bytes: u64,
+    pub next_block: u64,
+    /// Headers and image: always in this backup.
+    pub own: Vec<Piece>,
+    pub blocks: Vec<Block>,
+}
+
+/// Bytes of a table file: offset, length, checksum.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Piece(pub u64, pub u64, pub String);
+
+/// Block number, offset, length, checksum, and which member of the chain has the bytes; the chain's length: this one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Block(pub u64, pub u64, pub u64, pub String, pub usize);
+
+impl TableFile {
+    pub fn file_name(&self) -> String {
+        format!("{}.frd", self.table)
+    }
+
+    /// For messages.
+    pub fn shown(&self) -> String {
+        match self.name.as_str() {
+            "" => "the catalog".into(),
+            name => format!("table '{name}'"),
+        }
+    }
+}
+
+pub fn hex(n: u64) -> String {
+    format!("{n:016x}")
+}
+
+pub fn sum(bytes: &[u8]) -> String {
+    hex(checksum64(bytes))
+}
+
+impl Manifest {
+    pub fn new(id: u64, server: &str) -> Manifest {
+        Manifest {
+            format: FORMAT,
+            id: hex(id),
+            chain: Vec::new(),
+            created: 0,
+            server: server.into(),
+            others: String::new(),
+            binlog: None,
+            database: String::new(),
+            commit_sequence: 0,
+            blocked_ms: None,
+            tables: Vec::new(),
+            files: BTreeMap::new(),
+            checksum: String::new(),
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self.chain.is_empty() {
+            true => "full",
+            false => "incremental",
+        }
+    }
+
+    /// Bytes that this backup has itself.
+    pub fn bytes(&self) -> u64 {
+        let own = self.chain.len();
+        let of = |t: &TableFile| {
+            let blocks = t.blocks.iter().filter(|b| b.4 == own).map(|b| b.2).sum::<u64>();
+            blocks + t.own.iter().map(|p| p.1).sum::<u64>()
+        };
+        self.tables.iter().map(of).sum::<u64>() + self.files.values().map(|f| f.bytes).sum::<u64>()
+    }
+
+    fn text(&self) -> Outcome<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|e| Failure::Request(format!("{NAME}: {e}")))
+    }
+
+    /// Makes the backup one (BM1). All that it names is durable.
+    pub fn write(mut self, dir: &Path) -> Outcome<Manifest> {
+        self.checksum = String::new();
+        self.checksum = sum(&self.text()?);
+        let failed = |e: std::io::Error| {
+            Failure::Request(format!("writing {}: {e}", dir.join(NAME).display()))
+        };
+        let vfs = OsVfs::new(dir).map_err(failed)?;
+        let file = vfs.open(TEMPORARY, OpenHow::CREATE).map_err(failed)?;
+        file.write_all_at(&self.text()?, 0).map_err(failed)?;
+        file.sync().map_err(failed)?;
+        vfs.rename(TEMPORARY, NAME).map_err(failed)?;
+        vfs.sync_dir().map_err(failed)?;
+        Ok(self)
+    }
+
+    /// Reads and verifies the manifest of the backup in `dir` (BM2).
+    pub fn read(dir: &Path) -> Outcome<Manifest> {
+        let shown = dir.join(NAME);
+        let fail = |what: String| Failure::Request(format!("{}: {what}", shown.display()));
+        let vfs =
+            OsVfs::new(dir).map_err(|e| Failure::Request(format!("{}: {e}", dir.display())))?;
+        let file = vfs.open(NAME, OpenHow::READ).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Failure::Request(format!(
+                "{} holds no whole backup: it has no {NAME}, which is written last",
+                dir.display()
+            )),
+            _ => fail(e.to_string()),
+        })?;
+        let len = file.len().map_err(|e| fail(e.to_string()))?;
+        if len > MAX_BYTES {
+            return Err(fail(format!("{len} bytes are too many")));
+        }
+        let mut text = vec![0; len as usize];
+        file.read_exact_at(&mut text, 0).map_err(|e| fail(e.to_string()))?;
+        Manifest::parse(&text).map_err(fail)
+    }
+
+    /// Hostile bytes are an error.
+    pub fn parse(text: &[u8]) -> Result<Manifest, String> {
+        #[derive(Deserialize)]
+        struct Front {
+            format: u32,
+        }
+        let front: Front = serde_json::from_slice(text).map_err(|e| format!("damaged: {e}"))?;
+        if front.format != FORMAT {
+            return Err(format!(
+                "it has format {}, this program reads {FORMAT}: use the release that made it",
+                front.format
+            ));
+        }
+        let mut read: Manifest =
+            serde_json::from_slice(text).map_err(|e| format!("damaged: {e}"))?;
+        let told = std::mem::take(&mut read.checksum);
+        let is = serde_json::to_vec(&read).map(|bytes| sum(&bytes)).unwrap_or_default();
+        if told != is {
+            return Err("damaged: its checksum does not match".into());
+        }
+        read.checksum = told;
+        read.check()?;
+        Ok(read)
+    }
+
+    /// What a checksum does not say: nothing points out of the backup or beyond a file.
+    fn check(&self) -> Result<(), String> {
+        let own = self.chain.len();
+        for table in &self.tables {
+            let within = |offset: u64, len: u64| {
+                len > 0 && offset.checked_add(len).is_some_and(|end| end <= table.bytes)
+            };
+            let pieces = table.own.iter().all(|p| within(p.0, p.1));
+            let blocks = table.blocks.iter().all(|b| within(b.1, b.2) && b.4 <= own);
+            if !pieces || !blocks || table.bytes > 1 << 50 {
+                return Err(format!("damaged: {} has pieces beyond its file", table.shown()));
+            }
+        }
+        let plain = |path: &str| {
+            Path::new(path).components().all(|c| matches!(c, Component::Normal(_)))
+                && !path.is_empty()
+        };
+        match self.files.keys().find(|path| !plain(path)) {
+            Some(path) => Err(format!("damaged: a file is named '{path}'")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Manifest {
+        let mut m = Manifest::new(7, "10.11 at here");
+        m.chain = vec![hex(3)];
+        let blocks = vec![Block(1, 8192, 4096, hex(1), 0), Block(9, 12288, 4096, hex(2), 1)];
+        let own = vec![Piece(0, 8192, hex(5))];
+        m.tables = vec![TableFile {
+            table: 4,
+            name: "a/b".into(),
+            bytes: 16384,
+            next_block: 11,
+            own,
+            blocks,
+        }];
+        m.files.insert("server/a/b.frm".into(), PlainFile { bytes: 9, checksum: hex(3) });
+        m
+    }
+
+    #[test]
+    fn each_flipped_bit_of_a_manifest_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = sample().write(dir.path()).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), written);
+        assert_eq!((written.kind(), written.bytes()), ("incremental", 8192 + 4096 + 9));
+        let text = written.text().unwrap();
+        for bit in 0..text.len() * 8 {
+            let mut damaged = text.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::parse(&damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_leads_out_of_its_backup_is_refused() {
+        let refused = |change: fn(&mut Manifest)| {
+            let mut m = sample();
+            change(&mut m);
+            m.checksum = String::new();
+            m.checksum = sum(&m.text().unwrap());
+            Manifest::parse(&m.text().unwrap()).is_err()
+        };
+        assert!(!refused(|_| {}));
+        assert!(refused(|m| m.format = 2));
+        assert!(refused(|m| m.tables[0].blocks[1].1 = u64::MAX));
+        assert!(refused(|m| m.tables[0].blocks[0].4 = 2));
+        assert!(refused(|m| drop(
+            m.files.insert("../etc/x".into(), m.files["server/a/b.frm"].clone())
+        )));
+        assert!(refused(|m| drop(
+            m.files.insert("/etc/x".into(), m.files["server/a/b.frm"].clone())
+        )));
+    }
+}

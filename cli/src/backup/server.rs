@@ -1,0 +1,310 @@
+//! The server's side of a backup: the session that has the pin, the stages, and the server's own files.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use frond_engine::{Description, PIN_FILE};
+use frond_vfs::OpenHow;
+
+use super::args::HowArgs;
+use super::copy::{self, failed, Meter};
+use super::manifest::{Binlog, PlainFile};
+use crate::digest::live::connect::Server;
+use crate::out::{Failure, Outcome};
+
+const NEEDS: &str = "RELOAD, PROCESS, BINLOG MONITOR ON *.*";
+/// The engine's directory in the data directory.
+pub const FROND: &str = "#frond";
+/// Extensions of files that belong to no engine: definitions, options, triggers, partitions.
+const DEFINITIONS: [&str; 5] = ["frm", "opt", "TRG", "TRN", "par"];
+/// Databases of the server itself.
+const OWN: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
+/// InnoDB's tables in `mysql`: statistics that it makes anew, and positions.
+const INNODB_OWN: [&str; 4] =
+    ["innodb_table_stats", "innodb_index_stats", "transaction_registry", "gtid_slave_pos"];
+
+/// A connection that asks for a pin, and has it until it ends.
+pub struct Session {
+    server: Server,
+    pub name: String,
+    pub datadir: PathBuf,
+    binlog: bool,
+}
+
+/// What the stages came to.
+pub struct Staged {
+    pub binlog: Option<Binlog>,
+    pub blocked_ms: Option<u64>,
+    pub files: BTreeMap<String, PlainFile>,
+}
+
+impl Session {
+    pub fn open(how: &HowArgs) -> Outcome<Session> {
+        let mut server = Server::connect(&how.connection, how.port, NEEDS)?;
+        let ask = |server: &mut Server, what: &str| {
+            Ok::<_, Failure>(server.value(&format!("SELECT {what}"))?.unwrap_or_default())
+        };
+        // Copying takes hours, and asks nothing meanwhile.
+        server.run("SET SESSION wait_timeout = 31536000, lock_wait_timeout = 240")?;
+        let datadir = PathBuf::from(ask(&mut server, "@@datadir")?);
+        let binlog = ask(&mut server, "@@log_bin")? == "1";
+        if server.value("SHOW VARIABLES LIKE 'frond_backup'")?.is_none() {
+            let what =
+                format!("{}: its Frond plugin is not loaded, or too old for backups", server.name);
+            return Err(Failure::Request(what));
+        }
+        let id = datadir.join(FROND).join("frond.id");
+        copy::open(&id, OpenHow::READ).map_err(|e| {
+            Failure::Request(format!(
+                "{e}; a backup is copied from the data directory, so it runs on the server's machine as a user who \
+                 can read {}",
+                datadir.display()
+            ))
+        })?;
+        Ok(Session { name: server.name.clone(), server, datadir, binlog })
+    }
+
+    /// The next step of the pin.
+    pub fn step(&mut self, step: &str) -> Outcome<()> {
+        self.server.run(&format!("SET SESSION frond_backup = '{step}'"))
+    }
+
+    /// What the pin holds.
+    pub fn describe(&mut self) -> Outcome<Description> {
+        self.step("describe")?;
+        let path = self.datadir.join(FROND).join(PIN_FILE);
+        let file = copy::open(&path, OpenHow::READ)?;
+        let len = file.len().map_err(failed("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        file.read_exact_at(&mut bytes, 0).map_err(failed("read", &path))?;
+        Ok(Description::decode(&bytes)?)
+    }
+
+    /// Whether engines besides Frond have data that only mariadb-backup can copy: the first such file.
+    pub fn others(&mut self) -> Outcome<Option<PathBuf>> {
+        let positions = self.server.value("SELECT @@gtid_slave_pos")?.unwrap_or_default();
+        let foreign = |path: &PathBuf| {
+            let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
+            let (Some(db), Some(name)) = (parts.next(), parts.next()) else { return false };
+            let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
+            if db.starts_with('#') || DEFINITIONS.contains(&extension) {
+                return false;
+            }
+            match OWN.contains(&db.as_str()) {
+                // Aria's and CSV's system tables are copied under the lock.
+                true if extension == "ibd" => {
+                    !INNODB_OWN.contains(&stem)
+                        || (stem == "gtid_slave_pos" && !positions.is_empty())
+                }
+                true => false,
+                false => true,
+            }
+        };
+        Ok(copy::walk(&self.datadir)?.into_iter().find(foreign))
+    }
+
+    /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
+    pub fn stages(&mut self, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
+        self.step("begin")?;
+        for stage in ["START", "FLUSH", "BLOCK_DDL"] {
+            self.server.run(&format!("BACKUP STAGE {stage}"))?;
+        }
+        let all = copy::walk(&self.datadir)?;
+        let mut files = BTreeMap::new();
+        for path in all.iter().filter(|path| is_definition(path)) {
+            self.take(path, to, &mut files, meter)?;
+        }
+        let before = meter.seconds();
+        self.server.run("BACKUP STAGE BLOCK_COMMIT")?;
+        let binlog = self.position()?;
+        // Aria's log is complete afterwards, and Frond is pinned.
+        self.server.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
+        for path in all.iter().filter(|path| is_system_data(path)) {
+            self.take(path, to, &mut files, meter)?;
+        }
+        self.server.run("BACKUP STAGE END")?;
+        let blocked_ms = Some(((meter.seconds() - before) * 1000.0) as u64);
+        for path in copy::walk(to)? {
+            copy::sync(&to.join(path))?;
+        }
+        Ok(Staged { binlog, blocked_ms, files })
+    }
+
+    fn take(
+        &self,
+        path: &Path,
+        to: &Path,
+        files: &mut BTreeMap<String, PlainFile>,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
+        let target = to.join(path);
+        if let Some(dir) = target.parent() {
+            std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
+        }
+        let copied = copy::unsynced(&self.datadir.join(path), &target, None, meter)?;
+        files.insert(format!("server/{}", path.to_string_lossy()), copied);
+        Ok(())
+    }
+
+    fn position(&mut self) -> Outcome<Option<Binlog>> {
+        if !self.binlog {
+            return Ok(None);
+        }
+        let mut at = None;
+        self.server.rows("SHOW MASTER STATUS", &mut |row| {
+            let text = |i: usize| {
+                String::from_utf8_lossy(row.get(i).copied().flatten().unwrap_or(b"")).into_owned()
+            };
+            at = Some((text(0), text(1).parse().unwrap_or(0)));
+            true
+        })?;
+        let gtid = self.server.value("SELECT @@gtid_binlog_pos")?.unwrap_or_default();
+        Ok(at.map(|(file, position)| Binlog { file, position, gtid }))
+    }
+
+    /// mariadb-backup copies everything else to `to`, and its stages take the pin.
+    pub fn drive(&mut self, how: &HowArgs, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
+        self.step("begin_other")?;
+        let log = to.with_file_name("mariadb-backup.log");
+        let mut command = Command::new(&how.mariadb_backup);
+        if let Some(file) = &how.connection.defaults_file {
+            command.arg(format!("--defaults-file={}", file.display()));
+        } else if how.connection.no_defaults {
+            command.arg("--no-defaults");
+        }
+        command.arg("--backup").arg(format!("--target-dir={}", to.display()));
+        command.arg(format!("--datadir={}", self.datadir.display()));
+        if let Some(user) = &how.connection.user {
+            command.arg(format!("--user={user}"));
+        }
+        if let Some(socket) = &how.connection.socket {
+            command.arg(format!("--socket={}", socket.display()));
+        }
+        if let Some(host) = &how.connection.host {
+            command.arg(format!("--host={host}"));
+        }
+        if let Some(port) = how.port {
+            command.arg(format!("--port={port}"));
+        }
+        // Standard input was read already.
+        let on_disk = how.connection.password_file.as_ref().filter(|file| file.as_os_str() != "-");
+        if let Some(file) = on_disk {
+            command.env("MYSQL_PWD", first_line(file)?);
+        }
+        run(command, &log)?;
+        let mut files = BTreeMap::new();
+        for path in copy::walk(to)? {
+            let copied = copy::checksum(&to.join(&path), meter)?;
+            files.insert(format!("server/{}", path.to_string_lossy()), copied);
+        }
+        let binlog = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"]
+            .iter()
+            .find_map(|name| text_of(&to.join(name)).ok())
+            .and_then(|text| parse_position(&text));
+        Ok(Staged { binlog, blocked_ms: None, files })
+    }
+}
+
+/// `file \t position \t gtid`
+fn parse_position(text: &str) -> Option<Binlog> {
+    let mut parts = text.trim_end().split('\t');
+    let (file, position) = (parts.next()?.to_string(), parts.next()?.parse().ok()?);
+    Some(Binlog { file, position, gtid: parts.next().unwrap_or_default().to_string() })
+}
+
+/// Runs mariadb-backup with its messages in `log`.
+pub fn run(mut command: Command, log: &Path) -> Outcome<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let told = |what: String| Failure::Request(format!("{program}: {what}"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let ended = command.spawn().and_then(|child| child.wait_with_output());
+    let ended = ended.map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => told(
+            "not found; other engines hold data, so it is needed: install the package mariadb-backup".into(),
+        ),
+        _ => told(e.to_string()),
+    })?;
+    let target = copy::open(log, OpenHow::CREATE)?;
+    target.write_all_at(&ended.stderr, 0).map_err(failed("write", log))?;
+    let text = String::from_utf8_lossy(&ended.stderr);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if !ended.status.success() || !last.ends_with("completed OK!") {
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        let shown: Vec<&str> = lines.into_iter().rev().collect();
+        return Err(told(format!("failed ({}):\n{}", ended.status, shown.join("\n"))));
+    }
+    Ok(())
+}
+
+fn text_of(path: &Path) -> Outcome<String> {
+    let file = copy::open(path, OpenHow::READ)?;
+    let len = file.len().map_err(failed("read", path))?.min(1 << 20);
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(failed("read", path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn first_line(path: &Path) -> Outcome<String> {
+    Ok(text_of(path)?.lines().next().unwrap_or_default().to_string())
+}
+
+fn parts(path: &Path) -> Option<(String, String, String)> {
+    let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
+    let (db, name) = (parts.next()?, parts.next()?);
+    let (stem, extension) = name.rsplit_once('.')?;
+    (!db.starts_with('#') && parts.next().is_none())
+        .then(|| (db, stem.to_string(), extension.to_string()))
+}
+
+/// Definitions; not those of tables that InnoDB keeps about itself, whose data are not copied.
+fn is_definition(path: &Path) -> bool {
+    let innodb = |db: &str, stem: &str| db == "mysql" && INNODB_OWN.contains(&stem);
+    parts(path).is_some_and(|(db, stem, extension)| {
+        DEFINITIONS.contains(&extension.as_str())
+            && !stem.starts_with("#sql")
+            && !(innodb(&db, &stem) && stem != "gtid_slave_pos")
+    })
+}
+
+/// Tables of the server itself in Aria and CSV, and Aria's log.
+fn is_system_data(path: &Path) -> bool {
+    let of_aria = path.components().count() == 1 && path.to_string_lossy().starts_with("aria_log");
+    of_aria
+        || parts(path).is_some_and(|(db, _, extension)| {
+            OWN.contains(&db.as_str())
+                && matches!(extension.as_str(), "MAI" | "MAD" | "CSV" | "CSM" | "MYI" | "MYD")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_and_system_tables_are_told_from_data() {
+        let definition = |path: &str| is_definition(Path::new(path));
+        assert!(
+            definition("shop/orders.frm")
+                && definition("shop/db.opt")
+                && definition("mysql/db.frm")
+        );
+        assert!(!definition("shop/orders.ibd") && !definition("shop/#sql-1.frm"));
+        assert!(!definition("mysql/innodb_table_stats.frm") && !definition("#frond/x.frm"));
+        let system = |path: &str| is_system_data(Path::new(path));
+        assert!(
+            system("aria_log_control") && system("mysql/db.MAD") && system("mysql/general_log.CSV")
+        );
+        assert!(!system("shop/a.MAD") && !system("ibdata1") && !system("mysql/gtid_slave_pos.ibd"));
+    }
+
+    #[test]
+    fn positions_are_read_as_mariadb_backup_writes_them() {
+        let at = parse_position("bin.000002\t1234\t0-1-77\n").unwrap();
+        assert_eq!(
+            (at.file.as_str(), at.position, at.gtid.as_str()),
+            ("bin.000002", 1234, "0-1-77")
+        );
+        assert!(parse_position("nothing").is_none());
+    }
+}

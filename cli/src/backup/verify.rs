@@ -1,0 +1,132 @@
+//! `verify`: everything of a backup is read, without a server.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::args::VerifyArgs;
+use super::chain::{Assembled, Chain};
+use super::copy::{self, Meter};
+use super::make::compare;
+use super::manifest::{hex, TableFile};
+use crate::check::{self, Severity};
+use crate::out::{bytes, Failure, Outcome};
+
+/// Findings beyond this are counted only.
+const SHOWN: usize = 100;
+
+#[derive(Serialize)]
+struct Verified<'a> {
+    id: &'a str,
+    sound: bool,
+    problems: &'a [String],
+    bytes: u64,
+    tables: usize,
+    blocks: usize,
+}
+
+/// True if it is sound.
+pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
+    let chain = Chain::find(&args.dir, &args.chain)?;
+    let mut meter = Meter::new(&args.dir, None, args.quiet)?;
+    let manifest = &chain.manifest;
+    let mut problems = Vec::new();
+    for (path, want) in &manifest.files {
+        problems.extend(compare(&args.dir.join(path), want, &mut meter)?.err());
+    }
+    let unknown = |path: &Path| {
+        let shown = path.to_string_lossy();
+        let is_table = shown.ends_with(".frd") || shown == "frond/LOCK";
+        !is_table && !manifest.files.contains_key(&*shown)
+    };
+    for part in ["frond", "server"] {
+        let found = copy::walk(&args.dir.join(part))?;
+        for path in found.iter().map(|p| Path::new(part).join(p)).filter(|p| unknown(p)) {
+            problems.push(format!("{}: not a file of this backup", args.dir.join(path).display()));
+        }
+    }
+    let vfs = chain.vfs()?;
+    for table in &manifest.tables {
+        let path = args.dir.join("frond").join(table.file_name());
+        let len = std::fs::metadata(&path).map_or(0, |m| m.len());
+        if len != table.bytes {
+            problems.push(format!(
+                "{}: {} has {len} bytes, and had {}",
+                table.shown(),
+                path.display(),
+                table.bytes
+            ));
+        }
+        match vfs.table(table) {
+            Ok(file) => blocks(&file, table, &chain, &mut meter, &mut problems),
+            Err(e) => problems.push(format!("{}, file {}: {e}", table.shown(), table.file_name())),
+        }
+    }
+    meter.finish();
+    if !args.quick {
+        let report = check::run(Arc::new(vfs), &check::Options::default(), &mut |_| {})?;
+        let found = report.findings.iter().filter(|f| f.severity == Severity::Problem);
+        problems.extend(found.map(|f| f.what.clone()));
+        let named = manifest.tables.iter().filter(|t| !t.name.is_empty()).count() as u64;
+        if problems.is_empty() && report.tables < named {
+            problems.push(format!("it has {} tables, and should have {named}", report.tables));
+        }
+    }
+    let more = problems.len().saturating_sub(SHOWN);
+    problems.truncate(SHOWN);
+    if more > 0 {
+        problems.push(format!("and {more} more"));
+    }
+    let verified = Verified {
+        id: &manifest.id,
+        sound: problems.is_empty(),
+        problems: &problems,
+        bytes: meter.done,
+        tables: manifest.tables.len(),
+        blocks: manifest.tables.iter().map(|t| t.blocks.len()).sum(),
+    };
+    if args.json {
+        let text = serde_json::to_string(&verified).map_err(|e| Failure::Request(e.to_string()))?;
+        writeln!(out, "{text}")?;
+    } else {
+        problems.iter().try_for_each(|problem| writeln!(out, "problem: {problem}"))?;
+        let what = if problems.is_empty() { "sound" } else { "DAMAGED" };
+        writeln!(
+            out,
+            "backup {}: {what}; {} read, {} tables",
+            manifest.id,
+            bytes(meter.done),
+            verified.tables
+        )?;
+    }
+    Ok(problems.is_empty())
+}
+
+/// Compares each piece of a table file with its checksum.
+fn blocks(
+    file: &Assembled,
+    table: &TableFile,
+    chain: &Chain,
+    meter: &mut Meter,
+    problems: &mut Vec<String>,
+) {
+    let own = chain.manifest.chain.len();
+    let pieces = table.own.iter().map(|p| ("headers or image".to_string(), p.0, p.1, &p.2, own));
+    let all =
+        pieces.chain(table.blocks.iter().map(|b| (format!("block {}", b.0), b.1, b.2, &b.3, b.4)));
+    for (what, offset, len, want, member) in all {
+        let bad = match copy::range(file, None, offset, len, meter) {
+            Ok(is) if hex(is) == *want => continue,
+            Ok(_) => "its checksum does not match".to_string(),
+            Err(e) => e.to_string(),
+        };
+        let place = chain.members[member].0.join("frond").join(table.file_name());
+        problems.push(format!(
+            "{}: {what} at offset {offset} of {}: {bad}",
+            table.shown(),
+            place.display()
+        ));
+    }
+}

@@ -1,0 +1,359 @@
+//! The steps of a backup, in order: begin, mark, prove, describe, let go of the log, end.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Lsn, Result, TableId};
+use frond_vfs::OpenHow;
+
+use super::format::{Description, PIN_FILE};
+use super::{Backup, Phase, NOTHING};
+use crate::commit::core::Core;
+use crate::engine::Engine;
+use crate::table::Table;
+
+/// Tries to pin while new files appear.
+const ROUNDS: usize = 100;
+
+/// A pin, fresh: what [`Backup`] keeps of it.
+struct Taken {
+    tables: Vec<Arc<Table>>,
+    at: Lsn,
+    segments: Vec<(u32, Lsn)>,
+}
+
+impl Core {
+    /// A backup begins: all tables are opened, which takes time, and the next [`Core::backup_mark`] takes
+    /// the pin. Returns its number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] while there is another one; what opening a table fails with.
+    pub fn backup_begin(self: &Arc<Self>) -> Result<u64> {
+        self.may_free_space()?;
+        let id = self.shared.vfs.random_u64() | 1;
+        {
+            let mut state = self.backups.state.lock();
+            if state.as_ref().is_some_and(|b| !matches!(b.phase, Phase::Broken(_))) {
+                let what = "another backup is under way; SHOW ENGINE FROND STATUS says since when";
+                return Err(Error::new(ErrorKind::Busy, what));
+            }
+            *state = Some(Backup {
+                id,
+                phase: Phase::Armed,
+                tables: Vec::new(),
+                at: 0,
+                segments: Vec::new(),
+                since: self.shared.vfs.now(),
+            });
+        }
+        let defs: Vec<_> = self.names.read().iter().cloned().collect();
+        for def in defs {
+            match self.open_table_by_def(&def) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    self.backup_abandon(id);
+                    return Err(e);
+                }
+                _ => {}
+            }
+        }
+        Ok(id)
+    }
+
+    /// The moment: while nothing commits, pins all files and the log (BP1). False without a backup
+    /// that waits for it. Until it is proven, a later moment takes the place of an earlier one.
+    ///
+    /// # Errors
+    /// After one the pin is broken.
+    pub fn backup_mark(self: &Arc<Self>) -> Result<bool> {
+        let mut state = self.backups.state.lock();
+        let waits = |b: &&mut Backup| matches!(b.phase, Phase::Armed | Phase::Pinned);
+        let Some(backup) = state.as_mut().filter(waits) else { return Ok(false) };
+        if backup.phase == Phase::Pinned {
+            self.let_go(backup);
+        }
+        match self.take_pin() {
+            Ok(taken) => {
+                (backup.tables, backup.at) = (taken.tables, taken.at);
+                backup.segments = taken.segments;
+                backup.phase = Phase::Pinned;
+                Ok(true)
+            }
+            Err(e) => {
+                self.break_pin(backup, &format!("it could not be taken: {e}"));
+                Err(e)
+            }
+        }
+    }
+
+    fn take_pin(self: &Arc<Self>) -> Result<Taken> {
+        let _no_definitions = self.ddl.lock();
+        let defs: Vec<_> = self.names.read().iter().cloned().collect();
+        let mut tables = vec![self.system_table()];
+        for def in defs {
+            tables.push(self.open_table_by_def(&def)?);
+        }
+        let _no_images = self.trimming.lock();
+        let mut done = HashSet::new();
+        // A table's first run may make its file meanwhile: then the position is taken again.
+        let pinned = (0..ROUNDS).find_map(|_| {
+            self.pin_files(&tables, &mut done);
+            let at = {
+                let _whole_records = self.commit.lock();
+                self.shared.wal.end()
+            };
+            (self.pin_files(&tables, &mut done) == 0).then_some(at)
+        });
+        let taken = pinned
+            .ok_or_else(|| Error::new(ErrorKind::Busy, "new tables kept appearing; try again"))
+            .and_then(|at| {
+                self.shared.wal.sync_to(at).map_err(|e| self.shared.poison(e))?;
+                Ok(at)
+            });
+        match taken {
+            Ok(at) => {
+                self.backups.pinned.write().extend(done);
+                self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);
+                let mut segments = self.shared.wal.segments();
+                segments.retain(|(_, start)| *start <= at);
+                Ok(Taken { tables, at, segments })
+            }
+            Err(e) => {
+                unpin(&tables);
+                Err(e)
+            }
+        }
+    }
+
+    /// Pins those files that are not yet; returns how many.
+    fn pin_files(&self, tables: &[Arc<Table>], done: &mut HashSet<TableId>) -> usize {
+        let mut new = 0;
+        for table in tables {
+            let Some(file) = table.store().existing_file() else { continue };
+            if done.insert(table.id()) {
+                file.pin();
+                new += 1;
+            }
+        }
+        new
+    }
+
+    /// The server lets transactions commit again. `still`: none did since the mark.
+    pub fn backup_proven(&self, still: bool) {
+        let mut state = self.backups.state.lock();
+        let Some(backup) = state.as_mut().filter(|b| b.phase == Phase::Pinned) else { return };
+        match still {
+            true => backup.phase = Phase::Proven,
+            false => {
+                self.break_pin(backup, "transactions committed while the server blocked commits")
+            }
+        }
+    }
+
+    /// Writes [`PIN_FILE`]: what to copy.
+    pub fn backup_describe(&self, id: u64) -> Result<()> {
+        let mut state = self.backups.state.lock();
+        let backup = proven(&mut state, id)?;
+        let described =
+            |t: &Arc<Table>| Some((t.store().existing_file()?.pinned()?, t.def().name.clone()));
+        let mut files: Vec<_> = backup.tables.iter().filter_map(described).collect();
+        files.sort_by_key(|(file, _)| file.table);
+        let (files, names) = files.into_iter().unzip();
+        let described = Description {
+            pin: backup.id,
+            database: self.shared.database,
+            at: backup.at,
+            segments: backup.segments.clone(),
+            files,
+            names,
+        };
+        self.remove_description();
+        let failed = |e: io::Error| Error::io("write", PIN_FILE, e);
+        let how = OpenHow { create_new: true, write: true, direct: false };
+        let file = self.shared.vfs.open(PIN_FILE, how).map_err(failed)?;
+        file.write_all_at(&described.encode(), 0).map_err(failed)
+    }
+
+    /// The log up to the mark is copied: it may be trimmed again.
+    pub fn backup_log_copied(&self, id: u64) -> Result<()> {
+        let mut state = self.backups.state.lock();
+        proven(&mut state, id)?;
+        self.backups.log_from.store(NOTHING, Ordering::Release);
+        Ok(())
+    }
+
+    /// Everything is copied. An error says that the copy is worth nothing.
+    pub fn backup_end(&self, id: u64) -> Result<()> {
+        let whole = proven(&mut self.backups.state.lock(), id).map(drop);
+        self.backup_abandon(id);
+        whole
+    }
+
+    /// Lets go of everything, whatever was reached; nothing happens when another backup has begun since.
+    pub fn backup_abandon(&self, id: u64) {
+        let mut state = self.backups.state.lock();
+        let Some(mut backup) = state.take_if(|b| b.id == id) else { return };
+        self.let_go(&mut backup);
+    }
+
+    /// For closing.
+    pub(crate) fn backup_stop(&self) {
+        if let Some(mut backup) = self.backups.state.lock().take() {
+            self.let_go(&mut backup);
+        }
+    }
+
+    /// Breaks a pin that holds too much, or for which the disk has no room (BP2). Called by the log thread.
+    pub(crate) fn watch_backup(&self) {
+        let mut state = self.backups.state.lock();
+        let Some(backup) = state.as_mut() else { return };
+        let held = self.held_bytes(backup);
+        self.backups.held.store(held, Ordering::Relaxed);
+        let limit = self.backups.limit.load(Ordering::Relaxed);
+        let has_pin = matches!(backup.phase, Phase::Pinned | Phase::Proven);
+        if has_pin && held > limit {
+            let what = format!("it holds {held} bytes, and the limit for pins is {limit}");
+            self.break_pin(backup, &what);
+        } else if has_pin && self.disk.is_full() {
+            self.break_pin(backup, &format!("the disk is full, and it holds {held} bytes"));
+        }
+    }
+
+    /// Freed blocks, files of dropped tables, and the log.
+    fn held_bytes(&self, backup: &Backup) -> u64 {
+        let of = |table: &Arc<Table>| match table.store().existing_file() {
+            Some(file) if table.is_dropped() => file.stats().file_bytes,
+            Some(file) => file.held_bytes(),
+            None => 0,
+        };
+        let log = match self.backups.log_from.load(Ordering::Relaxed) {
+            NOTHING => 0,
+            from => self.shared.wal.end().saturating_sub(from),
+        };
+        backup.tables.iter().map(of).sum::<u64>() + log
+    }
+
+    fn break_pin(&self, backup: &mut Backup, why: &str) {
+        self.let_go(backup);
+        backup.phase = Phase::Broken(why.to_string());
+        self.backups.broken.fetch_add(1, Ordering::Relaxed);
+        self.messages.say(1, &format!("the backup's pin is broken: {why}"));
+    }
+
+    fn let_go(&self, backup: &mut Backup) {
+        for table in &backup.tables {
+            if table.store().existing_file().is_some_and(|file| file.held_bytes() > 0) {
+                self.upkeep.give_back_later(table);
+            }
+        }
+        unpin(&backup.tables);
+        backup.tables = Vec::new();
+        self.remove_description();
+        self.backups.log_from.store(NOTHING, Ordering::Release);
+        self.backups.held.store(0, Ordering::Relaxed);
+        // Last: whoever sees that nothing is pinned finds nothing else left of the backup.
+        self.backups.pinned.write().clear();
+        self.queue.wake();
+    }
+
+    fn remove_description(&self) {
+        match self.shared.vfs.remove(PIN_FILE) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                self.messages.say(1, &format!("cannot remove {PIN_FILE}: {e}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// For people: whether there is a backup and how far it is.
+    pub(crate) fn write_backup(&self, out: &mut String) -> std::fmt::Result {
+        let state = self.backups.state.lock();
+        let Some(backup) = &*state else { return writeln!(out, "none") };
+        let seconds = self.shared.vfs.now().saturating_sub(backup.since).as_secs();
+        match &backup.phase {
+            Phase::Armed => writeln!(out, "begun {seconds} s ago, nothing is pinned yet"),
+            Phase::Broken(why) => writeln!(out, "broken: {why}"),
+            Phase::Pinned | Phase::Proven => {
+                let (files, held, _) = self.backups.status();
+                writeln!(
+                    out,
+                    "begun {seconds} s ago, of commit sequence {}: {files} files are pinned, {held} bytes are held \
+                     for it",
+                    backup.at
+                )
+            }
+        }
+    }
+}
+
+fn unpin(tables: &[Arc<Table>]) {
+    for file in tables.iter().filter_map(|t| t.store().existing_file()) {
+        file.unpin();
+    }
+}
+
+/// The backup of that number, if its pin holds and its moment was a still one.
+fn proven(state: &mut Option<Backup>, id: u64) -> Result<&mut Backup> {
+    let fail = |kind, what: String| Err(Error::new(kind, what));
+    match state.as_mut().filter(|b| b.id == id) {
+        None => fail(ErrorKind::NotFound, "there is no such backup any more".into()),
+        Some(Backup { phase: Phase::Broken(why), .. }) => fail(
+            ErrorKind::Interrupted,
+            format!("the backup is worth nothing, its pin was broken: {why}"),
+        ),
+        Some(Backup { phase: Phase::Armed, .. }) => {
+            let what = "nothing is pinned: FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS did not come between BACKUP \
+                        STAGE BLOCK_COMMIT and END";
+            fail(ErrorKind::InvalidArgument, what.into())
+        }
+        Some(Backup { phase: Phase::Pinned, .. }) => {
+            fail(ErrorKind::InvalidArgument, "BACKUP STAGE END has not come yet".into())
+        }
+        Some(backup) => Ok(backup),
+    }
+}
+
+impl Engine {
+    /// [`Core::backup_begin`].
+    pub fn backup_begin(&self) -> Result<u64> {
+        self.core().backup_begin()
+    }
+
+    /// Whether a backup has begun whose pin is not proven yet.
+    pub fn backup_is_armed(&self) -> bool {
+        let state = self.core().backups.state.lock();
+        state.as_ref().is_some_and(|b| matches!(b.phase, Phase::Armed | Phase::Pinned))
+    }
+
+    /// [`Core::backup_mark`].
+    pub fn backup_mark(&self) -> Result<bool> {
+        self.core().backup_mark()
+    }
+
+    /// [`Core::backup_proven`].
+    pub fn backup_proven(&self, still: bool) {
+        self.core().backup_proven(still);
+    }
+
+    /// [`Core::backup_describe`].
+    pub fn backup_describe(&self, id: u64) -> Result<()> {
+        self.core().backup_describe(id)
+    }
+
+    /// [`Core::backup_log_copied`].
+    pub fn backup_log_copied(&self, id: u64) -> Result<()> {
+        self.core().backup_log_copied(id)
+    }
+
+    /// [`Core::backup_end`].
+    pub fn backup_end(&self, id: u64) -> Result<()> {
+        self.core().backup_end(id)
+    }
+
+    /// [`Core::backup_abandon`].
+    pub fn backup_abandon(&self, id: u64) {
+        self.core().backup_abandon(id);
+    }
+}
