@@ -7,12 +7,12 @@ use frond_txn::{DeadlockReport, LockListing, LockObserver, OwnerHandle};
 use super::*;
 
 /// Who waits, for whom.
-type Wait = (u64, Vec<u64>);
+type HeardWait = (u64, Vec<u64>);
 
 #[derive(Clone, Default)]
 struct Heard {
     /// Waiter and holders, by label.
-    waits: Arc<Mutex<Vec<Wait>>>,
+    waits: Arc<Mutex<Vec<HeardWait>>>,
     ended: Arc<Mutex<Vec<u64>>>,
     deadlocks: Arc<Mutex<Vec<DeadlockReport>>>,
     /// Of two in a cycle this one gives way.
