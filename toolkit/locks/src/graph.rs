@@ -49,12 +49,15 @@ pub struct Wait {
     pub unknown: Option<Unknown>,
 }
 
+/// A table, and of a record its tablespace and page.
+type Place<'a> = (&'a str, Option<(u64, u64)>);
+
 /// The waits of `dump`, in its order.
 pub fn waits(dump: &Dump) -> Vec<Wait> {
     if let Some(given) = &dump.given {
         return told(dump, given);
     }
-    let mut on: HashMap<(&str, Option<(u64, u64)>), Vec<(usize, &Lock)>> = HashMap::new();
+    let mut on: HashMap<Place<'_>, Vec<(usize, &Lock)>> = HashMap::new();
     let place = |lock: &Lock| lock.page.as_ref().map(|page| (page.space, page.page));
     for (at, trx) in dump.trxs.iter().enumerate() {
         for lock in &trx.locks {

@@ -16,7 +16,7 @@ fn sample(n: u64) -> Snapshot {
     let mut sample = Snapshot::at(n as f64);
     for name in 0..50_u64 {
         // Some come and go.
-        if name > 40 && (n + name) % 3 == 0 {
+        if name > 40 && (n + name).is_multiple_of(3) {
             continue;
         }
         let noise = (n / (name + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;

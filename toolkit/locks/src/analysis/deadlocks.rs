@@ -48,12 +48,15 @@ pub struct Group {
     pub hint: &'static str,
 }
 
+/// Transaction, connection, statement.
+type Who = (String, Option<u64>, Option<u64>);
+
 #[derive(Default)]
 pub struct Deadlocks {
     pub count: u64,
     pub groups: BTreeMap<Vec<Part>, Group>,
     /// Transactions, connections and statements of the members -> the time.
-    known: HashMap<Vec<(String, Option<u64>, Option<u64>)>, Option<i64>>,
+    known: HashMap<Vec<Who>, Option<i64>>,
 }
 
 impl Deadlocks {

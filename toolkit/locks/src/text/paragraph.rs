@@ -166,7 +166,7 @@ impl Paragraph {
             return;
         }
         // One that repeats what was waited for: the list of all locks has it, too.
-        let again = lock.waiting && self.trx.locks.iter().any(|other| *other == lock);
+        let again = lock.waiting && self.trx.locks.contains(&lock);
         match (self.to_others, again) {
             (true, _) => self.others.push(lock),
             (false, false) => self.trx.locks.push(lock),
