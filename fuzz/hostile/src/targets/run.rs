@@ -5,8 +5,8 @@ use std::sync::Arc;
 use frond_base::{checksum64_seeded, ByteReader, EntrySource, TableId};
 use frond_run::testing::{build_run, MemSource, OwnedEntry, TestRng};
 use frond_run::{
-    Access, BuiltRun, Compression, Cut, KeyShape, MergeInput, MergeJob, Page, Reader, Retention, RunCutter,
-    RunFormat, RunIdentity, RunIndex, RunMeta, RunScan,
+    Access, BuiltRun, Compression, Cut, KeyShape, MergeInput, MergeJob, Page, Reader, Retention,
+    RunCutter, RunFormat, RunIdentity, RunIndex, RunMeta, RunScan,
 };
 
 use super::{join, refused};
