@@ -74,6 +74,16 @@ int frond_to_handler_error(THD *thd, int error) {
         return HA_ERR_TABLE_DEF_CHANGED;
     case FROND_UNSUPPORTED:
         return HA_ERR_UNSUPPORTED;
+    case FROND_NO_PARENT:
+        return HA_ERR_NO_REFERENCED_ROW;
+    case FROND_REFERENCED:
+        return HA_ERR_ROW_IS_REFERENCED;
+    case FROND_CASCADE_TOO_DEEP:
+        return HA_ERR_FK_DEPTH_EXCEEDED;
+    case FROND_CASCADE_DUPLICATE:
+        return HA_ERR_FOREIGN_DUPLICATE_KEY;
+    case FROND_BAD_FOREIGN_KEY:
+        return HA_ERR_CANNOT_ADD_FOREIGN;
     case FROND_NO_SPACE:
         frond_log_trouble(error, frond_last_error());
         return HA_ERR_RECORD_FILE_FULL;
@@ -94,6 +104,23 @@ int frond_to_handler_error(THD *thd, int error) {
     default:
         frond_log_trouble(error, frond_last_error());
         return HA_ERR_INTERNAL_ERROR;
+    }
+}
+
+void frond_tell_commit_failure(int error) {
+    switch (error) {
+    case FROND_INTERRUPTED:
+        my_error(ER_QUERY_INTERRUPTED, MYF(0));
+        break;
+    case FROND_DEADLOCK:
+        my_error(ER_LOCK_DEADLOCK, MYF(0));
+        break;
+    case FROND_LOCK_TIMEOUT:
+    case FROND_LOCK_NOWAIT:
+        my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+        break;
+    default:
+        break;
     }
 }
 

@@ -33,4 +33,8 @@ inline int frond_read_result(THD *thd, int rc, int end_code) {
     return frond_to_handler_error(thd, rc);
 }
 
+/* Sends the error of a commit or prepare that waited and was refused, so that clients try the transaction again; not for
+ * other errors, which the server reports. */
+void frond_tell_commit_failure(int error);
+
 #endif

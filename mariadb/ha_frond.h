@@ -4,7 +4,7 @@
  *
  * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_alter.cc (ALTER TABLE without a copy), ha_frond_lock.cc (statements and their locks),
  * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_sequence.cc (the row of a SEQUENCE),
- * ha_frond_read.cc (scans), ha_frond_info.cc (statistics, costs, maintenance).
+ * ha_frond_foreign.cc and foreign.cc (foreign keys), ha_frond_read.cc (scans), ha_frond_info.cc (statistics, costs, maintenance).
  */
 #ifndef FROND_HA_FROND_H
 #define FROND_HA_FROND_H
@@ -101,6 +101,17 @@ public:
     void column_bitmaps_signal() override;
     void print_error(int error, myf flags) override;
     bool get_error_message(int error, String *text) override;
+
+    /* ---- foreign keys ---- */
+    char *get_foreign_key_create_info() override;
+    void free_foreign_key_create_info(char *text) override;
+    int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) override;
+    int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) override;
+    bool referenced_by_foreign_key() const noexcept override;
+    bool can_switch_engines() override;
+    bool is_fk_defined_on_table_or_index(uint index) override;
+    bool get_foreign_dup_key(char *child_table, uint child_table_len, char *child_key,
+                             uint child_key_len) override;
 
     /* ---- changes ---- */
     int write_row(const uchar *record) override;
@@ -207,6 +218,12 @@ private:
     bool key_statistics_are_old(const Frond_share *share) const;
     THD *thd() const { return table->in_use; }
 
+    /* Returns a FROND_ code, or HA_ERR_GENERIC when an error was sent. */
+    int create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INFO *info, const frond_table_spec *spec);
+    int lock_parents(THD *thd);
+    bool drops_only_foreigns(const Alter_inplace_info *info) const;
+    bool drop_foreigns(const Alter_info *alter);
+
     frond_table *table_ = nullptr;
     frond_rows *rows_ = nullptr;
     std::string name_;
@@ -242,6 +259,9 @@ private:
     /* The error that tell() has sent, and why the table was not opened. */
     int told_ = 0;
     std::string refusal_;
+    /* Databases and names of parents, as of a version of all foreign keys. */
+    std::vector<std::pair<std::string, std::string>> parents_;
+    uint64_t parents_version_ = 0;
     DsMrr_impl mrr_;
 };
 

@@ -190,6 +190,8 @@ static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *i
 }
 
 enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
+    if (drops_only_foreigns(info))
+        return HA_ALTER_INPLACE_INSTANT;
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
@@ -311,6 +313,8 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
         const int rc = frond_alter_commit(alter, rows_, &duplicate, ref.empty() ? nullptr : ref.data());
         return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
     }
+    if (drops_only_foreigns(info) && drop_foreigns(info->alter_info))
+        return true;
     // Names of columns and indexes, and members of ENUM and SET columns. Rows do not depend on names, and both lists of
     // members are good from now on; tools that read the files and messages show names.
     Frond_schema schema(altered);

@@ -5,8 +5,8 @@
 // Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
 //   written tables, SELECT ... FOR UPDATE          exclusive
 //   LOCK IN SHARE MODE                             shared
-//   any other read at SERIALIZABLE, inside a       shared; read at the snapshot, where a row that changed
-//     transaction                                    since is an error: never less than REPEATABLE READ
+//   any other read at SERIALIZABLE, inside a       shared
+//     transaction or a statement that changes rows
 //   all other reads, those of INSERT ... SELECT    none: they read the snapshot
 //     and of subqueries included
 
@@ -24,10 +24,29 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_ty
     return to;
 }
 
+// Whether the statement writes what it reads of other tables: alone in its transaction, a snapshot would not be enough
+// for it to be serializable.
+static bool changes_rows(THD *thd) {
+    switch (thd_sql_command(thd)) {
+    case SQLCOM_INSERT:
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+    case SQLCOM_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void ha_frond::set_lock(THD *thd, int lock, int wait) {
     if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
-        thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
-        lock = FROND_LOCK_SNAPSHOT;
+        (thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) || changes_rows(thd)))
+        lock = FROND_LOCK_SHARED;
     lock_ = lock;
     wait_ = wait;
     if (lock != FROND_LOCK_NONE)
@@ -37,7 +56,8 @@ void ha_frond::set_lock(THD *thd, int lock, int wait) {
     demand_++;
     // Also with unique_checks=0, which every dump sets: the dump may be loaded with REPLACE over
     // existing rows.
-    write_flags_ = FROND_WRITE_DEFAULT;
+    write_flags_ =
+        thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ? FROND_WRITE_SKIP_FOREIGN : FROND_WRITE_DEFAULT;
 }
 
 int ha_frond::external_lock(THD *thd, int type) {
@@ -57,7 +77,7 @@ int ha_frond::external_lock(THD *thd, int type) {
         set_lock(thd, FROND_LOCK_EXCLUSIVE, read_wait_);
     else
         set_lock(thd, checks_unique ? FROND_LOCK_SHARED : read_lock_, read_wait_);
-    return 0;
+    return type == F_WRLCK ? lock_parents(thd) : 0;
 }
 
 // Under LOCK TABLES and for tables that stored functions use, external_lock() was called before the
@@ -67,8 +87,9 @@ int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     if (const int error = session_->enter())
         return error;
     store_lock(thd, nullptr, type);
-    set_lock(thd, type >= TL_WRITE_ALLOW_WRITE ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
-    return 0;
+    const bool writes = type >= TL_WRITE_ALLOW_WRITE;
+    set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
+    return writes ? lock_parents(thd) : 0;
 }
 
 int ha_frond::transaction(frond_txn **txn) {
@@ -177,5 +198,3 @@ int ha_frond::tell(int error) {
     }
     return error;
 }
-
-bool ha_frond::get_error_message(int, String *) { return false; }

@@ -5,6 +5,7 @@
 #include "ha_frond.h"
 
 #include "collation.h"
+#include "foreign.h"
 #include "log.h"
 #include "plugin.h"
 #include "schema.h"
@@ -36,15 +37,6 @@ ulong ha_frond::index_flags(uint index, uint, bool) const {
 
 // Options that the server would accept silently but this engine does not support.
 static int refuse_unsupported(const char *name, HA_CREATE_INFO *info) {
-    if (info->alter_info) {
-        List_iterator<Key> keys(info->alter_info->key_list);
-        while (const Key *key = keys++) {
-            if (key->type == Key::FOREIGN_KEY) {
-                my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), "FOREIGN KEY");
-                return HA_ERR_UNSUPPORTED;
-            }
-        }
-    }
     const char *option = info->data_file_name    ? "DATA DIRECTORY"
                          : info->index_file_name ? "INDEX DIRECTORY"
                          : info->tmp_table() && !frond_is_temporary(name)
@@ -107,11 +99,13 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
         return error;
     warn_of_row_format(ha_thd(), info);
     const frond_table_spec spec = schema.spec(info->auto_increment_value);
-    const int rc = frond_rows_create(frond_database, frond_table_name(name), &spec);
+    const int rc = create_with_foreigns(frond_table_name(name), form, info, &spec);
+    if (rc == HA_ERR_GENERIC)
+        return rc;
     if (!rc)
         return refuse_older_snapshots(frond_table_name(name));
     const int error = tell(frond_to_handler_error(nullptr, rc));
-    if (error != HA_ERR_TABLE_EXIST && error != told_)
+    if (error != HA_ERR_TABLE_EXIST && error != HA_ERR_CANNOT_ADD_FOREIGN && error != told_)
         frond_push_warning(ha_thd(), ER_CANT_CREATE_TABLE);
     return error;
 }
@@ -271,7 +265,7 @@ handler *ha_frond::clone(const char *, MEM_ROOT *mem_root) {
 // ---------------------------------------------------------------- rename, drop, truncate
 
 int ha_frond::rename_table(const char *from, const char *to) {
-    const int rc = frond_table_rename(frond_database, frond_table_name(from), frond_table_name(to));
+    const int rc = frond_rename_with_foreigns(ha_thd(), frond_table_name(from), frond_table_name(to));
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : tell(frond_to_handler_error(nullptr, rc));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "foreign.h"
 #include "ha_frond.h"
 #include "information_schema.h"
 #include "log.h"
@@ -53,7 +54,7 @@ static int drop_table(handlerton *, const char *path) {
         return 0;
     // Nobody will ask for a temporary table again, prepared transactions included.
     const int rc = frond_is_temporary(path) ? frond_table_discard(frond_database, name)
-                                            : frond_table_drop(frond_database, name);
+                                            : frond_drop_with_foreigns(current_thd, name);
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
 }
 
@@ -130,7 +131,7 @@ static int init(void *p) {
     }
     frond_hton = hton;
     hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE |
-                  HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+                  HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_SUPPORTS_FOREIGN_KEYS;
     hton->create = create_handler;
     hton->drop_table = drop_table;
     hton->flush_logs = flush_logs;

@@ -16,6 +16,7 @@
 
 // Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
 extern "C" int thd_binlog_format(const MYSQL_THD thd);
+extern "C" bool thd_is_slave(const MYSQL_THD thd);
 
 static std::atomic<uint64_t> sessions{0};
 
@@ -55,8 +56,10 @@ int Frond_session::begin() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     const bool snapshot = thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
     options.isolation = snapshot ? FROND_SNAPSHOT : FROND_READ_COMMITTED;
-    // SERIALIZABLE is never less than snapshot isolation.
+    // What a replica applies was serialized by its primary: ranges would only hold up later transactions.
     const bool serializable = thd_tx_isolation(thd_) == ISO_SERIALIZABLE;
+    if (serializable && !thd_is_slave(thd_))
+        options.isolation = FROND_SERIALIZABLE;
     options.latest_writes = !frond_uses_snapshot_isolation(thd_) && !serializable;
     options.lock_timeout_ms = timeout_ms_ = frond_lock_timeout_ms(thd_);
     frond_txn *begun = nullptr;
@@ -150,8 +153,7 @@ int Frond_session::commit() {
         return 0;
     const int rc = commit_now(taken);
     int error = 0;
-    if (rc == FROND_INTERRUPTED)
-        my_error(ER_QUERY_INTERRUPTED, MYF(0));
+    frond_tell_commit_failure(rc);
     if (rc) {
         error = frond_to_handler_error(nullptr, rc);
         frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);

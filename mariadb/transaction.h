@@ -53,6 +53,14 @@ public:
     void met_duplicate(uint key) { duplicate_ = key; }
     uint duplicate() const { return duplicate_; }
 
+    /* The table that the statement which began at `start` alters, as the core names it; "" if it is not known.
+     * ALTER TABLE asks its handler for foreign keys, and then creates a copy without saying of what. */
+    void note_altered(const std::string &table, unsigned long long start) {
+        altered_ = table;
+        altered_at_ = start;
+    }
+    std::string altered(unsigned long long start) const { return start == altered_at_ ? altered_ : ""; }
+
     /* The ends: of a statement inside a transaction, undone or not; of the transaction. */
     void end_statement();
     void undo_statement();
@@ -80,6 +88,9 @@ public:
     }
 
 private:
+    std::string altered_;
+    unsigned long long altered_at_ = 0;
+
     int begin();
     /* Ends the session's part in its transaction, if it has one; KILL may still reach it by its number. */
     frond_txn *take(bool may_be_killed);

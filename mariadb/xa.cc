@@ -90,8 +90,7 @@ int Frond_session::prepare() {
         prepared_ = rc ? nullptr : prepared;
     }
     if (rc) {
-        if (rc == FROND_INTERRUPTED)
-            my_error(ER_QUERY_INTERRUPTED, MYF(0));
+        frond_tell_commit_failure(rc);
         return frond_to_handler_error(nullptr, rc);
     }
     waits_for_commit_ = is_explicit(xid);

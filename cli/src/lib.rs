@@ -8,6 +8,7 @@
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
 //! manual.rs  man pages and shell completions
+//! connection.rs  where a running server is, and who asks
 //! bench/     iibench on the embedded engine; codec, allocator and buffer alone; the device
 //! ```
 //!
@@ -28,6 +29,7 @@
 pub mod args;
 pub mod bench;
 pub mod check;
+pub mod connection;
 pub mod digest;
 pub mod dump;
 pub mod indexes;

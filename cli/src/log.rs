@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use frond_engine::read_identity;
+use frond_engine::{read_identity, record_kind};
 use frond_vfs::Vfs;
 use serde_json::json;
 
@@ -12,15 +12,19 @@ use crate::out::{bytes, grouped, Grid, Outcome};
 
 /// What a record's kind is called; see docs/file-format.md.
 fn kind_name(kind: u8) -> String {
-    match kind {
-        1 => "transaction".into(),
-        2 => "trunk edit".into(),
-        3 => "counters".into(),
-        4 => "set counters".into(),
-        5 => "trim".into(),
-        6 => "transaction with runs".into(),
-        n => format!("kind {n}"),
-    }
+    let name = match kind {
+        record_kind::KIND_TRANSACTION => "transaction",
+        record_kind::KIND_EDIT => "trunk edit",
+        record_kind::KIND_COUNTERS => "counters",
+        record_kind::KIND_SET_COUNTERS => "set counters",
+        record_kind::KIND_TRIM => "trim",
+        record_kind::KIND_TRANSACTION_OF_RUNS => "transaction with runs",
+        record_kind::KIND_PREPARE => "prepare",
+        record_kind::KIND_COMMIT_PREPARED => "commit of a prepared transaction",
+        record_kind::KIND_ROLLBACK_PREPARED => "rollback of a prepared transaction",
+        n => return format!("kind {n}"),
+    };
+    name.into()
 }
 
 /// Lists the log. True when nothing in it is damaged.

@@ -15,8 +15,12 @@
 pub mod captures;
 #[path = "../../toolkit/digest/tests/it/filter/checks.rs"]
 pub mod expressions;
+#[path = "../../toolkit/locks/tests/it/checks.rs"]
+pub mod locks;
 #[path = "../../toolkit/querylog/tests/it/checks.rs"]
 pub mod logs;
+#[path = "../../toolkit/doctor/tests/it/checks.rs"]
+pub mod samples;
 #[path = "../../toolkit/sqltext/tests/it/checks.rs"]
 pub mod statements;
 

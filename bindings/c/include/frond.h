@@ -51,6 +51,11 @@ enum frond_error {
     FROND_PANIC = -20,
     FROND_TABLE_CHANGED = -21,  /* the table was made anew after the transaction's snapshot */
     FROND_TOO_MANY_FILES = -22, /* the process may not open more files: it may be tried again */
+    FROND_NO_PARENT = -40,      /* for these see frond_foreign.h */
+    FROND_REFERENCED = -41,
+    FROND_CASCADE_TOO_DEEP = -42,
+    FROND_CASCADE_DUPLICATE = -43,
+    FROND_BAD_FOREIGN_KEY = -44,
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
 };
 
@@ -144,7 +149,10 @@ int frond_table_check(frond_db *db, const char *name,
 
 enum frond_isolation {
     FROND_READ_COMMITTED = 1,  /* each statement sees what was committed when it began */
-    FROND_SNAPSHOT = 2         /* the transaction sees what was committed at its first read */
+    FROND_SNAPSHOT = 2,        /* the transaction sees what was committed at its first read */
+    /* As FROND_SNAPSHOT; typed scans that lock rows (frond_rows.h) also lock the ranges that they read, with what is
+     * not there. When all reads lock, transactions are serializable. */
+    FROND_SERIALIZABLE = 3
 };
 
 typedef struct frond_txn_options {

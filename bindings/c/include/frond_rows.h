@@ -227,7 +227,8 @@ size_t frond_rows_ref_bytes(const frond_rows *rows);
 enum frond_write_flags {
     FROND_WRITE_DEFAULT = 0,
     FROND_WRITE_NO_LOCKS = 1,    /* nobody else can see the table (being built) */
-    FROND_WRITE_SKIP_UNIQUE = 2  /* the caller vouches for secondary uniqueness */
+    FROND_WRITE_SKIP_UNIQUE = 2, /* the caller vouches for secondary uniqueness */
+    FROND_WRITE_SKIP_FOREIGN = 4 /* foreign keys are neither checked nor do they cascade */
 };
 
 /* All three lock the row, and the unique keys involved, exclusively. On FROND_DUPLICATE_KEY

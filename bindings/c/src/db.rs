@@ -12,7 +12,7 @@ use crate::abi::{
     frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
 };
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, put, text};
+use crate::pointers::{handle, put_new, text};
 
 /// An open database.
 pub struct frond_db {
@@ -93,9 +93,9 @@ pub unsafe extern "C" fn frond_open(
             }
         };
         let engine = Engine::open_with_log(Arc::new(vfs), options(given)?, Arc::new(log))?;
-        let handle = Box::into_raw(Box::new(frond_db { engine: Arc::new(engine) }));
+        let object = frond_db { engine: Arc::new(engine) };
         // SAFETY: A2.
-        unsafe { put(db, handle, "db") }?;
+        unsafe { put_new(db, object, "db") }?;
         Ok(FROND_OK)
     })
 }

@@ -10,6 +10,8 @@ use crate::abi::{code, FROND_PANIC};
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
+    /// Child table and constraint.
+    static CONSTRAINT: RefCell<(CString, CString)> = RefCell::default();
 }
 
 fn remember(message: &str) {
@@ -23,6 +25,9 @@ pub fn guard(work: impl FnOnce() -> Result<c_int, Error>) -> c_int {
         Ok(Ok(code)) => code,
         Ok(Err(e)) => {
             remember(e.message());
+            let (table, name) = e.constraint().unwrap_or_default();
+            let text = |s: &str| CString::new(s).unwrap_or_default();
+            CONSTRAINT.with(|last| *last.borrow_mut() = (text(table), text(name)));
             code(e.kind())
         }
         Err(panic) => {
@@ -49,6 +54,20 @@ pub fn invalid(what: &str) -> Error {
 #[no_mangle]
 pub extern "C" fn frond_last_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_last_constraint(
+    table: *mut *const c_char,
+    name: *mut *const c_char,
+) {
+    CONSTRAINT.with(|last| {
+        let last = last.borrow();
+        if !table.is_null() && !name.is_null() {
+            // SAFETY: A2, writable.
+            unsafe { (*table, *name) = (last.0.as_ptr(), last.1.as_ptr()) }
+        }
+    });
 }
 
 #[no_mangle]

@@ -9,7 +9,7 @@ use crate::abi::{
     FROND_LOCK_NONE, FROND_LOCK_SHARED, FROND_LT, FROND_NOT_FOUND, FROND_OK, FROND_PUT_NEW,
 };
 use crate::error::{guard, invalid};
-use crate::pointers::{bytes, handle, handle_mut, put};
+use crate::pointers::{bytes, handle, handle_mut, put, put_new};
 use crate::table::frond_table;
 use crate::txn::{frond_txn, inner};
 
@@ -108,9 +108,9 @@ pub unsafe extern "C" fn frond_cursor_open(
         // SAFETY: A2.
         let inner = unsafe { inner(txn) }?;
         let opened = table.engine.cursor(&mut inner.txn, &table.table, 0)?;
-        let boxed = Box::new(frond_cursor { txn, cursor: opened });
+        let object = frond_cursor { txn, cursor: opened };
         // SAFETY: A2.
-        unsafe { put(cursor, Box::into_raw(boxed), "cursor") }?;
+        unsafe { put_new(cursor, object, "cursor") }?;
         Ok(FROND_OK)
     })
 }

@@ -1,4 +1,5 @@
-//! The C API: `include/frond.h` (databases, keys and values) and `include/frond_rows.h` (typed rows).
+//! The C API: `include/frond.h` (databases, keys and values) and `include/frond_rows.h` (typed rows) and
+//! `include/frond_foreign.h` (foreign keys).
 //!
 //! - A1. No panic crosses the boundary: every function runs inside [`error::guard`].
 //! - A2. Pointers are checked for NULL; that they point to what the header says is the caller's contract,
@@ -14,6 +15,7 @@
 mod abi;
 mod db;
 mod error;
+mod foreign;
 mod kv;
 mod pointers;
 mod prepared;

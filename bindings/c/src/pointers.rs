@@ -68,6 +68,19 @@ pub unsafe fn text<'a>(p: *const c_char, what: &str) -> Result<&'a str> {
     text.to_str().map_err(|_| invalid(&format!("{what} is not UTF-8")))
 }
 
+/// Gives a new object to the caller, as a handle. Where there is no place for it, it ends here.
+///
+/// # Safety
+/// `p` is NULL or points to writable memory for a pointer.
+pub unsafe fn put_new<T>(p: *mut *mut T, object: T, what: &str) -> Result<()> {
+    if p.is_null() {
+        return Err(invalid(&format!("{what} is NULL")));
+    }
+    // SAFETY: A2, the caller gives room for a pointer.
+    unsafe { p.write(Box::into_raw(Box::new(object))) };
+    Ok(())
+}
+
 /// Writes a result.
 ///
 /// # Safety
@@ -79,4 +92,28 @@ pub unsafe fn put<T>(p: *mut T, value: T, what: &str) -> Result<()> {
     // SAFETY: A2, the caller gives room for a `T`.
     unsafe { p.write(value) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn an_object_for_which_there_is_no_place_ends() {
+        let counted = Arc::new(());
+        // SAFETY: NULL is allowed.
+        let refused = unsafe { put_new(null_mut(), counted.clone(), "object") };
+        assert!(refused.is_err());
+        assert_eq!(Arc::strong_count(&counted), 1);
+        let mut object = null_mut();
+        // SAFETY: room for a pointer.
+        unsafe { put_new(&mut object, counted.clone(), "object") }.unwrap();
+        assert_eq!(Arc::strong_count(&counted), 2);
+        // SAFETY: it was made by `put_new`, and is given up here.
+        drop(unsafe { Box::from_raw(object) });
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
 }

@@ -9,7 +9,7 @@ use frond_engine::{Engine, PreparedTransaction, Xid, XID_PART_MAX};
 use crate::abi::{frond_xid, FROND_NOT_FOUND, FROND_OK};
 use crate::db::frond_db;
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, handle_mut, put};
+use crate::pointers::{handle, handle_mut, put_new};
 use crate::txn::{engine_of, frond_txn, take};
 
 /// A prepared transaction, used by one thread at a time.
@@ -55,9 +55,9 @@ pub unsafe extern "C" fn frond_txn_prepare(
             return Err(invalid("prepared is NULL"));
         }
         let inner = txn.prepare(name)?;
-        let boxed = Box::new(frond_prepared { inner, _engine: engine });
+        let object = frond_prepared { inner, _engine: engine };
         // SAFETY: A2.
-        unsafe { put(prepared, Box::into_raw(boxed), "prepared") }?;
+        unsafe { put_new(prepared, object, "prepared") }?;
         Ok(FROND_OK)
     })
 }

@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int, c_void, CString};
 use std::ptr;
 use std::time::Duration;
 
-use frond_engine::{LockMode, LockPlace, TransactionState, WaitHooks, Xid};
+use frond_engine::{LockKind, LockMode, LockPlace, TransactionState, WaitHooks, Xid};
 
 use crate::abi::{
     frond_lock_info, frond_lock_wait_info, frond_transaction_info, frond_wait_hooks, frond_xid,
-    EmitLock, EmitLockWait, EmitTransaction, FROND_KIND_INDEX, FROND_KIND_ROW,
+    EmitLock, EmitLockWait, EmitTransaction, FROND_KIND_INDEX, FROND_KIND_RANGE, FROND_KIND_ROW,
     FROND_MODE_EXCLUSIVE, FROND_MODE_INTENTION_EXCLUSIVE, FROND_MODE_INTENTION_SHARED,
     FROND_MODE_SHARED, FROND_OK, FROND_TRANSACTION_DETACHED, FROND_TRANSACTION_PREPARED,
     FROND_TRANSACTION_RUNNING, FROND_TRANSACTION_WAITING,
@@ -41,11 +41,11 @@ fn mode(mode: LockMode) -> u32 {
     }
 }
 
-fn kind(is_row: bool) -> u32 {
-    if is_row {
-        FROND_KIND_ROW
-    } else {
-        FROND_KIND_INDEX
+fn kind(kind: LockKind) -> u32 {
+    match kind {
+        LockKind::Row => FROND_KIND_ROW,
+        LockKind::Index => FROND_KIND_INDEX,
+        LockKind::Range => FROND_KIND_RANGE,
     }
 }
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn frond_each_lock(
                 transaction: lock.transaction,
                 connection: lock.connection,
                 mode: mode(lock.mode),
-                kind: kind(lock.is_row),
+                kind: kind(lock.place.kind),
                 table,
                 index,
                 key,
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn frond_each_lock_wait(
                 blocker_xid: pointer(&xid),
                 wait_micros: micros(wait.waits),
                 mode: mode(wait.mode),
-                kind: kind(wait.is_row),
+                kind: kind(wait.place.kind),
                 table,
                 index,
                 key,

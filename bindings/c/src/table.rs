@@ -9,7 +9,7 @@ use frond_engine::{Engine, IndexDef, Table, TableDef, TableSpec};
 use crate::abi::{EmitText, FROND_OK};
 use crate::db::frond_db;
 use crate::error::{guard, invalid};
-use crate::pointers::{handle, put, text};
+use crate::pointers::{handle, put, put_new, text};
 
 /// An open table.
 pub struct frond_table {
@@ -54,9 +54,9 @@ pub unsafe extern "C" fn frond_table_open(
         let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
         let opened = db.engine.open_table(name)?;
         let def = opened.def();
-        let boxed = Box::new(frond_table { engine: db.engine.clone(), table: opened, def });
+        let object = frond_table { engine: db.engine.clone(), table: opened, def };
         // SAFETY: A2.
-        unsafe { put(table, Box::into_raw(boxed), "table") }?;
+        unsafe { put_new(table, object, "table") }?;
         Ok(FROND_OK)
     })
 }

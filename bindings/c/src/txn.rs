@@ -9,11 +9,12 @@ use frond_base::Result;
 use frond_engine::{Engine, Isolation, OwnerHandle, Transaction, TxnOptions};
 
 use crate::abi::{
-    frond_txn_options, FROND_NOT_FOUND, FROND_OK, FROND_READ_COMMITTED, FROND_SNAPSHOT,
+    frond_txn_options, FROND_NOT_FOUND, FROND_OK, FROND_READ_COMMITTED, FROND_SERIALIZABLE,
+    FROND_SNAPSHOT,
 };
 use crate::db::frond_db;
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{handle, put};
+use crate::pointers::{handle, put_new};
 
 /// A running transaction. `owner` may be used by any thread, the rest by one at a time (so other threads
 /// never see it through a reference).
@@ -57,6 +58,7 @@ pub unsafe extern "C" fn frond_txn_begin(
         let isolation = match o.isolation {
             FROND_READ_COMMITTED => Isolation::ReadCommitted,
             FROND_SNAPSHOT => Isolation::Snapshot,
+            FROND_SERIALIZABLE => Isolation::Serializable,
             _ => return Err(invalid("isolation is not one of enum frond_isolation")),
         };
         let begun = db.engine.begin(TxnOptions {
@@ -64,13 +66,13 @@ pub unsafe extern "C" fn frond_txn_begin(
             lock_timeout: Duration::from_millis(o.lock_timeout_ms),
             latest_writes: o.latest_writes != 0,
         });
-        let boxed = Box::new(frond_txn {
+        let object = frond_txn {
             engine: db.engine.clone(),
             owner: begun.handle(),
             inner: UnsafeCell::new(Inner { txn: begun, value: Vec::new() }),
-        });
+        };
         // SAFETY: A2.
-        unsafe { put(txn, Box::into_raw(boxed), "txn") }?;
+        unsafe { put_new(txn, object, "txn") }?;
         Ok(FROND_OK)
     })
 }

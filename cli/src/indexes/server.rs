@@ -21,7 +21,7 @@ type Name = (String, String, String);
 
 /// All tables but the server's own. All of them, since foreign keys of any may need an index of any other.
 pub fn read(args: &IndexesArgs, report: &mut Report) -> Outcome<(Vec<Table>, Hiding)> {
-    let mut server = Server::connect(&args.server(), args.port, NEEDS)?;
+    let mut server = Server::connect(&args.connection, args.port, NEEDS)?;
     report.sources.push(server.name.clone());
     let hiding = Hiding::of_version(&server.name);
     // Names in backquotes, and the statement in UTF-8.

@@ -61,6 +61,16 @@ pub enum ErrorKind {
     TableChanged = 21,
     /// The process, or the system, may not open more files.
     TooManyFiles = 22,
+    /// A row names a parent that is not there: [`Error::constraint`] says by which constraint.
+    NoParent = 40,
+    /// Other rows name this one: [`Error::constraint`] says by which constraint.
+    Referenced = 41,
+    /// A change of a parent row would go on through too many tables.
+    CascadeTooDeep = 42,
+    /// A change of a parent row would give two rows of [`Error::constraint`] the same unique key.
+    CascadeDuplicate = 43,
+    /// A foreign key does not fit the tables or indexes that it names.
+    BadForeignKey = 44,
 }
 
 impl ErrorKind {
@@ -75,6 +85,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<io::Error>,
+    constraint: Option<(String, String)>,
 }
 
 /// An error: a kind to act on and a message to read. One pointer wide.
@@ -82,7 +93,23 @@ pub struct Error(Box<Inner>);
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, message: message.into(), source: None }))
+        Error(Box::new(Inner { kind, message: message.into(), source: None, constraint: None }))
+    }
+
+    /// An error of a constraint: its child table, and its name (or that of an index of the table).
+    pub fn of_constraint(
+        kind: ErrorKind,
+        (table, name): (&str, &str),
+        message: impl Into<String>,
+    ) -> Error {
+        let mut e = Error::new(kind, message);
+        e.0.constraint = Some((table.to_owned(), name.to_owned()));
+        e
+    }
+
+    /// The child table and the name of the constraint that the error is about.
+    pub fn constraint(&self) -> Option<(&str, &str)> {
+        self.0.constraint.as_ref().map(|(table, name)| (table.as_str(), name.as_str()))
     }
 
     /// Bad bytes in `file`; `what` says where in it and what is wrong.
@@ -114,6 +141,7 @@ impl Error {
             kind,
             message: format!("cannot {doing} {file}: {source}{advice}"),
             source: Some(source),
+            constraint: None,
         }))
     }
 

@@ -76,4 +76,10 @@ mod tests {
         let f = Fence::between((b"a", 1), (b"ab", 1));
         assert!(!f.at_or_before(b"a", 0) && f.at_or_before(b"ab", SEQ_MAX));
     }
+
+    #[test]
+    #[should_panic(expected = "BU1")]
+    fn entries_out_of_order_have_no_fence_between_them() {
+        Fence::between((b"k", 5), (b"k", 9));
+    }
 }

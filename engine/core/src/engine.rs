@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 
 use crate::catalog::alter::{Alter, AlterSpec};
 use crate::catalog::ddl::TableSpec;
+use crate::catalog::foreign::Foreign;
+use crate::catalog::foreign_ddl::{NewForeigns, RenameForeigns};
 use crate::catalog::names::Names;
 use crate::catalog::{TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
@@ -114,7 +116,45 @@ impl Engine {
 
     /// Creates a table; durable when it returns.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<Table>> {
-        self.core.create_table(spec)
+        self.core.create_table(spec, NewForeigns::default())
+    }
+
+    /// As [`Engine::create_table`], with foreign keys.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadForeignKey`] when one does not fit the two tables, or one of another table does not fit
+    /// this one; [`ErrorKind::DuplicateKey`] when its name is taken.
+    ///
+    /// [`ErrorKind::BadForeignKey`]: frond_base::ErrorKind::BadForeignKey
+    /// [`ErrorKind::DuplicateKey`]: frond_base::ErrorKind::DuplicateKey
+    pub fn create_child(&self, spec: TableSpec, foreigns: NewForeigns) -> Result<Arc<Table>> {
+        self.core.create_table(spec, foreigns)
+    }
+
+    /// The foreign keys of a table, and those of any table that name it as their parent.
+    pub fn foreigns(&self, table: &str) -> (Vec<Arc<Foreign>>, Vec<Arc<Foreign>>) {
+        let names = self.core.names.read();
+        (names.foreigns.of(table), names.foreigns.naming(table))
+    }
+
+    /// The indexes of child and parent that a foreign key uses, if the parent is there and fits; and per column
+    /// 1 if the child's may be NULL, plus 2 if the parent's may.
+    #[allow(clippy::type_complexity)]
+    pub fn foreign_details(
+        &self,
+        foreign: &Foreign,
+    ) -> Result<(Option<(String, String)>, Vec<u8>)> {
+        self.core.foreign_details(foreign)
+    }
+
+    /// Another number after each change of foreign keys or of tables that they name.
+    pub fn foreign_version(&self) -> u64 {
+        self.core.foreign_version()
+    }
+
+    /// Drops a foreign key; durable when it returns.
+    pub fn drop_foreign(&self, table: &str, name: &str) -> Result<()> {
+        self.core.drop_foreign(table, name)
     }
 
     /// The open table of that name.
@@ -123,19 +163,43 @@ impl Engine {
     }
 
     /// Drops a table in milliseconds, whatever its size; its space is freed in the background.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Referenced`] when a foreign key of another table names it.
+    ///
+    /// [`ErrorKind::Referenced`]: frond_base::ErrorKind::Referenced
     pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_parent(name, &|_| false)
+    }
+
+    /// As [`Engine::drop_table`], also when foreign keys of other tables name it that `may_miss` allows to
+    /// be without their parent.
+    pub fn drop_parent(&self, name: &str, may_miss: &dyn Fn(&Foreign) -> bool) -> Result<()> {
         self.core.check_not_prepared(name)?;
-        self.core.drop_table(name)
+        self.core.drop_table(name, may_miss)
     }
 
     /// As [`Engine::drop_table`], although a prepared transaction may have changes in the table: it loses them.
     pub fn discard_table(&self, name: &str) -> Result<()> {
-        self.core.drop_table(name)
+        self.core.drop_table(name, &|_| true)
     }
 
+    /// Renames a table; foreign keys that name it follow.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        self.rename_child(from, to, &RenameForeigns::Follow, &|f| f.name.clone())
+    }
+
+    /// Renames a table; `how` says what becomes of foreign keys, and `rename` gives those that follow their
+    /// names.
+    pub fn rename_child(
+        &self,
+        from: &str,
+        to: &str,
+        how: &RenameForeigns,
+        rename: &dyn Fn(&Foreign) -> String,
+    ) -> Result<()> {
         self.core.check_not_prepared(from)?;
-        self.core.rename_table(from, to)
+        self.core.rename_table(from, to, how, rename)
     }
 
     /// Empties a table in constant time; returns the handle of the new, empty one.

@@ -3,9 +3,9 @@
 //! ```text
 //! engine.rs    open, close, settings: the public interface  status.rs  counters and report
 //! commit/      transactions, cursors, large write sets, the path of a commit
-//! rows/        typed rows with all their indexes
+//! rows/        typed rows with all their indexes, and what foreign keys make of them
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
-//! catalog/     the list of tables; create, drop, rename, truncate
+//! catalog/     the list of tables and foreign keys; create, drop, rename, truncate
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
 //! checkpoint/  images of tables, and how far the log can be trimmed
 //! recovery/    from files and log to open tables
@@ -41,6 +41,8 @@ mod table;
 pub use catalog::alter::{history, Alter, AlterSpec, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
+pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
+pub use catalog::foreign_ddl::{NewForeigns, RenameForeigns};
 pub use catalog::{IndexDef, IndexState, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;
@@ -54,9 +56,17 @@ pub use frond_tree::Seek;
 pub use frond_txn::{Granted, LockMode, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use messages::Log;
+/// The kinds of log records, for programs that read the log.
+pub mod record_kind {
+    pub use crate::record::{
+        KIND_COMMIT_PREPARED, KIND_COUNTERS, KIND_EDIT, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
+        KIND_SET_COUNTERS, KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
+    };
+}
+
 pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
-pub use report::places::LockPlace;
+pub use report::places::{LockKind, LockPlace};
 pub use report::watch::WaitHooks;
 pub use status::Status;
 pub use table::image::TableImage;

@@ -106,7 +106,7 @@ impl Engine {
                 who(wait.waiter),
                 now.saturating_sub(wait.since).as_secs_f64(),
                 wait.mode,
-                places.phrase(wait.tree, wait.key.as_deref()),
+                places.phrase(wait.tree, wait.key.as_deref(), wait.range.as_ref()),
                 behind.join(", ")
             )?;
         }

@@ -107,6 +107,8 @@ impl RowCodec {
         &self.layout
     }
 
+    /// What orders texts: it asks for collations by number, so it serves other tables too, but for columns
+    /// of [`ColumnType::Opaque`].
     pub fn sort_keys(&self) -> &Arc<dyn SortKeys> {
         &self.sort
     }

@@ -77,6 +77,8 @@ impl CommitClock {
             self.published.store(seq, Ordering::Release);
             advanced = true;
         }
+        let first = pending.front().map_or(Seq::MAX, |p| p.0);
+        assert!(self.published() < first, "published up to {first}, which is not applied (CC1)");
         if advanced {
             self.advanced.notify_all();
         }
@@ -122,6 +124,15 @@ mod tests {
         assert_eq!(c.published(), 10);
         c.finish(a);
         assert_eq!(c.published(), 13);
+    }
+
+    #[test]
+    #[should_panic(expected = "CC1")]
+    fn publishing_what_is_not_applied_is_found() {
+        let c = CommitClock::new(10);
+        let (_, b) = (c.begin_commit(), c.begin_commit());
+        c.published.store(b, Ordering::Release);
+        c.mark_applied(b);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use crate::lock_table::{Graph, LockTable};
+use crate::lock_table::{Graph, LockTable, WaitAt};
 use crate::lock_wait::{Owner, Park};
 use crate::report::{DeadlockMember, DeadlockReport};
 use crate::TxnId;
@@ -52,32 +52,46 @@ impl LockTable {
 
     fn leads_to(&self, graph: &Graph, id: TxnId) -> Vec<TxnId> {
         let Some(place) = graph.waiting.get(&id) else { return Vec::new() };
-        let shard = self.shards[place.shard].lock();
-        shard.slot(place.slot).leads_to(id).unwrap_or_default()
+        match place.at {
+            WaitAt::Slot(shard, slot) => {
+                self.shards[shard].lock().slot(slot).leads_to(id).unwrap_or_default()
+            }
+            WaitAt::Range(tree) => self.ranges.lock().blockers_of(tree, id),
+        }
     }
 
     fn evict(&self, graph: &mut Graph, victim: TxnId) {
         let Some(place) = graph.waiting.remove(&victim) else { return };
-        let mut shard = self.shards[place.shard].lock();
-        if let Some(empty) = shard.slot_mut(place.slot).leave_queue(victim) {
-            place.owner.tell(Park::Victim);
-            if empty {
-                self.drop_slot(&mut shard, place.slot);
+        match place.at {
+            WaitAt::Slot(shard, slot) => {
+                let mut shard = self.shards[shard].lock();
+                if let Some(empty) = shard.slot_mut(slot).leave_queue(victim) {
+                    place.owner.tell(Park::Victim);
+                    if empty {
+                        self.drop_slot(&mut shard, slot);
+                    }
+                }
             }
+            WaitAt::Range(tree) => self.change_ranges(|ranges| {
+                if ranges.waiting(tree, victim).is_some() {
+                    ranges.leave(tree, victim);
+                    place.owner.tell(Park::Victim);
+                }
+            }),
         }
     }
 
     fn describe(&self, graph: &Graph, cycle: &[TxnId], victim: TxnId) -> DeadlockReport {
         let member = |id: &TxnId| {
             let place = graph.waiting.get(id)?;
-            let shard = self.shards[place.shard].lock();
-            let slot = shard.slot(place.slot);
+            let wanted = self.wanted(place, *id)?;
             Some(DeadlockMember {
                 owner: *id,
                 label: place.owner.label(),
                 weight: place.owner.weight(),
-                tree: slot.tree,
-                key: slot.key.get().map(<[u8]>::to_vec),
+                tree: wanted.tree,
+                key: wanted.key,
+                range: wanted.range,
                 mode: place.mode,
             })
         };

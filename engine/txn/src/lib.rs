@@ -13,19 +13,24 @@
 
 mod clock;
 mod deadlock;
+mod key_range;
 mod listing;
 mod lock_restore;
 mod lock_slot;
 mod lock_table;
 mod lock_wait;
 mod locker;
+mod locker_ranges;
 mod modes;
 mod observer;
+mod range_table;
 mod report;
 mod snapshots;
+mod waiting;
 mod write_set;
 
 pub use clock::CommitClock;
+pub use key_range::{after, KeyRange};
 pub use listing::LockListing;
 pub use lock_restore::TreeLocks;
 pub use lock_table::{LockOptions, LockStats, LockTable};

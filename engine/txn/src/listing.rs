@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
+use frond_base::TreeId;
+
+use crate::key_range::KeyRange;
 use crate::lock_slot::Holding;
-use crate::lock_table::LockTable;
+use crate::lock_table::{LockTable, WaitAt, WaitPlace};
 use crate::report::{LockInfo, OwnerInfo, WaitInfo};
 use crate::TxnId;
 
@@ -15,6 +18,14 @@ use crate::TxnId;
 pub struct LockListing {
     shard: usize,
     slot: usize,
+}
+
+/// What an owner waits for.
+pub(crate) struct Wanted {
+    pub tree: TreeId,
+    pub key: Option<Vec<u8>>,
+    pub range: Option<KeyRange>,
+    pub blockers: Vec<TxnId>,
 }
 
 impl LockTable {
@@ -36,7 +47,7 @@ impl LockTable {
             for slot in slots {
                 let mut list = |owner, mode| {
                     let key = slot.key.get().map(<[u8]>::to_vec);
-                    batch.push(LockInfo { owner, tree: slot.tree, key, mode });
+                    batch.push(LockInfo { owner, tree: slot.tree, key, range: None, mode });
                 };
                 match &slot.holding {
                     Holding::One(owner, mode) => list(*owner, *mode),
@@ -51,7 +62,22 @@ impl LockTable {
                 return true;
             }
         }
-        false
+        if at.shard == self.shards.len() {
+            // Few: see RL4.
+            at.shard += 1;
+            let ranges = self.ranges.lock();
+            for tree in ranges.trees() {
+                let held = ranges.of(tree).iter().filter(|r| r.granted);
+                batch.extend(held.map(|r| LockInfo {
+                    owner: r.owner.id,
+                    tree,
+                    key: None,
+                    range: Some(r.range.clone()),
+                    mode: r.mode,
+                }));
+            }
+        }
+        !batch.is_empty()
     }
 
     /// Locks held, in no order, at most `limit`.
@@ -80,15 +106,31 @@ impl LockTable {
     pub fn wait_of(&self, waiter: TxnId) -> Option<WaitInfo> {
         let graph = self.graph.lock();
         let place = graph.waiting.get(&waiter)?;
-        let shard = self.shards[place.shard].lock();
-        let slot = shard.slot(place.slot);
-        let blockers = slot.blockers(waiter);
+        let Wanted { tree, key, range, blockers } = self.wanted(place, waiter)?;
         if blockers.is_empty() {
             return None;
         }
-        let key = slot.key.get().map(<[u8]>::to_vec);
-        let (tree, mode, since) = (slot.tree, place.mode, place.since);
-        Some(WaitInfo { waiter, tree, key, mode, blockers, since })
+        let (mode, since) = (place.mode, place.since);
+        Some(WaitInfo { waiter, tree, key, range, mode, blockers, since })
+    }
+
+    /// What `waiter`, which is queued at `place`, wants.
+    pub(crate) fn wanted(&self, place: &WaitPlace, waiter: TxnId) -> Option<Wanted> {
+        match place.at {
+            WaitAt::Slot(shard, slot) => {
+                let shard = self.shards[shard].lock();
+                let slot = shard.slot(slot);
+                let key = slot.key.get().map(<[u8]>::to_vec);
+                let blockers = slot.blockers(waiter);
+                Some(Wanted { tree: slot.tree, key, range: None, blockers })
+            }
+            WaitAt::Range(tree) => {
+                let ranges = self.ranges.lock();
+                let range = ranges.waiting(tree, waiter)?.range.clone();
+                let blockers = ranges.blockers_of(tree, waiter);
+                Some(Wanted { tree, key: None, range: Some(range), blockers })
+            }
+        }
     }
 
     /// Who waits for whom.

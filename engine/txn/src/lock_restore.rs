@@ -58,6 +58,21 @@ impl Locker {
         true
     }
 
+    /// As [`Locker::restore`], for one shared lock on a row, or with no key on the whole tree. False when another
+    /// owner's lock is in the way; then nothing was taken but, for a row, the intention.
+    pub fn restore_shared(&mut self, tree: TreeId, key: Option<&[u8]>) -> bool {
+        let Some(key) = key else { return self.restore_one(tree, None, LockMode::S).is_some() };
+        let Some(at) = self.restore_one(tree, None, LockMode::IS) else { return false };
+        let held = self.held.len();
+        if self.restore_one(tree, Some(key), LockMode::S).is_none() {
+            return false;
+        }
+        if self.held.len() > held {
+            self.trees.at_mut(at).rows += 1;
+        }
+        true
+    }
+
     /// Returns the place of the tree in `trees`.
     fn restore_one(&mut self, tree: TreeId, key: Option<&[u8]>, mode: LockMode) -> Option<usize> {
         let at = self.trees.position(tree);

@@ -5,7 +5,7 @@
 //!
 //! Invariants (with those of `lock_slot.rs`):
 //!
-//! - LT1. Latch order: graph, then one shard, then an owner's park latch. None of them is held while
+//! - LT1. Latch order: graph, then one shard or the ranges, then an owner's park latch. None of them is held while
 //!   sleeping for a lock.
 //! - LT2. An owner waits for at most one lock, and while it waits its locks do not change: a [`crate::Locker`] is
 //!   used by one thread at a time.
@@ -32,6 +32,7 @@ use parking_lot::Mutex;
 use crate::lock_slot::{Shard, Slot};
 use crate::lock_wait::{Owner, OwnerHandle};
 use crate::observer::LockObserver;
+use crate::range_table::RangeTable;
 use crate::report::DeadlockReport;
 use crate::{LockMode, TxnId};
 
@@ -76,11 +77,18 @@ pub(crate) struct Counters {
     pub refused_full: AtomicU64,
 }
 
+/// What an owner is queued for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WaitAt {
+    /// Shard and slot.
+    Slot(usize, u32),
+    Range(TreeId),
+}
+
 /// The place where an owner is queued.
 pub(crate) struct WaitPlace {
     pub owner: Arc<Owner>,
-    pub shard: usize,
-    pub slot: u32,
+    pub at: WaitAt,
     pub mode: LockMode,
     pub since: Duration,
 }
@@ -96,6 +104,10 @@ pub(crate) struct Graph {
 pub struct LockTable {
     pub(crate) options: LockOptions,
     pub(crate) shards: Vec<Mutex<Shard>>,
+    /// Ranges that are held or waited for; latched as a shard is.
+    pub(crate) ranges: Mutex<RangeTable>,
+    /// Of these, those of readers.
+    pub(crate) range_readers: AtomicUsize,
     pub(crate) graph: Mutex<Graph>,
     pub(crate) counters: Counters,
     pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
@@ -111,6 +123,8 @@ impl LockTable {
         Arc::new(LockTable {
             options,
             shards: (0..1 << SHARD_BITS).map(|_| Mutex::default()).collect(),
+            ranges: Mutex::default(),
+            range_readers: AtomicUsize::new(0),
             graph: Mutex::default(),
             counters: Counters::default(),
             last_deadlock: Mutex::new(None),
@@ -176,6 +190,14 @@ impl LockTable {
             return false;
         }
         true
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        let full = self.memory_bytes() >= self.options.memory_limit;
+        if full {
+            self.counters.refused_full.fetch_add(1, Relaxed);
+        }
+        full
     }
 
     pub(crate) fn refund(&self, bytes: usize) {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use frond_base::{Error, ErrorKind};
 use parking_lot::{Condvar, Mutex};
 
 use crate::report::OwnerInfo;
@@ -27,6 +28,8 @@ pub(crate) struct Owner {
     label: AtomicU64,
     /// Number of locks held.
     locks: AtomicU64,
+    /// It has been granted a range.
+    ranges: AtomicBool,
     /// When it began.
     since: Duration,
     interrupted: AtomicBool,
@@ -43,6 +46,7 @@ impl Owner {
             weight: AtomicU64::new(0),
             label: AtomicU64::new(0),
             locks: AtomicU64::new(0),
+            ranges: AtomicBool::new(false),
             since,
             interrupted: AtomicBool::new(false),
             overtaken: AtomicBool::new(false),
@@ -65,6 +69,18 @@ impl Owner {
 
     pub fn set_locks(&self, locks: usize) {
         self.locks.store(locks as u64, Ordering::Relaxed);
+    }
+
+    pub fn note_ranges(&self) {
+        self.ranges.store(true, Ordering::SeqCst);
+    }
+
+    pub fn forget_ranges(&self) {
+        self.ranges.store(false, Ordering::SeqCst);
+    }
+
+    pub fn has_ranges(&self) -> bool {
+        self.ranges.load(Ordering::SeqCst)
     }
 
     pub fn info(&self) -> OwnerInfo {
@@ -97,6 +113,10 @@ impl Owner {
         *self.park.lock() = outcome;
         self.wake.notify_one();
     }
+}
+
+pub(crate) fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "waiting for a lock was interrupted")
 }
 
 /// Handle of an owner for other threads. Cheap to clone; may outlive the owner.

@@ -1,14 +1,13 @@
 //! `Locker`: one transaction's side of the lock table.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, IdMap, Result, TreeId};
 
 use crate::lock_slot::{Holding, Outcome, Shard, Slot, SlotKey};
-use crate::lock_table::{LockTable, WaitPlace, SLOT_BYTES};
-use crate::lock_wait::{Owner, OwnerHandle, Park};
+use crate::lock_table::{LockTable, WaitAt, SLOT_BYTES};
+use crate::lock_wait::{interrupted, Owner, OwnerHandle, Park};
 use crate::{LockMode, RowMode, TreeMode, TxnId};
 
 /// What to do when a lock is not free.
@@ -70,7 +69,7 @@ pub struct Locker {
     /// Row locks that were not requested again.
     loose: Vec<LooseLock>,
     serial: u32,
-    waits: u64,
+    pub(crate) waits: u64,
 }
 
 /// The result of the first attempt at a lock.
@@ -250,6 +249,9 @@ impl Locker {
     }
 
     pub fn release_all(&mut self) {
+        if self.owner.has_ranges() {
+            self.table.release_ranges(&self.owner);
+        }
         while let Some(h) = self.held.pop() {
             self.let_go(&h);
         }
@@ -364,11 +366,11 @@ impl Locker {
         // Also when it is free by now: its holder has made changes.
         self.waits += 1;
         if self.owner.is_interrupted() {
-            return Err(self.interrupted());
+            return Err(interrupted());
         }
         let table = Arc::clone(&self.table);
         let shard_no = LockTable::shard_of(hash);
-        let mut graph = table.graph.lock();
+        let graph = table.graph.lock();
         let mut shard = table.shards[shard_no].lock();
         let (want, upgrade, no) = match self.look_in(&mut shard, hash, tree, key, mode) {
             Look::Full => return Err(full(&table)),
@@ -389,24 +391,7 @@ impl Locker {
         *self.owner.park.lock() = Park::Waiting;
         shard.slot_mut(no).enqueue(Arc::clone(&self.owner), want, upgrade);
         drop(shard);
-        let owner = Arc::clone(&self.owner);
-        let since = table.now();
-        let place = WaitPlace { owner, shard: shard_no, slot: no, mode: want, since };
-        let other = graph.waiting.insert(self.owner.id, place);
-        assert!(other.is_none(), "{} waits for two locks (LT2)", self.owner.id);
-        table.counters.waits.fetch_add(1, Relaxed);
-
-        let mut reports = Vec::new();
-        let gives_way = table.break_cycles(&mut graph, &self.owner, &mut reports);
-        drop(graph);
-        if let Some(observer) = table.observer() {
-            reports.iter().for_each(|report| observer.deadlock(report));
-        }
-        let end = match gives_way {
-            true => End::GivesWay,
-            false => self.sleep_watched(shard_no, no, timeout).unwrap_or(End::Told),
-        };
-        self.wake_up(shard_no, no, end)?;
+        self.wait_queued(graph, WaitAt::Slot(shard_no, no), want, timeout)?;
         if upgrade {
             self.asked_again(shard_no, no);
             return Ok(Granted::Upgraded);
@@ -415,112 +400,9 @@ impl Locker {
         self.remember(shard_no, no, at, key.is_some());
         Ok(Granted::New)
     }
-
-    /// As [`Locker::sleep`], and tells the observer for whom.
-    fn sleep_watched(&self, shard_no: usize, no: u32, timeout: Duration) -> Option<End> {
-        let Some(observer) = self.table.observer() else { return self.sleep(timeout) };
-        let label = self.owner.label();
-        loop {
-            observer.waits(label, &self.labels_of_blockers(shard_no, no));
-            let end = self.sleep(timeout);
-            observer.waited(label);
-            if !matches!(end, Some(End::Overtaken)) {
-                return end;
-            }
-        }
-    }
-
-    fn labels_of_blockers(&self, shard_no: usize, no: u32) -> Vec<u64> {
-        let blockers = {
-            let shard = self.table.shards[shard_no].lock();
-            // As long as it waits it is queued there, and the slot exists.
-            match *self.owner.park.lock() {
-                Park::Waiting => shard.slot(no).blockers(self.owner.id),
-                _ => Vec::new(),
-            }
-        };
-        blockers.into_iter().map(|id| self.table.label(id)).collect()
-    }
-
-    /// Sleeps until another thread sets the outcome; `Some` when the sleep ends otherwise.
-    fn sleep(&self, timeout: Duration) -> Option<End> {
-        let mut park = self.owner.park.lock();
-        let mut timed_out = false;
-        while *park == Park::Waiting {
-            if self.owner.is_interrupted() {
-                return Some(End::Interrupted);
-            }
-            if timed_out {
-                return Some(End::TimedOut);
-            }
-            if self.owner.was_overtaken() && self.table.observer().is_some() {
-                return Some(End::Overtaken);
-            }
-            // A spurious wake-up only lengthens the wait.
-            timed_out = self.owner.wake.wait_for(&mut park, timeout).timed_out();
-        }
-        None
-    }
-
-    /// Leaves the graph, and the queue unless granted. A grant that came first wins over any other
-    /// end of the wait.
-    fn wake_up(&mut self, shard_no: usize, no: u32, end: End) -> Result<()> {
-        let table = &self.table;
-        let mut graph = table.graph.lock();
-        graph.waiting.remove(&self.owner.id);
-        let mut shard = table.shards[shard_no].lock();
-        let told = std::mem::replace(&mut *self.owner.park.lock(), Park::Idle);
-        match told {
-            Park::Granted => return Ok(()),
-            Park::Victim => return Err(deadlock()),
-            Park::Waiting | Park::Idle => {}
-        }
-        if shard.slot_mut(no).leave_queue(self.owner.id) == Some(true) {
-            table.drop_slot(&mut shard, no);
-        }
-        drop(shard);
-        drop(graph);
-        match end {
-            End::GivesWay | End::Told | End::Overtaken => Err(deadlock()),
-            End::TimedOut => {
-                table.counters.timeouts.fetch_add(1, Relaxed);
-                Err(Error::new(
-                    ErrorKind::LockTimeout,
-                    "lock wait timeout exceeded; another transaction holds the lock",
-                ))
-            }
-            End::Interrupted => {
-                table.counters.interrupts.fetch_add(1, Relaxed);
-                Err(self.interrupted())
-            }
-        }
-    }
-
-    fn interrupted(&self) -> Error {
-        Error::new(ErrorKind::Interrupted, "waiting for a lock was interrupted")
-    }
 }
 
-/// How a wait ended.
-enum End {
-    /// The owner was told: granted, or chosen as victim.
-    Told,
-    /// It closed a cycle and is the victim.
-    GivesWay,
-    TimedOut,
-    Interrupted,
-    /// It goes on: others came before it.
-    Overtaken,
-}
-
-fn deadlock() -> Error {
-    Error::new(
-        ErrorKind::Deadlock,
-        "deadlock found when waiting for a lock; roll back and try the transaction again",
-    )
-}
-
-fn full(table: &LockTable) -> Error {
+pub(crate) fn full(table: &LockTable) -> Error {
     Error::new(
         ErrorKind::LockTableFull,
         format!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use frond_base::TreeId;
 
+use crate::key_range::KeyRange;
 use crate::{LockMode, TxnId};
 
 /// One owner: a transaction.
@@ -21,12 +22,14 @@ pub struct OwnerInfo {
     pub since: Duration,
 }
 
-/// One lock held. A tree lock has no key.
+/// One lock held. A tree lock has neither key nor range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockInfo {
     pub owner: TxnId,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
+    /// Of a lock on a range of keys.
+    pub range: Option<KeyRange>,
     pub mode: LockMode,
 }
 
@@ -36,6 +39,8 @@ pub struct WaitInfo {
     pub waiter: TxnId,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
+    /// Of a lock on a range of keys.
+    pub range: Option<KeyRange>,
     pub mode: LockMode,
     pub blockers: Vec<TxnId>,
     /// On the clock of [`crate::LockTable::set_clock`]; zero without one.
@@ -51,6 +56,8 @@ pub struct DeadlockMember {
     pub weight: u64,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
+    /// Of a lock on a range of keys.
+    pub range: Option<KeyRange>,
     pub mode: LockMode,
 }
 
@@ -71,6 +78,9 @@ impl fmt::Display for DeadlockReport {
             if let Some(key) = &m.key {
                 f.write_str(" key 0x")?;
                 key.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
+            }
+            if let Some(range) = &m.range {
+                write!(f, " {range:?}")?;
             }
             writeln!(f, ", blocked by transaction {}", next.owner)?;
         }

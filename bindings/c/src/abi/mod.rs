@@ -81,6 +81,11 @@ numbers! {
         FROND_PANIC = code(ErrorKind::Panic),
         FROND_TABLE_CHANGED = code(ErrorKind::TableChanged),
         FROND_TOO_MANY_FILES = code(ErrorKind::TooManyFiles),
+        FROND_NO_PARENT = code(ErrorKind::NoParent),
+        FROND_REFERENCED = code(ErrorKind::Referenced),
+        FROND_CASCADE_TOO_DEEP = code(ErrorKind::CascadeTooDeep),
+        FROND_CASCADE_DUPLICATE = code(ErrorKind::CascadeDuplicate),
+        FROND_BAD_FOREIGN_KEY = code(ErrorKind::BadForeignKey),
         FROND_END = -100,
     }
     frond_log_level: c_int {
@@ -96,6 +101,7 @@ numbers! {
     frond_isolation: u32 {
         FROND_READ_COMMITTED = 1,
         FROND_SNAPSHOT = 2,
+        FROND_SERIALIZABLE = 3,
     }
     frond_transaction_state: u32 {
         FROND_TRANSACTION_RUNNING = 1,
@@ -117,6 +123,22 @@ numbers! {
     frond_put_flags: c_int {
         FROND_PUT_REPLACE = 0,
         FROND_PUT_NEW = 1,
+    }
+    frond_action: u32 {
+        FROND_RESTRICT = 0,
+        FROND_NO_ACTION = 1,
+        FROND_CASCADE = 2,
+        FROND_SET_NULL = 3,
+    }
+    frond_foreign_state: u32 {
+        FROND_FOREIGN_ACTIVE = 0,
+        FROND_FOREIGN_ADDING = 1,
+        FROND_FOREIGN_WAITING = 2,
+    }
+    frond_rename: c_int {
+        FROND_RENAME_FOLLOW = 0,
+        FROND_RENAME_ASIDE = 1,
+        FROND_RENAME_IN_PLACE = 2,
     }
     frond_lock: c_int {
         FROND_LOCK_NONE = 0,
@@ -184,6 +206,7 @@ numbers! {
         FROND_WRITE_DEFAULT = 0,
         FROND_WRITE_NO_LOCKS = 1,
         FROND_WRITE_SKIP_UNIQUE = 2,
+        FROND_WRITE_SKIP_FOREIGN = 4,
     }
     frond_wait: c_int {
         FROND_WAIT = 0,
@@ -212,6 +235,7 @@ pub type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
 pub type Report = extern "C" fn(ctx: *mut c_void, done: u64, total: u64) -> c_int;
 pub type Ask = extern "C" fn(*mut c_void) -> c_int;
 pub type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
+pub type EmitForeign = extern "C" fn(ctx: *mut c_void, foreign: *const frond_foreign);
 pub type EmitText = extern "C" fn(ctx: *mut c_void, text: *const c_char);
 pub type EmitTransaction = extern "C" fn(*mut c_void, *const frond_transaction_info) -> c_int;
 pub type EmitLock = extern "C" fn(*mut c_void, *const frond_lock_info) -> c_int;
@@ -340,6 +364,20 @@ structures! {
         auto_increment: u64,
         meta: *const u8,
         meta_len: usize,
+    }
+    frond_foreign {
+        name: *const c_char,
+        table: *const c_char,
+        parent: *const c_char,
+        columns: *const *const c_char,
+        parent_columns: *const *const c_char,
+        column_count: u32,
+        on_delete: u32,
+        on_update: u32,
+        state: u32,
+        child_index: *const c_char,
+        parent_index: *const c_char,
+        nullable: *const u8,
     }
     frond_alter_spec {
         struct_size: u32,

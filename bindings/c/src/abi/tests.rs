@@ -49,7 +49,7 @@ struct Headers {
 impl Headers {
     fn read() -> Headers {
         let mut found = Headers::default();
-        for name in ["frond.h", "frond_rows.h"] {
+        for name in ["frond.h", "frond_rows.h", "frond_foreign.h"] {
             found.add(&fs::read_to_string(folder("include").join(name)).unwrap());
         }
         found
@@ -233,7 +233,7 @@ fn field_name(f: &Field) -> &'static str {
 /// The program, and what it prints when both sides agree.
 fn program(headers: &Headers, sources: &Sources) -> (String, BTreeSet<(String, i64)>) {
     let mut c =
-        String::from("#include \"frond_rows.h\"\n#include <stdalign.h>\n#include <stdio.h>\n");
+        String::from("#include \"frond_foreign.h\"\n#include <stdalign.h>\n#include <stdio.h>\n");
     for signature in sources.functions.values() {
         c += &format!("{};\n", sources.function(signature));
     }

@@ -12,7 +12,7 @@ use crate::abi::{
     FROND_CONDITION_SKIP, FROND_OK,
 };
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{array, handle, put};
+use crate::pointers::{array, handle, put_new};
 use crate::table::frond_table;
 
 impl frond_rows_callbacks {
@@ -205,16 +205,16 @@ pub unsafe extern "C" fn frond_rows_bind(
             n if n <= REF_KEY_MAX => 2 + n,
             _ => 0,
         };
-        let boxed = Box::new(frond_rows {
+        let object = frond_rows {
             rows: bound,
             hooks: *callbacks,
             record_bytes,
             row_id: 0,
             ref_bytes,
             key: Vec::new(),
-        });
+        };
         // SAFETY: A2.
-        unsafe { put(rows, Box::into_raw(boxed), "rows") }?;
+        unsafe { put_new(rows, object, "rows") }?;
         Ok(FROND_OK)
     })
 }
@@ -319,7 +319,7 @@ pub unsafe fn ref_key<'a>(reference: *const u8) -> Result<&'a [u8]> {
 mod tests {
     use std::ffi::c_void;
 
-    use frond_row::{Column, ColumnType, Schema, Sort, WeightLevel};
+    use frond_row::{Column, ColumnType, Index, Part, Schema, Sort, WeightLevel};
 
     use super::*;
 
@@ -340,6 +340,59 @@ mod tests {
     }
 
     extern "C" fn opaque(_: *mut c_void, _: u32, _: *const u8, _: *mut u8, _: usize) {}
+
+    /// It would hold the table, and so its memory and its file, as long as the process lives.
+    #[test]
+    fn a_binding_without_a_place_for_it_leaves_nothing_behind() {
+        let options = frond_engine::Options { background_threads: 0, ..Default::default() };
+        let vfs = Arc::new(frond_vfs::MemVfs::stepped());
+        let engine = Arc::new(frond_engine::Engine::open(vfs, options).unwrap());
+        let part = Part { column: 0, prefix: None, descending: false };
+        let schema = Schema {
+            version: 1,
+            columns: vec![Column::new("a", ColumnType::Int { unsigned: true }, 4)],
+            indexes: vec![Index { tree: 0, name: "a".into(), unique: true, parts: vec![part] }],
+            hidden_primary: false,
+            auto_increment: None,
+        };
+        let mut encoded = Vec::new();
+        schema.encode(&mut encoded);
+        let spec = frond_engine::TableSpec {
+            name: "t".into(),
+            indexes: vec![frond_engine::IndexDef::plain()],
+            schema: encoded,
+            meta: Vec::new(),
+            auto_increment: 1,
+        };
+        engine.create_table(spec).unwrap();
+        let table = engine.open_table("t").unwrap();
+        let def = table.def();
+        let mut opened = frond_table { engine, table, def };
+        let holders = Arc::strong_count(&opened.table);
+        let layout =
+            [frond_column_layout { offset: 1, null_offset: 0, null_mask: 0, reserved: [0; 3] }];
+        let callbacks = frond_rows_callbacks {
+            struct_size: size_of::<frond_rows_callbacks>() as u32,
+            reserved: 0,
+            ctx: std::ptr::null_mut(),
+            weights: None,
+            weights_len: None,
+            char_prefix: None,
+            opaque: None,
+            condition: None,
+            killed: None,
+        };
+        let mut rows = std::ptr::null_mut();
+        // SAFETY: handles and arrays are live; NULL is allowed as the place of a result.
+        let mut bind = |place| unsafe {
+            frond_rows_bind(&mut opened, layout.as_ptr(), 1, 5, &callbacks, place)
+        };
+        assert_eq!(bind(&mut rows), FROND_OK);
+        assert_ne!(bind(std::ptr::null_mut()), FROND_OK);
+        // SAFETY: the first call made it.
+        drop(unsafe { Box::from_raw(rows) });
+        assert_eq!(Arc::strong_count(&opened.table), holders);
+    }
 
     #[test]
     fn a_binding_without_the_callbacks_that_its_columns_need_is_refused() {

@@ -5,5 +5,5 @@ mod bind;
 mod compute;
 mod counters;
 mod scan;
-mod spec;
+pub(crate) mod spec;
 mod write;

@@ -14,7 +14,7 @@ use crate::abi::{
     FROND_PREFIX_LAST_OR_PREV, FROND_SKIP_LOCKED, FROND_WAIT,
 };
 use crate::error::{guard, guard_or, invalid};
-use crate::pointers::{bytes, handle_mut, put};
+use crate::pointers::{bytes, handle_mut, put_new};
 use crate::txn::{frond_txn, inner};
 
 /// A scan over one index, for the transaction it was opened or last renewed with.
@@ -55,9 +55,9 @@ pub unsafe extern "C" fn frond_scan_open(
         let (inner, bound) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
         let lock = lock_of(lock, wait)?;
         let opened = Scan::open(&mut inner.txn, &bound.rows, index as usize, lock)?;
-        let boxed = Box::new(frond_scan { txn, rows, scan: opened });
+        let object = frond_scan { txn, rows, scan: opened };
         // SAFETY: A2.
-        unsafe { put(scan, Box::into_raw(boxed), "scan") }?;
+        unsafe { put_new(scan, object, "scan") }?;
         Ok(FROND_OK)
     })
 }

@@ -167,6 +167,29 @@ pub unsafe fn described(spec: &frond_table_spec) -> Result<Described<'_>> {
     Ok(Described { schema, indexes, meta })
 }
 
+/// The engine's description of a new table.
+///
+/// # Safety
+/// A2 for both and for what is inside.
+pub(crate) unsafe fn table_spec(
+    name: *const c_char,
+    spec: *const frond_table_spec,
+) -> Result<TableSpec> {
+    // SAFETY: A2.
+    let (name, spec) = unsafe { (text(name, "name")?, handle(spec, "spec")?) };
+    // SAFETY: A2.
+    let Described { schema, indexes, meta } = unsafe { described(spec) }?;
+    let mut encoded = Vec::new();
+    schema.encode(&mut encoded);
+    Ok(TableSpec {
+        name: name.to_owned(),
+        indexes,
+        schema: encoded,
+        meta: meta.to_vec(),
+        auto_increment: spec.auto_increment,
+    })
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn frond_rows_create(
     db: *mut frond_db,
@@ -175,19 +198,8 @@ pub unsafe extern "C" fn frond_rows_create(
 ) -> c_int {
     guard(|| {
         // SAFETY: A2.
-        let (db, name, spec) =
-            unsafe { (handle(db, "db")?, text(name, "name")?, handle(spec, "spec")?) };
-        // SAFETY: A2.
-        let Described { schema, indexes, meta } = unsafe { described(spec) }?;
-        let mut encoded = Vec::new();
-        schema.encode(&mut encoded);
-        db.engine.create_table(TableSpec {
-            name: name.to_owned(),
-            indexes,
-            schema: encoded,
-            meta: meta.to_vec(),
-            auto_increment: spec.auto_increment,
-        })?;
+        let (db, spec) = unsafe { (handle(db, "db")?, table_spec(name, spec)?) };
+        db.engine.create_table(spec)?;
         Ok(FROND_OK)
     })
 }

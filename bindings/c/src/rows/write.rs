@@ -7,7 +7,10 @@ use frond_engine::rows::{WriteFlags, Written};
 use frond_row::RowInput;
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
-use crate::abi::{FROND_DUPLICATE_KEY, FROND_OK, FROND_WRITE_NO_LOCKS, FROND_WRITE_SKIP_UNIQUE};
+use crate::abi::{
+    FROND_DUPLICATE_KEY, FROND_OK, FROND_WRITE_NO_LOCKS, FROND_WRITE_SKIP_FOREIGN,
+    FROND_WRITE_SKIP_UNIQUE,
+};
 use crate::error::{guard, invalid};
 use crate::pointers::{bytes, handle_mut, put};
 use crate::txn::{frond_txn, inner};
@@ -16,6 +19,7 @@ fn flags(flags: c_int) -> WriteFlags {
     WriteFlags {
         no_locks: flags & FROND_WRITE_NO_LOCKS != 0,
         skip_unique: flags & FROND_WRITE_SKIP_UNIQUE != 0,
+        skip_foreign: flags & FROND_WRITE_SKIP_FOREIGN != 0,
     }
 }
 

@@ -1,9 +1,10 @@
 //! The options of inputs that come from a running server.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::Args;
+
+use crate::connection::ConnectionArgs;
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Source {
 
 /// See the module's text. Instead of files.
 #[derive(Args)]
-#[command(next_help_heading = "A running server")]
+#[command(next_help_heading = "A running server", mut_group("ConnectionArgs", |group| group.requires("live")))]
 pub struct ServerArgs {
     /// Read the table mysql.slow_log (log_output=TABLE) of a running server
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at"])]
@@ -29,29 +30,8 @@ pub struct ServerArgs {
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at"])]
     pub processlist: bool,
 
-    /// The server's host (--port tells the port); without it, or localhost: through the socket
-    #[arg(long, value_name = "HOST", requires = "live", value_hint = ValueHint::Hostname)]
-    pub host: Option<String>,
-
-    /// The server's socket
-    #[arg(long, value_name = "PATH", requires = "live", value_hint = ValueHint::FilePath)]
-    pub socket: Option<PathBuf>,
-
-    /// Who asks; the password is that of MYSQL_PWD, --password-file or an option file
-    #[arg(long, value_name = "USER", requires = "live", value_hint = ValueHint::Username)]
-    pub user: Option<String>,
-
-    /// The password is the first line of this file; - is standard input
-    #[arg(long, value_name = "FILE", requires = "live", value_hint = ValueHint::FilePath)]
-    pub password_file: Option<PathBuf>,
-
-    /// Only this option file ([client], [client-mariadb], [frond]) instead of the usual ones
-    #[arg(long, value_name = "FILE", requires = "live", value_hint = ValueHint::FilePath)]
-    pub defaults_file: Option<PathBuf>,
-
-    /// No option file
-    #[arg(long, requires = "live", conflicts_with = "defaults_file")]
-    pub no_defaults: bool,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 
     /// How long to watch; Ctrl-C ends it earlier, with the report
     #[arg(long, value_name = "SECONDS", requires = "live", value_parser = seconds, conflicts_with = "slow_log_table")]

@@ -17,8 +17,9 @@ use frond_digest::live::Row;
 use mysql::prelude::Queryable;
 use mysql::{Conn, DriverError, OptsBuilder, Value};
 
-use super::super::args::{ServerArgs, Source};
+use super::super::args::Source;
 use super::option_file::{self, Defaults};
+use crate::connection::ConnectionArgs;
 use crate::out::{Failure, Outcome};
 
 /// Usual paths of servers' sockets.
@@ -85,7 +86,11 @@ impl Environment {
 
 impl Server {
     /// Connects as the options, the environment and the option files say; earlier ones take precedence.
-    pub fn connect(args: &ServerArgs, port: Option<u16>, needs: &'static str) -> Outcome<Server> {
+    pub fn connect(
+        args: &ConnectionArgs,
+        port: Option<u16>,
+        needs: &'static str,
+    ) -> Outcome<Server> {
         let here = Environment::here();
         let defaults = if args.no_defaults {
             Defaults::default()
@@ -258,7 +263,7 @@ fn cannot_connect(error: &mysql::Error, way: &Way, user: &str) -> Failure {
     Failure::Request(format!("cannot connect to {way}: {advice}"))
 }
 
-fn way(args: &ServerArgs, port: Option<u16>, defaults: &Defaults) -> Outcome<Way> {
+fn way(args: &ConnectionArgs, port: Option<u16>, defaults: &Defaults) -> Outcome<Way> {
     let host =
         args.host.as_ref().or(if args.socket.is_some() { None } else { defaults.host.as_ref() });
     let is_here = host.is_none_or(|host| host == "localhost");

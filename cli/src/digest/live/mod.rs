@@ -36,7 +36,8 @@ pub fn read(
     settings: &Arc<Settings>,
 ) -> Outcome<(run::Outcome, bool)> {
     let stop = Stop::after(args.running.run_time);
-    let mut server = Server::connect(&args.running, args.port.first().copied(), needs(source))?;
+    let mut server =
+        Server::connect(&args.running.connection, args.port.first().copied(), needs(source))?;
     let shown = progress::Shown::new(!args.quiet && io::stderr().is_terminal());
     let outcome = match source {
         Source::SlowLogTable => slow_log_table(&mut server, settings, &stop, shown)?,
@@ -268,7 +269,10 @@ fn watch(
     if sees_all.as_deref() == Some("0") {
         outcome.notes.push(format!(
             "The server shows only statements of this user: as an administrator, {}.",
-            grant(needs(Source::Processlist), args.running.user.as_deref().unwrap_or("..."))
+            grant(
+                needs(Source::Processlist),
+                args.running.connection.user.as_deref().unwrap_or("...")
+            )
         ));
     }
     Ok(outcome)

@@ -86,6 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
+    #[should_panic(expected = "BU3")]
+    fn a_span_is_not_cut_outside_of_it() {
+        let mut left = Span::whole();
+        left.cut(Fence { key: b"m".as_slice().into(), seq: 7 });
+        left.cut(Fence { key: b"x".as_slice().into(), seq: 7 });
+    }
+
+    #[test]
     fn a_cut_span_leaves_no_gap_and_no_overlap() {
         let mut left = Span::whole();
         let mut right = left.cut(Fence { key: b"m".as_slice().into(), seq: 7 });

@@ -25,6 +25,7 @@ use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
 
+use crate::catalog::foreign_ddl::ForeignChange;
 use crate::catalog::{table_key, CatalogRow, IndexDef, IndexState, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, tree_options, Table};
@@ -226,11 +227,11 @@ impl Core {
             self.may_write()?;
             next.building = encoded(&building);
             next.validate()?;
-            self.replace_definition(&next, Claim::Ordinary)?;
+            self.replace_definition(&next, &ForeignChange::default(), Claim::Ordinary)?;
             for index in next.indexes.iter().skip(table.trees().len()) {
                 table.add_tree(self.new_tree(table, index));
             }
-            self.put_definition(table, next)?;
+            self.put_definition(table, next, ForeignChange::default())?;
             alter.building = Some(Arc::new(building));
             let snapshot = self.new_snapshot();
             (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
@@ -253,7 +254,8 @@ impl Core {
             last.history.push(def.schema.clone());
         }
         finish(&mut last, &schema);
-        last.validate()
+        last.validate()?;
+        self.check_foreigns_of_altered(&def, &schema)
     }
 
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
@@ -262,15 +264,25 @@ impl Core {
     }
 
     /// ALT1.
-    fn replace_definition(self: &Arc<Self>, def: &TableDef, claim: Claim) -> Result<()> {
-        self.commit_definitions(&[(table_key(&def.name), def.encode())], &[], None, claim)
+    fn replace_definition(
+        self: &Arc<Self>,
+        def: &TableDef,
+        foreigns: &ForeignChange,
+        claim: Claim,
+    ) -> Result<()> {
+        let mut puts = foreigns.puts();
+        puts.push((table_key(&def.name), def.encode()));
+        self.commit_definitions(&puts, &foreigns.deletes(), None, claim)
     }
 
     /// The record is durable.
-    fn put_definition(&self, table: &Table, def: TableDef) -> Result<()> {
+    fn put_definition(&self, table: &Table, def: TableDef, foreigns: ForeignChange) -> Result<()> {
         let (name, definition) = (def.name.clone(), Some(def.clone()));
-        self.names.write().apply(CatalogRow::Table { name, definition })?;
+        let mut names = self.names.write();
+        names.apply(CatalogRow::Table { name, definition })?;
         table.set_def(def);
+        // Plans that were made of the old definition are out of date.
+        self.change_foreigns(&mut names, foreigns, &[&table.def().name]);
         Ok(())
     }
 
@@ -292,10 +304,10 @@ impl Core {
         for def in unfinished {
             let mut next = TableDef::clone(&def);
             drop_building(&mut next);
-            self.replace_definition(&next, Claim::Freeing)?;
+            self.replace_definition(&next, &ForeignChange::default(), Claim::Freeing)?;
             let table = self.tables.read().get(&def.id).cloned();
             match table {
-                Some(table) => self.put_definition(&table, next)?,
+                Some(table) => self.put_definition(&table, next, ForeignChange::default())?,
                 None => {
                     let (name, definition) = (next.name.clone(), Some(next));
                     self.names.write().apply(CatalogRow::Table { name, definition })?;
@@ -379,7 +391,10 @@ impl Alter {
         finish(&mut next, &self.schema);
         next.validate()?;
         let claim = if self.builds() { Claim::Ordinary } else { Claim::Freeing };
-        core.replace_definition(&next, claim)?;
+        let old = core.definition_of(&self.table)?;
+        core.check_foreigns_of_altered(&old, &self.schema)?;
+        let foreigns = core.foreigns_of_schema(&old, &next.schema)?;
+        core.replace_definition(&next, &foreigns, claim)?;
         self.done = true;
         for new in &self.new {
             let slot = self.table.slot(new.tree);
@@ -387,7 +402,7 @@ impl Alter {
             slot.tree.set_building(false);
             slot.oldest_snapshot.fetch_max(self.at, Ordering::AcqRel);
         }
-        core.put_definition(&self.table, next)?;
+        core.put_definition(&self.table, next, foreigns)?;
         core.ledger.note_all(&self.table);
         core.clear_dropped_later(&self.table);
         Ok(None)
@@ -401,8 +416,8 @@ impl Alter {
         let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
         drop_building(&mut next);
         // If this fails, the entries go on being written until the next start, or the next change.
-        core.replace_definition(&next, Claim::Freeing)?;
-        core.put_definition(&self.table, next)?;
+        core.replace_definition(&next, &ForeignChange::default(), Claim::Freeing)?;
+        core.put_definition(&self.table, next, ForeignChange::default())?;
         core.ledger.note_all(&self.table);
         core.clear_dropped_later(&self.table);
         Ok(())

@@ -14,6 +14,9 @@ use frond_txn::WriteSet;
 use frond_wal::Claim;
 
 use crate::background::upkeep::DroppedTable;
+use crate::catalog::foreign::Foreign;
+use crate::catalog::foreign_ddl::{ForeignChange, NewForeigns, RenameForeigns};
+use crate::catalog::names::Names;
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexDef, TableDef, SYSTEM_TABLE};
 use crate::commit::core::Core;
 use crate::record::CounterRecord;
@@ -121,7 +124,11 @@ impl Core {
         self.new_table(TableDef::new(SYSTEM_TABLE, String::new(), vec![IndexDef::plain()]), 1)
     }
 
-    pub fn create_table(self: &Arc<Self>, spec: TableSpec) -> Result<Arc<Table>> {
+    pub fn create_table(
+        self: &Arc<Self>,
+        spec: TableSpec,
+        foreigns: NewForeigns,
+    ) -> Result<Arc<Table>> {
         let _one = self.ddl.lock();
         self.may_write()?;
         let id = {
@@ -140,10 +147,12 @@ impl Core {
         let mut def = TableDef::new(id, spec.name, spec.indexes);
         (def.schema, def.meta) = (spec.schema, spec.meta);
         def.validate()?;
+        let change = self.foreigns_of_created(&def, foreigns)?;
         let table = Arc::new(self.new_table(def.clone(), spec.auto_increment));
         // In the map before the record is logged: trimming must see that the table needs the record.
         self.tables.write().insert(id, table.clone());
-        let puts = [next_table_row(next), (table_key(&def.name), def.encode())];
+        let mut puts = vec![next_table_row(next), (table_key(&def.name), def.encode())];
+        puts.extend(change.puts());
         let counted = (spec.auto_increment > 1).then_some(&table);
         if let Err(e) = self.commit_definitions(&puts, &[], counted, Claim::Ordinary) {
             self.tables.write().remove(&id);
@@ -152,15 +161,49 @@ impl Core {
         let mut names = self.names.write();
         names.apply(CatalogRow::NextTable(next))?;
         names.apply(CatalogRow::Table { name: def.name.clone(), definition: Some(def) })?;
+        self.change_foreigns(&mut names, change, &[&table.def().name]);
         drop(names);
         Ok(table)
     }
 
-    pub fn drop_table(self: &Arc<Self>, name: &str) -> Result<()> {
+    /// In memory: what was committed with the definitions of `tables`.
+    pub(crate) fn change_foreigns(
+        &self,
+        names: &mut Names,
+        change: ForeignChange,
+        tables: &[&str],
+    ) {
+        let changes = !change.is_empty();
+        change.apply(names);
+        if changes || tables.iter().any(|table| names.foreigns.mention(table)) {
+            self.foreigns_changed();
+        }
+    }
+
+    /// Commits a change of foreign keys alone.
+    pub(crate) fn commit_foreigns(self: &Arc<Self>, change: ForeignChange) -> Result<()> {
+        self.commit_definitions(&change.puts(), &change.deletes(), None, Claim::Ordinary)?;
+        self.change_foreigns(&mut self.names.write(), change, &[]);
+        Ok(())
+    }
+
+    /// Drops a table. Constraints of other tables that name it, if `may_miss` allows it, name a missing
+    /// table then.
+    pub fn drop_table(
+        self: &Arc<Self>,
+        name: &str,
+        may_miss: &dyn Fn(&Foreign) -> bool,
+    ) -> Result<()> {
         let _one = self.ddl.lock();
         let def = self.names.read().require(name)?;
-        self.commit_definitions(&[], &[table_key(name)], None, Claim::Freeing)?;
-        self.names.write().apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
+        let change = self.foreigns_of_dropped(name, may_miss)?;
+        let mut deletes = vec![table_key(name)];
+        deletes.extend(change.deletes());
+        self.commit_definitions(&[], &deletes, None, Claim::Freeing)?;
+        let mut names = self.names.write();
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
+        self.change_foreigns(&mut names, change, &[name]);
+        drop(names);
         self.retire_table(def.id);
         Ok(())
     }
@@ -187,8 +230,14 @@ impl Core {
         self.queue.wake();
     }
 
-    /// Renames; an existing table of the new name is an error.
-    pub fn rename_table(self: &Arc<Self>, from: &str, to: &str) -> Result<()> {
+    /// Renames; an existing table of the new name is an error. `rename` gives its foreign keys their new names.
+    pub fn rename_table(
+        self: &Arc<Self>,
+        from: &str,
+        to: &str,
+        how: &RenameForeigns,
+        rename: &dyn Fn(&Foreign) -> String,
+    ) -> Result<()> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(from)?;
         if self.names.read().get(to).is_some() {
@@ -196,11 +245,16 @@ impl Core {
         }
         let new = TableDef { name: to.to_owned(), ..(*old).clone() };
         new.validate()?;
-        let (put, delete) = ((table_key(to), new.encode()), table_key(from));
-        self.commit_definitions(&[put], &[delete], None, Claim::Ordinary)?;
+        let change = self.foreigns_of_renamed(&old, to, how, rename)?;
+        let mut puts = change.puts();
+        puts.push((table_key(to), new.encode()));
+        let mut deletes = change.deletes();
+        deletes.push(table_key(from));
+        self.commit_definitions(&puts, &deletes, None, Claim::Ordinary)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: from.to_owned(), definition: None })?;
         names.apply(CatalogRow::Table { name: to.to_owned(), definition: Some(new.clone()) })?;
+        self.change_foreigns(&mut names, change, &[from, to]);
         drop(names);
         if let Some(table) = self.tables.read().get(&new.id) {
             table.set_def(new);
@@ -228,6 +282,7 @@ impl Core {
         let mut names = self.names.write();
         names.apply(CatalogRow::NextTable(next))?;
         names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new) })?;
+        self.change_foreigns(&mut names, ForeignChange::default(), &[name]);
         drop(names);
         self.retire_table(old.id);
         Ok(table)
@@ -237,11 +292,15 @@ impl Core {
     pub fn set_schema(self: &Arc<Self>, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;
+        let change = self.foreigns_of_schema(&old, &schema)?;
         let new = TableDef { schema, meta, ..(*old).clone() };
-        self.commit_definitions(&[(table_key(name), new.encode())], &[], None, Claim::Ordinary)?;
-        self.names
-            .write()
-            .apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) })?;
+        let mut puts = change.puts();
+        puts.push((table_key(name), new.encode()));
+        self.commit_definitions(&puts, &change.deletes(), None, Claim::Ordinary)?;
+        let mut names = self.names.write();
+        names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new.clone()) })?;
+        self.change_foreigns(&mut names, change, &[name]);
+        drop(names);
         if let Some(table) = self.tables.read().get(&new.id) {
             table.set_def(new);
         }

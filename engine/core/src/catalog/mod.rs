@@ -7,6 +7,7 @@
 //! |-----|-------|
 //! | `N` | next unused table number (varint): numbers are never reused, so neither are file names |
 //! | `T` name | the table's definition |
+//! | `F` table NUL name | a foreign key of the table: `foreign.rs` |
 //!
 //! A definition starts with its own format version; unknown versions are refused, not guessed
 //! (`definition.rs`). `ddl.rs` creates, drops, renames and truncates; `names.rs` is the catalog in memory.
@@ -16,6 +17,9 @@ pub(crate) mod build_index;
 pub(crate) mod ddl;
 pub(crate) mod definition;
 mod entry_sort;
+pub(crate) mod foreign;
+pub(crate) mod foreign_ddl;
+pub(crate) mod foreign_fit;
 pub(crate) mod names;
 
 use frond_base::{put_varint, ByteReader, Error, Result, TableId};
@@ -48,6 +52,7 @@ pub fn next_table_row(next: u32) -> (Vec<u8>, Vec<u8>) {
 pub enum CatalogRow {
     NextTable(u32),
     Table { name: String, definition: Option<TableDef> },
+    Foreign { table: String, name: String, definition: Option<foreign::Foreign> },
 }
 
 /// Decodes a row of the system table; `value` is `None` for a tombstone.
@@ -58,6 +63,13 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
             let name = std::str::from_utf8(name).map_err(|_| bad("a table name is not UTF-8"))?;
             let definition = value.map(|v| TableDef::decode(name, v)).transpose()?;
             Ok(CatalogRow::Table { name: name.to_owned(), definition })
+        }
+        Some((&foreign::FOREIGN_PREFIX, rest)) => {
+            let (table, name) = foreign::Foreign::split_key(rest)
+                .ok_or_else(|| bad("the key of a foreign key is unreadable"))?;
+            let decode = |v| foreign::Foreign::decode(&table, &name, v);
+            let definition = value.map(decode).transpose()?;
+            Ok(CatalogRow::Foreign { table, name, definition })
         }
         _ if key == NEXT_KEY => {
             let value = value.ok_or_else(|| bad("the next table number was deleted"))?;

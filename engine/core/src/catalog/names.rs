@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
 
+use crate::catalog::foreign::Foreigns;
 use crate::catalog::{CatalogRow, TableDef, FIRST_TABLE};
 
 /// All tables by name, and the next unused table number.
@@ -12,11 +13,17 @@ pub struct Names {
     by_name: BTreeMap<String, Arc<TableDef>>,
     by_id: HashMap<TableId, String>,
     next: u32,
+    pub(crate) foreigns: Foreigns,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        Names { by_name: BTreeMap::new(), by_id: HashMap::new(), next: FIRST_TABLE }
+        Names {
+            by_name: BTreeMap::new(),
+            by_id: HashMap::new(),
+            next: FIRST_TABLE,
+            foreigns: Foreigns::default(),
+        }
     }
 }
 
@@ -52,6 +59,9 @@ impl Names {
     pub fn apply(&mut self, row: CatalogRow) -> Result<()> {
         match row {
             CatalogRow::NextTable(next) => self.next = self.next.max(next),
+            CatalogRow::Foreign { table, name, definition } => {
+                self.foreigns.apply(&table, &name, definition);
+            }
             CatalogRow::Table { name, definition: None } => {
                 if let Some(old) = self.by_name.remove(&name) {
                     if self.by_id.get(&old.id) == Some(&name) {

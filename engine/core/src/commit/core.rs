@@ -16,16 +16,16 @@
 //!
 //! - C1. A record that starts below a freeze boundary is in the buffer that was frozen, or an older one;
 //!   one that starts at or above it is in a newer one. Freezing takes the gate exclusively.
-//! - C2. A sequence is published only when all smaller ones are applied.
+//! - C2. A sequence is published only when all smaller ones are applied (CC1 of the commit clock, which asserts it).
 //! - C3. After a failed log write or sync nothing is acknowledged any more.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, TableId, TreeId};
+use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, Seq, TableId, TreeId};
 use frond_txn::{CommitClock, LockTable, OwnerHandle, Snapshot, SnapshotRegistry, TxnId, WriteSet};
-use frond_wal::{Appended, Claim, Prepared};
+use frond_wal::{Appended, Claim, Wal};
 use parking_lot::{Mutex, RwLock};
 
 use crate::background::disk_full::DiskFull;
@@ -61,6 +61,8 @@ pub struct Core {
     pub(crate) locks: Arc<LockTable>,
     pub(crate) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(crate) names: RwLock<Names>,
+    /// Another number after each change of foreign keys, or of tables that they name.
+    pub(crate) foreign_version: AtomicU64,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
     /// Held while a table's file is read, so that nobody else reads it to open the same table.
@@ -124,6 +126,7 @@ impl Core {
             locks,
             tables: RwLock::new(BTreeMap::new()),
             names: RwLock::new(names),
+            foreign_version: AtomicU64::new(1),
             ddl: Mutex::new(()),
             opening: Mutex::new(()),
             trimming: Mutex::new(()),
@@ -177,10 +180,13 @@ impl Core {
 
     /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set. Where
     /// `owner` has to wait for memory it may be interrupted, before anything is logged.
+    ///
+    /// With `covered`, it has locked what it wrote; otherwise `LockNoWait` when it has to do so first (RX2).
     pub(crate) fn commit(
         self: &Arc<Self>,
         writes: &mut WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
         owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
         if writes.is_empty() {
@@ -200,7 +206,7 @@ impl Core {
         if !large {
             self.pace(bytes, owner)?;
         }
-        self.commit_payload(payload, writes, tables)
+        self.commit_payload(payload, writes, tables, covered)
     }
 
     /// Waits for memory for the record of a large write set: with its packed form it takes about as much as
@@ -233,7 +239,7 @@ impl Core {
             // Makes room: what else is refused is decided by others.
             _ => room?,
         };
-        self.commit_payload(payload, writes, tables)
+        self.commit_payload(payload, writes, tables, true)
     }
 
     fn commit_payload(
@@ -241,9 +247,10 @@ impl Core {
         payload: Vec<u8>,
         writes: &WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
     ) -> Result<Option<Lsn>> {
         let bytes = payload.len() as u64;
-        let end = self.append_and_apply(payload, writes, tables)?;
+        let end = self.append_and_apply(payload, writes, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
         self.wrote(bytes, tables);
@@ -255,6 +262,7 @@ impl Core {
         mut payload: Vec<u8>,
         writes: &WriteSet,
         tables: &[Arc<Table>],
+        covered: bool,
     ) -> Result<Lsn> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION, &payload)?;
@@ -262,8 +270,9 @@ impl Core {
         // a shared increment per transaction (not per row) is all this one costs.
         let _whole = Whole(&self.shared);
         let gate = self.gate.read();
-        let at = self.append(&prepared, tables, &counters)?;
-        self.apply(writes, tables, at);
+        self.readers_came(covered)?;
+        let at = self.append(tables, &counters, |wal| wal.append_prepared(&prepared))?;
+        self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
         Ok(at.end)
@@ -283,32 +292,35 @@ impl Core {
         counters
     }
 
-    /// Step 3.
+    /// Step 3; `append` appends the record. Nothing is counted if it fails.
     pub(crate) fn append(
         &self,
-        prepared: &Prepared<'_>,
         tables: &[Arc<Table>],
         counters: &[CounterRecord],
+        append: impl FnOnce(&Wal) -> Result<Appended>,
     ) -> Result<Appended> {
         let wal = &self.shared.wal;
         let now = self.shared.vfs.wall_clock().as_secs();
         let _ordered = self.commit.lock();
         let from = wal.end();
+        tables.iter().for_each(|table| table.store().touched(from));
+        let at = append(wal)?;
         for (table, counters) in tables.iter().zip(counters) {
             table.counters().updated.store(now, Ordering::Relaxed);
-            table.store().touched(from);
             table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
         }
-        let at = wal.append_prepared(prepared)?;
         let noted = |t: &Arc<Table>| t.store().dirty_from() <= at.start;
         debug_assert!(tables.iter().all(noted), "a record that a table does not need (ST3)");
         self.clock.begin_commit_at(at.end);
         Ok(at)
     }
 
-    /// Step 4.
-    pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], at: Appended) {
-        assert!(self.gate.is_locked(), "entries of {} without the gate (C1)", at.start);
+    /// Step 4: the entries get the sequence `seq`, and their buffers need the log from `log_from` on. A dropped table,
+    /// which a prepared transaction may have, takes none.
+    pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], log_from: Lsn, seq: Seq) {
+        assert!(self.gate.is_locked(), "entries of {seq} without the gate (C1)");
+        let kept_from = self.shared.wal.kept_from();
+        debug_assert!(kept_from <= log_from, "a record is gone before it is applied (K4)");
         let mut at_table = 0;
         for tree in writes.trees() {
             // Trees and tables are in the order of their first change: the next one is near.
@@ -316,19 +328,26 @@ impl Core {
             let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
             at_table = found.expect("every tree written to belongs to a noted table");
             let table = &tables[at_table];
-            write_tree(table, tree, writes, at.start, at.end);
+            if !table.is_dropped() {
+                write_tree(table, tree, writes, log_from, seq);
+            }
         }
     }
 
     /// Step 6: the commit whose record ends at `end` is acknowledged when this returns `Ok`.
     pub(crate) fn acknowledge(&self, end: Lsn) -> Result<()> {
         let wal = &self.shared.wal;
-        let done = match self.durability() {
+        let mode = self.durability();
+        let done = match mode {
             Durability::Sync => wal.sync_to(end),
             Durability::Write => wal.write_to(end),
             Durability::EachSecond => return Ok(()),
         };
-        done.map_err(|e| self.shared.poison(e))
+        done.map_err(|e| self.shared.poison(e))?;
+        let durable = wal.durable();
+        let is_kept = mode != Durability::Sync || durable >= end;
+        assert!(is_kept, "a commit up to {end} is acknowledged, durable is {durable} (C3)");
+        Ok(())
     }
 
     /// A transaction ends without a commit record, but handed out counter values: log them, so that a
@@ -351,7 +370,7 @@ impl Core {
 }
 
 /// Entries of one tree go into its buffer; the record that has them starts at `from`.
-pub(crate) fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Lsn) {
+fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Lsn) {
     let slot = table.slot(tree.index);
     slot.tree.write(from, writes.iter_newest(tree).map(|e| EntryRef { seq, ..e }));
     if slot.is_watched() {
@@ -416,6 +435,26 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use super::*;
+
+    /// The asserts of C1 and ST1 see what they are for.
+    #[test]
+    fn what_the_commit_path_relies_on_is_asserted() {
+        let options = Options { background_threads: 0, ..Options::default() };
+        let engine = crate::Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let core = engine.core();
+        let table = core.system_table();
+        let (from, none) = (core.shared.wal.end(), WriteSet::new());
+        let broken = |id: &str, code: &dyn Fn()| {
+            let panic = catch_unwind(AssertUnwindSafe(code)).unwrap_err();
+            let what = panic.downcast_ref::<String>().cloned();
+            let what = what.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_string()));
+            assert!(what.as_ref().is_some_and(|what| what.contains(id)), "{id}: {what:?}");
+        };
+        broken("(C1)", &|| core.apply(&none, &[], from, from + 8));
+        broken("(ST1)", &|| drop(table.version(from)));
+        let _gate = core.gate.read();
+        core.apply(&none, &[], from, from + 8);
+    }
 
     #[test]
     fn a_panic_within_a_commit_refuses_the_commits_after_it() {

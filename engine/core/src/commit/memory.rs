@@ -1,16 +1,16 @@
-//! Memory of large commits, and giving memory back.
+//! Memory of large commits, and returning free memory to the system.
 //!
-//! A commit encodes its write set into a record and packs that, and then copies the entries into write
-//! buffers: for a moment its changes are in memory up to four times. For small transactions that is
+//! A commit encodes its write set into a record, packs the record, and then copies the entries into write
+//! buffers. For a moment its changes are in memory up to four times. For small transactions that is
 //! nothing. Large ones share [`LargeCommits`]: an eighth of the budget for their records, which is charged
-//! to it; who finds no room waits for another one to end, holding nothing but the write set, or until it
-//! is interrupted: nothing of it is in the log yet.
+//! to it. A commit that finds no room waits until another one ends. It holds nothing but its write set
+//! meanwhile, and nothing of it is in the log, so it can be interrupted.
 //!
-//! What is freed goes back to the allocator, and that keeps it: its threshold for giving the top of a heap
-//! back grows with the largest block that was ever freed, and every thread may have a heap. [`Returned`]
-//! looks at what write sets, records and write buffers hold, and has the free memory returned when it has
-//! been much less than before for a while. Not while it goes up and down: that memory is wanted again at
-//! once, and a page given back costs a fault.
+//! Freed memory goes to the allocator, which keeps it: the threshold above which it shrinks a heap grows
+//! with the largest block that was ever freed, and every thread may have a heap. [`Returned`] watches
+//! how much write sets, records and write buffers hold. When that has been much less than before for a
+//! while, it has the free memory returned. It does not do so while the amount goes up and down: that memory
+//! is needed again soon, and each returned page costs a page fault.
 //!
 //! Tested here and by `tests/it/memory.rs`.
 
@@ -34,7 +34,7 @@ pub(crate) struct LargeCommits {
     moved: Condvar,
 }
 
-/// First come, first served: the largest ones would wait for ever behind small ones otherwise.
+/// First come, first served. Otherwise the largest commits could wait for ever behind small ones.
 #[derive(Default)]
 struct Door {
     /// Bytes of records that are being made.
@@ -57,11 +57,11 @@ pub(crate) struct LargeCommit<'a> {
     charge: Charge,
 }
 
-/// How often who waits looks whether it was interrupted: who interrupts knows nothing of this door.
+/// How often a waiter polls for an interrupt: the interrupter does not know this condition variable.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl LargeCommits {
-    /// Waits until `bytes` more fit; what is larger than all there is goes alone.
+    /// Waits until `bytes` more fit. A commit that is larger than the whole share runs alone.
     /// [`ErrorKind::Interrupted`] when `interrupted` says so during the wait.
     pub fn enter(
         &self,
@@ -103,7 +103,7 @@ impl LargeCommits {
 impl Drop for LargeCommit<'_> {
     fn drop(&mut self) {
         let bytes = self.charge.bytes();
-        // First: who comes in next is charged at once.
+        // First, as the next commit is charged at once.
         self.charge.resize(0);
         let mut door = self.of.door.lock();
         door.taken = door.taken.saturating_sub(bytes);
@@ -128,7 +128,7 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
-    /// Takes in a look at what is in use; true: return what is free. To be called several times a window,
+    /// Notes how much is in use. True: return what is free. To be called several times a window,
     /// however often: `now` counts.
     pub fn look(&mut self, in_use: usize, limit: usize, now: Duration) -> bool {
         self.high = self.high.max(in_use);
@@ -282,7 +282,7 @@ mod tests {
             now += Duration::from_millis(after);
             r.look(in_use, 64 * MIB, now)
         };
-        // Up and down: wanted again at once. However often somebody looks.
+        // It goes up and down, so the memory is needed again soon, however often this is called.
         for i in 0..400 {
             assert!(!look(&mut r, if i % 15 < 5 { 40 * MIB } else { MIB }, 100));
         }

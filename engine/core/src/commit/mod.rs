@@ -2,7 +2,7 @@
 //!
 //! `core` is what every part shares, and the commit step by step; `transaction` what a session holds; `cursor` how it
 //! reads; `spill` what it does when its changes do not fit in memory, `private_runs` what that leaves in files;
-//! `memory` what large commits may take; `readers` who still needs old versions; `prepared` transactions that are
+//! `memory` what large commits may take; `ranges` what serializable transactions lock beside rows; `readers` who still needs old versions; `prepared` transactions that are
 //! committed in two steps, which `prepared_set` holds, and `xid` their names.
 
 pub(crate) mod core;
@@ -11,6 +11,7 @@ pub(crate) mod memory;
 pub(crate) mod prepared;
 pub(crate) mod prepared_set;
 pub(crate) mod private_runs;
+pub(crate) mod ranges;
 pub(crate) mod readers;
 pub(crate) mod spill;
 pub(crate) mod transaction;

@@ -17,19 +17,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{put_varint, Error, ErrorKind, Lsn, Result, TableId};
-use frond_txn::OwnerHandle;
+use frond_txn::{OwnerHandle, Wait};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::commit::core::{encode_entries, record_bytes, write_tree, Core, Whole};
+use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
-use crate::commit::transaction::Transaction;
+use crate::commit::transaction::{OnLocked, Transaction};
 use crate::commit::xid::Xid;
 use crate::record::{
     self, AttachedRuns, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLBACK_PREPARED,
 };
 use crate::table::Table;
+
+/// Errors that come before a prepare record is appended.
+const NOTHING_WAS_LOGGED: [ErrorKind; 6] = [
+    ErrorKind::Exists,
+    ErrorKind::Deadlock,
+    ErrorKind::LockTimeout,
+    ErrorKind::LockNoWait,
+    ErrorKind::LockTableFull,
+    ErrorKind::Interrupted,
+];
 
 /// Bytes that name a prepare record, at most.
 const NAME_BYTES: usize = 16;
@@ -165,7 +175,7 @@ impl Core {
         xid: &Xid,
         mut txn: Transaction,
     ) -> Result<(Appended, Arc<Entry>)> {
-        let owner = txn.handle();
+        let (owner, wait) = (txn.handle(), txn.wait(OnLocked::Wait));
         if !txn.spilled.is_empty() {
             txn.spill_rest()?;
             self.sync_private_runs(&txn)?;
@@ -177,7 +187,7 @@ impl Core {
         let _memory = large.then(|| self.enter_large(txn.writes.bytes(), &owner)).transpose()?;
         let parts = txn.into_parts();
         let lent = tables_with_runs(&parts);
-        let logged = self.log_parts(xid, parts, large, &owner);
+        let logged = self.log_parts(xid, parts, large, wait, &owner);
         if logged.is_err() {
             lent.iter().for_each(|table| self.upkeep.give_back_later(table));
         }
@@ -189,6 +199,7 @@ impl Core {
         xid: &Xid,
         mut parts: Parts,
         large: bool,
+        wait: Wait,
         owner: &OwnerHandle,
     ) -> Result<(Appended, Arc<Entry>)> {
         let payload = self.prepare_payload(xid, &parts, 0)?;
@@ -207,17 +218,33 @@ impl Core {
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(None),
         });
-        let mut state = entry.state.lock();
         // From here on recovery may find the record (P3 of `spill.rs`).
         parts.spilled.filled().for_each(|private| private.keep());
-        let at = self.append_prepare(&payload, parts.tables.values(), |from| {
-            entry.needs_log_from.store(from, Ordering::Release);
-            self.prepared.add(xid, entry.clone())
-        });
+        let (mut state, at) = loop {
+            // Not with the state: a reader that has a range asks for it.
+            let Parts { locker, writes, spilled, tables, .. } = &mut parts;
+            let covered = self.lock_written(locker, tables.values(), (writes, spilled), wait);
+            let state = entry.state.lock();
+            let mut came = false;
+            let at = covered.and_then(|covered| {
+                self.append_prepare(&payload, parts.tables.values(), |from| {
+                    entry.needs_log_from.store(from, Ordering::Release);
+                    self.prepared.add(xid, entry.clone())?;
+                    // RX2
+                    self.readers_came(covered).inspect_err(|_| {
+                        came = true;
+                        self.prepared.remove(xid);
+                    })
+                })
+            });
+            if !came {
+                break (state, at);
+            }
+        };
         let at = match at {
             Ok(at) => at,
             Err(e) => {
-                if e.kind() == ErrorKind::Exists {
+                if NOTHING_WAS_LOGGED.contains(&e.kind()) {
                     // Nothing was appended.
                     parts.spilled.filled_mut().for_each(|private| private.retire(0));
                 } else {
@@ -297,25 +324,14 @@ impl Core {
         let mut payload = Vec::new();
         put_varint(&mut payload, *prepared_at);
         let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
-        let now = self.shared.vfs.wall_clock().as_secs();
-        let wal = &self.shared.wal;
         let _whole = Whole(&self.shared);
         let (shared, alone) = match parts.spilled.is_empty() {
             true => (Some(self.gate.read()), None),
             false => (None, Some(self.gate.write())),
         };
-        let at = {
-            let _ordered = self.commit.lock();
-            let from = wal.end();
-            parts.tables.values().iter().for_each(|table| table.store().touched(from));
-            let at = wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)?;
-            for (table, counters) in parts.tables.values().iter().zip(&counters) {
-                table.counters().updated.store(now, Ordering::Relaxed);
-                table.counters().rows.fetch_add(counters.rows_delta, Ordering::Relaxed);
-            }
-            self.clock.begin_commit_at(at.end);
-            at
-        };
+        let at = self.append(parts.tables.values(), &counters, |wal| {
+            wal.append_unwaited(KIND_COMMIT_PREPARED, &payload)
+        })?;
         let live = |id| parts.tables.get(id).filter(|t| !t.is_dropped());
         for private in parts.spilled.filled_mut() {
             let id = private.id();
@@ -330,11 +346,7 @@ impl Core {
         }
         // Buffers take entries from several transactions at once.
         let alone = alone.map(parking_lot::RwLockWriteGuard::downgrade);
-        for tree in parts.writes.trees() {
-            if let Some(table) = live(tree.table) {
-                write_tree(table, tree, &parts.writes, *prepared_at, at.end);
-            }
-        }
+        self.apply(&parts.writes, parts.tables.values(), *prepared_at, at.end);
         self.clock.finish(at.end);
         drop((shared, alone));
         Ok(at.end)

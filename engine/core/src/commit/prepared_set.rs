@@ -2,7 +2,7 @@
 //!
 //! Latches: an entry's `state`, then the commit mutex, then `entries`.
 //!
-//! What is done with them, and the invariants, are in `prepared.rs`.
+//! The operations on them and the invariants are in `prepared.rs`.
 
 use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ use crate::table::Table;
 /// Log position of a transaction that holds no log, as it wrote nothing.
 pub(crate) const NOTHING: Lsn = Lsn::MAX;
 
-/// What a transaction consists of, when nothing is read or changed by it any more. Dropping it releases its locks.
+/// The parts of a transaction that reads and changes nothing any more. Dropping them releases its locks.
 pub(crate) struct Parts {
     pub locker: Locker,
     pub writes: WriteSet,
@@ -86,7 +86,7 @@ impl PreparedSet {
         self.entries.lock().len()
     }
 
-    /// Those that no handle is of and a restart would find again, by name.
+    /// Names of the prepared transactions that have no handle and that a restart would find again.
     pub fn detached(&self) -> Vec<Xid> {
         let is_one = |e: &Arc<Entry>| {
             let logged = e.needs_log_from.load(Ordering::Acquire) != NOTHING;
@@ -110,6 +110,12 @@ impl PreparedSet {
         entries.iter().find(|(_, e)| e.tables.contains(&table)).map(|(xid, _)| xid.clone())
     }
 
+    /// All that have changes in `table`.
+    pub fn all_of_table(&self, table: TableId) -> Vec<Arc<Entry>> {
+        let entries = self.entries.lock();
+        entries.values().filter(|e| e.tables.contains(&table)).cloned().collect()
+    }
+
     /// Those that hold log below `lsn`.
     pub fn older_than(&self, lsn: Lsn) -> Vec<(Xid, Arc<Entry>)> {
         let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < lsn;
@@ -117,7 +123,7 @@ impl PreparedSet {
         entries.iter().filter(|(_, e)| is_old(e)).map(|(x, e)| (x.clone(), e.clone())).collect()
     }
 
-    /// The database is closed: they stay as the log has them.
+    /// The database is closed. The transactions stay prepared in the log.
     pub fn clear(&self) {
         let entries = std::mem::take(&mut *self.entries.lock());
         entries.values().for_each(|e| drop(e.state.lock().take()));
@@ -125,7 +131,7 @@ impl PreparedSet {
 }
 
 impl Holder for PreparedSet {
-    /// What ends after this was asked needs the log as buffered changes do: to be asked before the tables are.
+    /// Asked before the tables: a transaction that ends after this call holds the log by its buffered changes.
     fn holds_log_from(&self) -> Option<Lsn> {
         let needs = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire);
         self.entries.lock().values().map(needs).min().filter(|lsn| *lsn != NOTHING)

@@ -1,5 +1,5 @@
-//! What a transaction has written to table files before its commit. When and how is in `spill.rs`, with the
-//! invariants; what a private run is, in `frond-tree`.
+//! The private runs of a transaction: what it wrote to table files before its commit. `spill.rs` says when they are
+//! written, and has the invariants. `frond-tree` says what a private run is.
 
 use frond_base::TreeId;
 use frond_tree::{PrivateRuns, Tree};

@@ -1,4 +1,4 @@
-//! Who reads: for merges and write buffers, which drop the versions that nobody needs.
+//! The readers' snapshots, for merges and write buffers, which drop the versions that no reader needs.
 //!
 //! Every read happens at a registered snapshot, as long as that is held, or at `SEQ_MAX`. While recovery
 //! runs there are no snapshots and all that the log holds counts as published: only the newest version of

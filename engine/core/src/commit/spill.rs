@@ -73,6 +73,7 @@ impl Core {
         writes: &WriteSet,
         spilled: &mut Spilled,
         tables: &[Arc<Table>],
+        covered: bool,
         owner: &OwnerHandle,
     ) -> Result<Option<Lsn>> {
         let in_memory = |p: &PrivateRuns| writes.buffer(p.id()).is_some_and(|b| !b.is_empty());
@@ -104,7 +105,7 @@ impl Core {
             self.pace(bytes, owner)?;
         }
         let entries = writes.entries() as u64 + spilled.entries();
-        let end = self.append_and_attach(payload, writes, spilled, tables)?;
+        let end = self.append_and_attach(payload, writes, spilled, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
@@ -124,12 +125,14 @@ impl Core {
         writes: &WriteSet,
         spilled: &mut Spilled,
         tables: &[Arc<Table>],
+        covered: bool,
     ) -> Result<Lsn> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION_OF_RUNS, &payload)?;
         let _whole = Whole(&self.shared);
         let gate = self.gate.write();
-        let at = match self.append(&prepared, tables, &counters) {
+        self.readers_came(covered)?;
+        let at = match self.append(tables, &counters, |wal| wal.append_prepared(&prepared)) {
             Ok(at) => at,
             Err(e) => {
                 spilled.abandon();
@@ -140,7 +143,7 @@ impl Core {
         attach(spilled, tables, at);
         // Buffers take entries from several transactions at once; only attaching needed it alone.
         let gate = parking_lot::RwLockWriteGuard::downgrade(gate);
-        self.apply(writes, tables, at);
+        self.apply(writes, tables, at.start, at.end);
         self.clock.finish(at.end);
         drop(gate);
         Ok(at.end)

@@ -45,7 +45,7 @@ impl Core {
                 .and_then(|()| vfs.sync_dir())
                 .map_err(|e| Error::io("rename", &file, e))?;
         }
-        self.drop_table(&def.name)?;
+        self.drop_table(&def.name, &|_| true)?;
         let kept = if there { format!(" Its file is now {aside}.") } else { String::new() };
         let told = format!("table '{}' was dropped, as it is damaged: {why}.{kept}", def.name);
         self.messages.say(0, &told);

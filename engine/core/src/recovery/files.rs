@@ -31,8 +31,8 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Tells of tables whose file is gone and that no log record concerns: they are refused when they are
-/// opened, which may be long after.
+/// Warns of tables whose file is missing and that no log record concerns. Opening such a table is refused, perhaps
+/// much later.
 pub(crate) fn tell_of_missing_files(core: &Core) -> Result<()> {
     let vfs = &core.shared.vfs;
     let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;

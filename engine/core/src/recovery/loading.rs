@@ -1,9 +1,9 @@
 //! One table while recovery puts it together: the newest image of its file with the packs of nodes that it
 //! names, then the edits of the log.
 //!
-//! What comes out agrees with itself: the trunks with the file's block map, the file with what the log was
-//! trimmed for (`images.rs`), both with the log's end. All that is asserted later, so bytes that say
-//! otherwise are found here. Linear in the image.
+//! The result is consistent: the trunks agree with the file's block map, the file agrees with what the log was
+//! trimmed for (`images.rs`), and both agree with the log's end. Later code asserts all that, so bytes that say
+//! otherwise are found here. The time is linear in the size of the image.
 //!
 //! Tested by `tests/it/stale.rs` and, with forged images, by the tests of `frond-cli`.
 
@@ -111,7 +111,7 @@ impl Loading {
             file.finish_recovery(log_from)?;
         }
         if let Found::Image(lsn) = self.image {
-            // Good only as long as the log leads on from it: an image is to be written before that goes.
+            // This image is good only as long as the log leads on from it. A new image is written before that log goes.
             let is_older = self.store.existing_file().is_some_and(|f| f.fallback().is_some());
             if is_older || core.images.wants_newer(def.id, lsn) {
                 self.store.touched(lsn);

@@ -7,26 +7,24 @@
 //!
 //! - R1. The file of a table that the log later drops may be gone, or be back after its removal was not
 //!   durable although the log it needs was trimmed. Such a table is *lost*: its records are skipped. A
-//!   table that is lost and still defined at the end is corruption, and says why it was lost; with
-//!   `discard_damaged_tables` it is dropped then, which makes it one that the log drops.
+//!   table that is lost and still defined at the end is corruption; the error says why it was lost. With
+//!   `discard_damaged_tables` it is dropped at the end instead.
 //! - R2. All edits of a table are applied before its free space is computed and before anything can be
 //!   flushed.
 //! - R3. Nothing is written to table files during recovery; a crash in recovery leaves what it found.
 //! - R4. Replay is idempotent: entries carry the commit sequence of their record.
 //! - R5. Runs that a transaction attached and no edit names yet are in use (P5 of `spill.rs`): they are
 //!   added to the file's map when its edits are in, and attached to their tree when their record's turn
-//!   comes. A tree whose edits reach beyond the record has taken them up; by now they may be gone.
+//!   comes. A tree whose edits reach beyond the record has them already; later edits may have removed them.
 //! - R6. A table's file has the image that the newest trim of the log relied on, or one from which the log
-//!   still leads on (`images.rs`). Whatever else is wrong with a table whose file has not, this is said.
-//! - R7. Counters are at least what the rows that came back ask for (`counters.rs`).
-//!
-//! - R8. What was prepared and has no end in the log is prepared again (`recovery/prepared.rs`).
-//!
+//!   still leads on (`images.rs`). Where the file has another image, the error says this, whatever else is wrong.
+//! - R7. Counters are larger than every value that a recovered row uses (`counters.rs`).
+//! - R8. A transaction that was prepared and has no end in the log is prepared again (`recovery/prepared.rs`).
 //! - R9. A table is opened with the definition of the first record that needs it. Image and edits may have trees
 //!   of indexes that only a later definition has: they wait for it, and none is left at the end.
 //!
-//! `recovery/replay.rs` is the second reading, `damaged.rs` what becomes of lost tables, `files.rs` what is
-//! told of files at the end. Tested by the simulator, which crashes at every step here too.
+//! `recovery/replay.rs` is the second reading. `damaged.rs` handles lost tables, `files.rs` checks the files at the
+//! end. Tested by the simulator, which crashes at every step here too.
 
 pub(crate) mod loading;
 
@@ -68,7 +66,7 @@ struct Found {
     loading: BTreeMap<TableId, Loading>,
     /// Tables whose file is missing or does not verify, and what to say if they are not dropped (R1).
     lost: HashMap<TableId, Error>,
-    /// What the files of those had that were lost while their edits were read.
+    /// The file contents of tables that were lost while their edits were read.
     opened: HashMap<TableId, FoundImage>,
     /// Image LSNs of the tables already finished.
     images: HashMap<TableId, FoundImage>,
@@ -216,7 +214,7 @@ impl Core {
             let def = names.by_id(*id);
             let kept = *id == SYSTEM_TABLE || def.is_some();
             if !kept {
-                // Dropped further on in the log: nothing of it may be flushed.
+                // The log drops it further on, so nothing of it may be flushed.
                 table.mark_dropped();
                 self.ledger.forget(*id);
             }

@@ -1,4 +1,4 @@
-//! Prepared transactions in recovery: what became of them, and those of which the log does not say (R8).
+//! Prepared transactions in recovery: how each one ended, and which are still undecided (R8).
 //!
 //! The first reading finds out which private runs are in use, the second brings committed changes back when
 //! their commit record's turn comes, and keeps what is left (PX1 to PX5 of `commit/prepared.rs`).
@@ -23,6 +23,7 @@ use crate::commit::private_runs::Spilled;
 use crate::record::{
     AttachedRuns, CounterRecord, PrepareFront, RecordReader, KIND_COMMIT_PREPARED, KIND_PREPARE,
 };
+use crate::rows::lock_parents_again;
 use crate::table::Table;
 
 /// Where the blocks of runs are in use whatever edits say.
@@ -65,7 +66,7 @@ impl Core {
         Ok(())
     }
 
-    /// First reading, at its end: what is prepared still.
+    /// At the end of the first reading: which transactions are still prepared.
     pub(super) fn note_undecided(&self, left: PreparedRuns, found: &mut Found) -> Result<()> {
         if canary::active(canary::FREE_PREPARED_BLOCKS) {
             return Ok(());
@@ -99,7 +100,7 @@ impl Core {
                 }
                 undecided.insert(record.lsn, record.payload.to_vec());
                 skip_changes(&mut reader)?;
-                // What it has used up is used up, however it ends.
+                // Counter values that it took stay used, however it ends.
                 for c in reader.counters()? {
                     let used = CounterRecord { rows_delta: 0, ..c };
                     self.recover_counters(record, &used, false, names, found, log_from)?;
@@ -126,6 +127,7 @@ impl Core {
 
     /// At the end of the log: what is undecided becomes prepared transactions without a handle.
     pub(super) fn keep_undecided(self: &Arc<Self>, undecided: Undecided) -> Result<()> {
+        let mut kept = Vec::new();
         for (at, payload) in undecided {
             let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
             let mut reader = RecordReader::new(&payload, at);
@@ -179,11 +181,19 @@ impl Core {
                 }
             }
             reader.finish()?;
+            kept.push((at, front.xid, txn));
+        }
+        // Behind all exclusive locks: these are not in the records, but follow from the rows.
+        for (at, xid, mut txn) in kept {
+            let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
+            lock_parents_again(self, &mut txn.locker, txn.tables.values(), &txn.writes, &|tree| {
+                txn.spilled.of(tree).is_some()
+            })?;
             let budget = &self.shared.budget;
             txn.charged = Some(budget.charge(Part::WriteBuffers, txn.writes.bytes()));
             let room = self.room_for_end(txn.tables.values(), Claim::Freeing).ok();
-            self.messages.say(2, &format!("transaction {:?} is prepared", front.xid));
-            let kept = self.keep_prepared(&front.xid, txn, at, room, false);
+            self.messages.say(2, &format!("transaction {:?} is prepared", xid));
+            let kept = self.keep_prepared(&xid, txn, at, room, false);
             kept.map(drop).map_err(|_| bad("another prepared transaction has its name"))?;
         }
         Ok(())

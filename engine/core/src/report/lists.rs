@@ -51,8 +51,6 @@ pub struct HeldLock {
     pub transaction: u64,
     pub connection: u64,
     pub mode: LockMode,
-    /// Of one row or key; otherwise of a whole index.
-    pub is_row: bool,
     pub place: LockPlace,
 }
 
@@ -67,7 +65,6 @@ pub struct LockWait {
     pub blocker_xid: Option<Xid>,
     pub waits: Duration,
     pub mode: LockMode,
-    pub is_row: bool,
     pub place: LockPlace,
 }
 
@@ -116,8 +113,7 @@ impl Engine {
                     transaction: lock.owner.0,
                     connection: core.locks.label(lock.owner),
                     mode: lock.mode,
-                    is_row: lock.key.is_some(),
-                    place: places.place(lock.tree, lock.key.as_deref()),
+                    place: places.place(lock.tree, lock.key.as_deref(), lock.range.as_ref()),
                 });
                 if !goes_on {
                     return;
@@ -134,7 +130,7 @@ impl Engine {
         let prepared = core.prepared.owners();
         for waiter in core.locks.waiters() {
             let Some(wait) = core.locks.wait_of(waiter) else { continue };
-            let place = places.place(wait.tree, wait.key.as_deref());
+            let place = places.place(wait.tree, wait.key.as_deref(), wait.range.as_ref());
             for blocker in wait.blockers.iter().take(MOST_BLOCKERS) {
                 let goes_on = emit(&LockWait {
                     waiter: waiter.0,
@@ -144,7 +140,6 @@ impl Engine {
                     blocker_xid: prepared.get(blocker).map(|(xid, _)| xid.clone()),
                     waits: now.saturating_sub(wait.since),
                     mode: wait.mode,
-                    is_row: wait.key.is_some(),
                     place: place.clone(),
                 });
                 if !goes_on {

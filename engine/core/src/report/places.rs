@@ -5,20 +5,34 @@ use std::sync::Arc;
 
 use frond_base::TreeId;
 use frond_row::{RowText, Schema};
+use frond_txn::KeyRange;
 
 use crate::commit::core::Core;
 
 /// Trees whose names are kept; beyond, all are forgotten.
 const MOST_TREES: usize = 256;
 
+/// What a lock is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockKind {
+    /// One row, or a value of a unique index.
+    Row,
+    /// A whole index.
+    Index,
+    /// A range of keys of an index.
+    Range,
+}
+
 /// A lock's table, index and key. Empty where it has none.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockPlace {
+    pub kind: LockKind,
     /// As the catalog has it ("shop/sale"); empty for a table that is not there any more.
     pub table: String,
     /// Empty for a table of plain keys.
     pub index: String,
-    /// Empty for a whole index. Columns and values ("id=7"), or hexadecimal where there is no schema.
+    /// Empty for a whole index. Columns and values ("id=7"), or hexadecimal where there is no schema. Of a range
+    /// its ends ("id=7 to id=9"), of which the second does not belong to it.
     pub key: String,
 }
 
@@ -40,31 +54,50 @@ impl<'a> Places<'a> {
         Places { core, known: HashMap::new() }
     }
 
-    pub fn place(&mut self, tree: TreeId, key: Option<&[u8]>) -> LockPlace {
+    pub fn place(
+        &mut self,
+        tree: TreeId,
+        key: Option<&[u8]>,
+        range: Option<&KeyRange>,
+    ) -> LockPlace {
         if self.known.len() >= MOST_TREES {
             self.known.clear();
         }
         let core = self.core;
         let known = self.known.entry(tree).or_insert_with(|| Known::of(core, tree));
-        let key = match (key, &mut known.text) {
-            (None, _) => String::new(),
-            (Some(key), Some((at, text))) => text.key_to_text(*at, key),
-            (Some(key), None) => hexadecimal(key),
+        let mut text = |key: &[u8]| match &mut known.text {
+            Some((at, text)) => text.key_to_text(*at, key),
+            None => hexadecimal(key),
         };
-        LockPlace { table: known.table.clone(), index: known.index.clone(), key }
+        let (kind, key) = match (key, range) {
+            (Some(key), _) => (LockKind::Row, text(key)),
+            (None, None) => (LockKind::Index, String::new()),
+            (None, Some(KeyRange { from, to })) => {
+                // The least key above another one.
+                let mut end = |key: &[u8]| match key.split_last() {
+                    Some((0, key)) if !key.is_empty() => format!("after {}", text(key)),
+                    _ => text(key),
+                };
+                let from = if from.is_empty() { "the first".to_owned() } else { end(from) };
+                let to = to.as_ref().map_or("the last".to_owned(), |to| end(to));
+                (LockKind::Range, format!("{from} to {to}"))
+            }
+        };
+        LockPlace { kind, table: known.table.clone(), index: known.index.clone(), key }
     }
 
     /// "shop.sale index PRIMARY key (id=7)"
-    pub fn phrase(&mut self, tree: TreeId, key: Option<&[u8]>) -> String {
-        let place = self.place(tree, key);
+    pub fn phrase(&mut self, tree: TreeId, key: Option<&[u8]>, range: Option<&KeyRange>) -> String {
+        let place = self.place(tree, key, range);
         match (place.table.as_str(), place.index.as_str()) {
             ("", _) => format!("tree {tree}"),
             (table, "") => format!("{} tree {tree}", table.replace('/', ".")),
             (table, index) => {
                 let index = format!("{} index {index}", table.replace('/', "."));
-                match key {
-                    None => index + " as a whole",
-                    Some(_) => format!("{index} key ({})", place.key),
+                match place.kind {
+                    LockKind::Index => index + " as a whole",
+                    LockKind::Row => format!("{index} key ({})", place.key),
+                    LockKind::Range => format!("{index} range ({})", place.key),
                 }
             }
         }

@@ -103,11 +103,11 @@ pub(crate) fn deadlock_text(
     let members = &report.members;
     for (i, m) in members.iter().enumerate() {
         let next = &members[(i + 1) % members.len()];
-        let place = places.phrase(m.tree, m.key.as_deref());
+        let place = places.phrase(m.tree, m.key.as_deref(), m.range.as_ref());
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{} with {} changes waits for {:?} on {place}, behind {}",
+            "{} ({} changes) waits for {:?} on {place}, behind {}",
             who(m.label, m.owner.0),
             m.weight,
             m.mode,

@@ -10,7 +10,8 @@
 //! - RW2. A transaction that adds or removes a value of a unique index holds an exclusive lock on
 //!   the unique part of its key. So a uniqueness check that finds nothing stays true until the
 //!   transaction ends.
-//! - RW3. A statement that fails changes nothing: all checks of a row come before its first write.
+//! - RW3. A statement that fails changes nothing: all checks of a row come before its first write, or
+//!   behind a savepoint (FK4).
 //! - RW4. When a transaction changes a version of a row that its snapshot does not see, the write
 //!   set gets every entry of the new version, also unchanged ones: the snapshot has other entries
 //!   of the row, which a scan skips.
@@ -18,21 +19,25 @@
 mod check;
 mod distinct;
 mod estimate;
+mod flags;
+mod foreign;
 mod scan;
 mod write;
 
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, IndexNo, Result};
+use frond_base::{Error, ErrorKind, IndexNo, Result, TableId};
 use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
 
 use crate::catalog::alter::history;
 use crate::catalog::{IndexState, TableDef};
 use crate::table::Table;
+use foreign::Plan;
 
 pub use check::Computer;
+pub use flags::WriteFlags;
+pub(crate) use foreign::lock_parents_again;
 pub use scan::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
-pub use write::WriteFlags;
 
 /// The outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +59,20 @@ pub struct Rows {
     new: Entries,
     old: Entries,
     last_key: Vec<u8>,
+    /// The foreign keys that rows have to do with, as of `foreign_version`; per constraint that changes children
+    /// the binding of these; and, in such a binding, the rows above.
+    plan: Option<Box<Plan>>,
+    foreign_version: u64,
+    cascades: Vec<Option<Box<Rows>>>,
+    chain: Vec<Link>,
+}
+
+/// A row of a cascade above the one that is changed.
+#[derive(Clone, Copy)]
+struct Link {
+    table: TableId,
+    /// It gets another key; otherwise it is deleted.
+    updates: bool,
 }
 
 /// The schema that rows of `table` are written with, and how many of its indexes can be read.
@@ -65,7 +84,8 @@ fn written_schema(table: &Table, def: &TableDef) -> Result<(Schema, usize)> {
     }
     let unknown = |i: &frond_row::Index| {
         let tree = usize::from(i.tree);
-        tree >= table.trees().len() || def.indexes[tree].state == IndexState::Dropped
+        let dropped = def.indexes.get(tree).is_none_or(|i| i.state == IndexState::Dropped);
+        tree >= table.trees().len() || dropped
     };
     if schema.indexes.len() < visible || schema.indexes.iter().any(unknown) {
         return Err(Error::corruption(
@@ -95,6 +115,10 @@ impl Rows {
             new: Entries::new(),
             old: Entries::new(),
             last_key: Vec::new(),
+            plan: None,
+            foreign_version: 0,
+            cascades: Vec::new(),
+            chain: Vec::new(),
         })
     }
 

@@ -7,17 +7,10 @@ use frond_row::{Entries, RowInput};
 use frond_tree::Bounds;
 use frond_txn::{Granted, RowMode};
 
+use super::flags::WriteFlags;
+use super::foreign::{Change, Which};
 use super::{Rows, Written};
 use crate::commit::transaction::{OnLocked, Transaction};
-
-/// Guarantees of the writer.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct WriteFlags {
-    /// Nobody else can see the table: take no locks.
-    pub no_locks: bool,
-    /// Secondary keys are known to be unique.
-    pub skip_unique: bool,
-}
 
 impl Rows {
     /// Inserts the row. The hidden row id, if the table has one, is in `row`.
@@ -54,11 +47,43 @@ impl Rows {
             }
         }
         for index in 0..new.len() {
-            let tree = self.tree_no(index);
-            txn.put_unlocked(&self.table, tree, new.key(index), new.value(index))?;
+            self.lock_written(txn, index, new.key(index), flags)?;
         }
-        txn.writes.add_rows(self.table.id(), 1);
+        if !flags.skip_foreign {
+            self.refresh_foreigns(txn)?;
+            self.check_parents(txn, (None, new), Which::Others)?;
+        }
+        self.undone_together(txn, flags, |rows, txn| {
+            for index in 0..new.len() {
+                let tree = rows.tree_no(index);
+                txn.put_unlocked(&rows.table, tree, new.key(index), new.value(index))?;
+            }
+            txn.writes.add_rows(rows.table.id(), 1);
+            if !flags.skip_foreign {
+                rows.check_parents(txn, (None, new), Which::Own)?;
+            }
+            Ok(())
+        })?;
         Ok(Written::Done)
+    }
+
+    /// Writes a row and does what follows from it by foreign keys; takes all of it back when a part fails (FK4).
+    fn undone_together(
+        &mut self,
+        txn: &mut Transaction,
+        flags: WriteFlags,
+        write: impl FnOnce(&mut Rows, &mut Transaction) -> Result<()>,
+    ) -> Result<()> {
+        if flags.skip_foreign || !self.has_own_foreigns() {
+            return write(self, txn);
+        }
+        let before = txn.savepoint();
+        let outcome = write(self, txn);
+        if outcome.is_err() {
+            txn.rollback_to(before);
+        }
+        txn.release(before);
+        outcome
     }
 
     /// Replaces the row `old` by `new`; only indexes whose entry differs are written.
@@ -73,7 +98,7 @@ impl Rows {
         self.keep_up()?;
         let mut was = std::mem::take(&mut self.old);
         let mut is = std::mem::take(&mut self.new);
-        let outcome = self.update_entries(txn, (old, new), &mut was, &mut is, flags);
+        let outcome = self.update_entries(txn, (old, new), (&mut was, &mut is), flags);
         (self.old, self.new) = (was, is);
         outcome
     }
@@ -82,8 +107,7 @@ impl Rows {
         &mut self,
         txn: &mut Transaction,
         (old, new): (&RowInput<'_>, &RowInput<'_>),
-        was: &mut Entries,
-        is: &mut Entries,
+        (was, is): (&mut Entries, &mut Entries),
         flags: WriteFlags,
     ) -> Result<Written> {
         self.codec.encode_row(old, was)?;
@@ -106,8 +130,38 @@ impl Rows {
                 }
             }
         }
+        if !flags.skip_foreign {
+            self.refresh_foreigns(txn)?;
+            self.check_parents(txn, (Some(was), is), Which::Others)?;
+        }
+        self.check_not_cascaded(txn, was)?;
         let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
         let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
+        let (was, is) = (&*was, &*is);
+        for index in 0..is.len() {
+            if was.key(index) != is.key(index) {
+                self.lock_written(txn, index, is.key(index), flags)?;
+            }
+        }
+        self.undone_together(txn, flags, |rows, txn| {
+            rows.put_changed(txn, was, is, all)?;
+            if flags.skip_foreign {
+                return Ok(());
+            }
+            rows.check_parents(txn, (Some(was), is), Which::Own)?;
+            rows.change_children(txn, was, Change::Updated(old, new))
+        })?;
+        Ok(Written::Done)
+    }
+
+    /// Replaces the entries of `was` by those of `is`: those that differ, or all.
+    fn put_changed(
+        &self,
+        txn: &mut Transaction,
+        was: &Entries,
+        is: &Entries,
+        all: bool,
+    ) -> Result<()> {
         for index in 0..is.len() {
             let tree = self.tree_no(index);
             let same_key = was.key(index) == is.key(index);
@@ -119,13 +173,15 @@ impl Rows {
             }
             txn.put_unlocked(&self.table, tree, is.key(index), is.value(index))?;
         }
-        Ok(Written::Done)
+        Ok(())
     }
 
     /// Whether the version that is about to be replaced is newer than the transaction's snapshot (RW4). The
     /// row is locked.
     fn overtakes_snapshot(&self, txn: &mut Transaction, key: &[u8]) -> Result<bool> {
-        if !txn.may_overtake_snapshot() || !txn.has_snapshot() {
+        // A cascade changes the newest version, whatever the isolation.
+        let may = txn.may_overtake_snapshot() || !self.chain.is_empty();
+        if !may || !txn.has_snapshot() {
             return Ok(false);
         }
         let at = txn.snapshot();
@@ -161,12 +217,38 @@ impl Rows {
                 self.lock_unique(txn, index, prefix, flags)?;
             }
         }
-        for index in 0..was.len() {
-            let tree = self.tree_no(index);
-            txn.delete_unlocked(&self.table, tree, was.key(index));
+        if !flags.skip_foreign {
+            self.refresh_foreigns(txn)?;
         }
-        txn.writes.add_rows(self.table.id(), -1);
-        Ok(())
+        self.check_not_cascaded(txn, was)?;
+        let was = &*was;
+        self.undone_together(txn, flags, |rows, txn| {
+            for index in 0..was.len() {
+                let tree = rows.tree_no(index);
+                txn.delete_unlocked(&rows.table, tree, was.key(index));
+            }
+            txn.writes.add_rows(rows.table.id(), -1);
+            match flags.skip_foreign {
+                true => Ok(()),
+                false => rows.change_children(txn, was, Change::Deleted),
+            }
+        })
+    }
+
+    /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its
+    /// row, so changing and removing entries needs the row's lock alone (RX4).
+    #[inline]
+    fn lock_written(
+        &self,
+        txn: &mut Transaction,
+        index: usize,
+        key: &[u8],
+        flags: WriteFlags,
+    ) -> Result<()> {
+        match flags.no_locks {
+            true => Ok(()),
+            false => txn.lock_written(&self.table, self.tree_no(index), key),
+        }
     }
 
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
@@ -194,7 +276,12 @@ impl Rows {
         txn.check_conflict(&self.table, 0, key)?;
         if waits != txn.lock_waits() {
             let mut now = Vec::new();
-            if !txn.read(&self.table, 0, key, SEQ_MAX, &mut now)? || now != was.value(0) {
+            let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
+            // Another schema may have written it.
+            let same = |now: &[u8]| {
+                Ok::<_, Error>(now == was.value(0) || self.codec.renewed(key, now)? == was.value(0))
+            };
+            if !there || !same(&now)? {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(

@@ -5,7 +5,8 @@
 //! - TB1. Counters only grow (but for `set_auto_increment`, which logs a record of its own kind), so replay
 //!   takes the largest that any record carries, whatever order commits reached the log in.
 //! - TB2. A value is logged, by the record of its transaction or by a record of its own when that
-//!   rolls back, before a later transaction's record can be durable.
+//!   rolls back, before a later transaction's record can be durable. (Held by `tests/it/tables.rs`:
+//!   `auto_increment_survives_restart_and_rollback`.)
 
 pub(crate) mod counters;
 pub(crate) mod image;

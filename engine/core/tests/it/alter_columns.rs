@@ -6,7 +6,9 @@ use std::sync::Arc;
 use frond_base::ErrorKind;
 use frond_engine::rows::{Rows, WriteFlags, Written};
 use frond_engine::{AlterSpec, Engine, Table};
-use frond_row::{Column, ColumnType, NoBlobs, PlainSortKeys, RecordLayout, RowInput, Schema};
+use frond_row::{
+    Column, ColumnType, Entries, NoBlobs, PlainSortKeys, RecordLayout, RowInput, Schema,
+};
 
 use crate::alter::{checked, same, schema_of};
 use crate::support::*;
@@ -73,7 +75,7 @@ impl Wide {
 
     fn all(&self, engine: &Engine) -> Vec<Vec<Value>> {
         let mut txn = begin(engine);
-        let mut found = Vec::new();
+        let (mut found, mut entries) = (Vec::new(), Entries::new());
         let codec = self.rows.codec();
         let projection = codec.project(0, |_| true);
         let table = self.rows.table();
@@ -85,6 +87,11 @@ impl Wide {
             codec
                 .decode(&projection, cursor.key(), cursor.value(), &mut record, &mut blobs)
                 .unwrap();
+            // Two versions of a row are the same if they are as the newest schema writes them.
+            let row = RowInput { record: &record, blobs: &blobs, row_id: 0 };
+            codec.encode_indexes(&row, 1, &mut entries).unwrap();
+            let renewed = codec.renewed(cursor.key(), cursor.value()).unwrap();
+            assert_eq!((entries.key(0), entries.value(0)), (cursor.key(), &renewed[..]));
             found.push(self.values(&record));
             valid = cursor.next(&txn).unwrap();
         }

@@ -7,7 +7,7 @@ use frond_row::{BlobSink, NoBlobs, RowInput};
 use crate::support::*;
 use crate::typed::{Typed, A};
 
-struct Hooks(NoBlobs);
+pub struct Hooks(pub NoBlobs);
 
 impl BlobSink for Hooks {
     fn put_blob(&mut self, column: usize, field: &mut [u8], bytes: &[u8]) {
@@ -27,7 +27,7 @@ impl ScanHooks for Hooks {
     }
 }
 
-const EXCLUSIVE: ScanLock =
+pub const EXCLUSIVE: ScanLock =
     ScanLock { mode: RowMode::X, wait: OnLocked::Wait, skip_locked: false, at_snapshot: false };
 const BY_A: usize = 1;
 
@@ -75,7 +75,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn filled(engine: &Engine) -> Typed {
+pub fn filled(engine: &Engine) -> Typed {
     let mut t = Typed::create(engine, "t", false);
     let mut txn = begin(engine);
     for n in 1..=20 {

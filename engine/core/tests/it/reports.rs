@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use frond_engine::{Engine, ErrorKind, OnLocked, RowMode, TransactionState, WaitHooks, Xid};
+use frond_engine::{
+    Engine, ErrorKind, LockKind, OnLocked, RowMode, TransactionState, WaitHooks, Xid,
+};
 
 use crate::support::*;
 
@@ -56,7 +58,11 @@ fn prepared_transactions_are_listed_with_their_names_and_lose_their_connection()
     assert_eq!(states(&engine), [(0, TransactionState::Detached, name)]);
     let mut locks = Vec::new();
     engine.each_lock(&mut |lock| {
-        locks.push((lock.is_row, lock.place.table.clone(), lock.place.key.clone()));
+        locks.push((
+            lock.place.kind == LockKind::Row,
+            lock.place.table.clone(),
+            lock.place.key.clone(),
+        ));
         true
     });
     locks.sort();

@@ -51,6 +51,14 @@ impl TextPart {
         TextPart { chars, narrow: wide == 1, padded_image, charset: c.charset, order }
     }
 
+    /// Whether equal values of both have equal key bytes, and unequal ones others.
+    pub(crate) fn compares_as(&self, other: &TextPart) -> bool {
+        self.charset == other.charset
+            && self.order == other.order
+            && self.padded_image == other.padded_image
+            && (!self.padded_image || self.chars == other.chars)
+    }
+
     pub(super) fn put(
         &self,
         src: &[u8],

@@ -11,6 +11,7 @@ use frond_txn::{Granted, LockOptions, LockTable, Locker, RowMode, TreeMode, TxnI
 use RowMode::{S, X};
 
 mod listing;
+mod ranges;
 mod restore;
 mod stress;
 

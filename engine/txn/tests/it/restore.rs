@@ -45,3 +45,21 @@ fn exclusive_locks_are_listed_and_restored() {
     drop((again, c));
     assert_eq!(t.memory_bytes(), 0);
 }
+
+#[test]
+fn shared_locks_are_restored_beside_those_of_others_and_never_against_them() {
+    let t = table();
+    let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    assert!(a.restore(TREE, false, [&b"mine"[..]]));
+    assert!(a.restore_shared(TREE, Some(b"mine")) && a.restore_shared(TREE, Some(b"parent")));
+    assert_eq!(a.rows_locked(TREE), 2);
+    assert!(b.restore_shared(TREE, Some(b"parent")) && !b.restore_shared(TREE, Some(b"mine")));
+    assert!(!b.restore_shared(TREE, None) && b.restore_shared(OTHER, None));
+    let mut c = t.locker(TxnId(3));
+    assert!(c.lock(TREE, b"parent", X, Wait::NoWait).is_err());
+    assert!(c.lock(OTHER, b"any", X, Wait::NoWait).is_err());
+    drop((a, b));
+    assert!(c.lock(TREE, b"parent", X, Wait::NoWait).is_ok());
+    drop(c);
+    assert_eq!(t.memory_bytes(), 0);
+}

@@ -32,7 +32,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every target. A check that opens an engine pays for its buffers and threads, which is its constant.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "run_meta", seeds: run::metas, check: run::meta, per_byte: 16, base: 8 * KIB },
     // A page may be one packed value: up to 64 MiB of zeros take a few KiB, and are read in one piece.
     Target { name: "run_page", seeds: run::pages, check: run::page, per_byte: 32, base: 80 * MIB },
@@ -86,6 +86,13 @@ pub const TARGETS: [Target; 14] = [
         check: records::record,
         per_byte: 4096,
         base: 64 * MIB,
+    },
+    Target {
+        name: "table_definition",
+        seeds: rows::definitions,
+        check: rows::definition,
+        per_byte: 512,
+        base: MIB,
     },
     Target { name: "schema", seeds: rows::schemas, check: rows::schema, per_byte: 512, base: MIB },
     Target { name: "row", seeds: rows::rows, check: rows::row, per_byte: 512, base: MIB },

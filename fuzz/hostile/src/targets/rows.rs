@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use frond_base::ByteReader;
+use frond_base::{ByteReader, TableId};
+use frond_engine::{IndexDef, IndexState, TableDef};
 use frond_row::{
     Blobs, Column, ColumnType, DefaultValue, Entries, Index, OwnedBlobs, Part, PartPrefix,
     RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
@@ -115,6 +116,40 @@ fn bytes_of(schema: &Schema) -> Vec<u8> {
     let mut out = Vec::new();
     schema.encode(&mut out);
     out
+}
+
+/// Definitions of tables, half of them with indexes that were dropped or are being built.
+pub fn definitions(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = TestRng::new(seed);
+    let mut one = |n: u32| {
+        let schema = random(&mut rng);
+        let index = |state| IndexDef { key_shape: vec![1, 4, 8], state, ..IndexDef::plain() };
+        let indexes = schema.indexes.iter().map(|_| index(IndexState::Live)).collect();
+        let mut def = TableDef::new(TableId(n + 1), "t".into(), indexes);
+        def.schema = bytes_of(&schema);
+        def.meta = b"notes".to_vec();
+        if n % 2 == 1 {
+            def.indexes.extend([index(IndexState::Dropped), index(IndexState::Building)]);
+            def.building = bytes_of(&schema);
+            def.history = vec![bytes_of(&random(&mut rng)), Vec::new()];
+        }
+        def.encode()
+    };
+    (0..12).map(&mut one).collect()
+}
+
+pub fn definition(input: &[u8]) -> bool {
+    match TableDef::decode("t", input) {
+        Err(e) => {
+            refused(&e);
+            false
+        }
+        Ok(def) => {
+            let again = TableDef::decode("t", &def.encode());
+            assert!(again.is_ok_and(|again| again == def));
+            true
+        }
+    }
 }
 
 pub fn schemas(seed: u64) -> Vec<Vec<u8>> {

@@ -107,7 +107,8 @@ macro_rules! targets {
 }
 
 targets! {
-    run_meta run_page run_tail run trunk_edit trunk_node table_image table_file identity log_segment log_record schema row c_api
+    run_meta run_page run_tail run trunk_edit trunk_node table_image table_file identity log_segment log_record
+    table_definition schema row c_api
 }
 
 /// A driver that sees nothing proves nothing.

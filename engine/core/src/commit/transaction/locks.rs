@@ -8,7 +8,7 @@ use crate::canary;
 use crate::table::Table;
 
 impl Transaction {
-    fn wait(&self, on_locked: OnLocked) -> Wait {
+    pub(crate) fn wait(&self, on_locked: OnLocked) -> Wait {
         match on_locked {
             OnLocked::Wait if self.options.lock_timeout.is_zero() => Wait::NoWait,
             OnLocked::Wait => Wait::Block(self.options.lock_timeout),

@@ -19,7 +19,7 @@
 //! collected again; the server fetches each of those rows by its key, which locks it and reads its
 //! newest version.
 //!
-//! There are no range locks: the scan does not see an entry that is inserted behind its position.
+//! Below serializable (`ranges.rs`) the scan does not see an entry that is inserted behind its position.
 //! So when a transaction commits during a scan without a wait, the scan may see those of its rows
 //! that are ahead and not those behind. Rejected: reading candidates at a registered sequence that
 //! is renewed after each wait. It costs the registry's latch for every look-up, and the same can

@@ -1,12 +1,12 @@
 //! A scan over one index of typed rows: positions by search tuples, locks, decodes into record images.
 //!
-//! `scan/seek.rs` positions it, `scan/locking.rs` locks its rows. Tested by the plugin's tests.
+//! `scan/seek.rs` positions it, `scan/locking.rs` locks its rows, `scan/ranges.rs` what is between them. Tested by the plugin's tests.
 
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, Seq};
 use frond_row::{BlobSink, Projection, RowCodec};
-use frond_txn::LooseLock;
+use frond_txn::{KeyRange, LooseLock};
 
 use super::Rows;
 use crate::commit::cursor::Cursor;
@@ -15,6 +15,7 @@ use crate::table::Table;
 
 mod lock;
 mod locking;
+mod ranges;
 mod seek;
 
 pub use lock::ScanLock;
@@ -84,6 +85,10 @@ pub struct Scan {
     /// The row that a semi-consistent read delivered and that the next step delivers again, locked.
     wanted_again: Vec<u8>,
     polls: u32,
+    /// What this scan has locked of its index, around its position (SR1).
+    covered: Option<KeyRange>,
+    /// Entries that the next lock looks ahead.
+    ahead: u32,
 }
 
 /// Memory that a parked scan keeps for its next row.
@@ -171,6 +176,8 @@ impl Scan {
             semi: Semi::Off,
             wanted_again: Vec::new(),
             polls: 0,
+            covered: None,
+            ahead: 0,
         })
     }
 
@@ -185,6 +192,7 @@ impl Scan {
         self.locked = None;
         self.waited = false;
         self.semi = Semi::Off;
+        (self.covered, self.ahead) = (None, 0);
         self.cursor.set_at(at);
         Ok(())
     }
@@ -338,6 +346,10 @@ impl Scan {
     ) -> Result<Fetched> {
         let mut restarts = 0;
         loop {
+            if self.lock_way(txn, valid, way, stop)? {
+                valid = self.restart(txn)?;
+                continue;
+            }
             if !valid {
                 self.place = way.end();
                 return Ok(Fetched::End);
@@ -386,11 +398,14 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Verdict> {
+        let mut passes_over = false;
         if let Some(projection) = &self.for_condition {
             let (key, value) = (self.cursor.key(), self.cursor.value());
             self.codec.decode(projection, key, value, record, hooks.blobs())?;
             match hooks.condition() {
                 Condition::Accept => {}
+                // It was read, so its row is locked (RX4).
+                Condition::Skip if self.locks_ranges(txn) => passes_over = true,
                 Condition::Skip => return Ok(Verdict::Skip),
                 Condition::End => return Ok(Verdict::End),
                 Condition::Aborted => return Ok(Verdict::Aborted),
@@ -398,6 +413,7 @@ impl Scan {
         }
         if let Some(lock) = self.lock {
             match self.claim(txn, lock)? {
+                Claim::Newest if passes_over => return Ok(Verdict::Skip),
                 Claim::Newest => {
                     self.decode_row(record, hooks)?;
                     return Ok(Verdict::Accept);

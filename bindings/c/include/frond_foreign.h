@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Frond C API, part 3: foreign keys of typed rows.
+ *
+ * A foreign key belongs to a child table and names its parent by name; both have an index that begins with the
+ * columns of the key, in its order, and the columns have the same types and collations. The functions of
+ * frond_rows.h that change rows enforce it: FROND_NO_PARENT and FROND_REFERENCED change nothing,
+ * and frond_last_constraint() says which one it was.
+ */
+#ifndef FROND_FOREIGN_H
+#define FROND_FOREIGN_H
+
+#include "frond_rows.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum frond_action { FROND_RESTRICT = 0, FROND_NO_ACTION = 1, FROND_CASCADE = 2, FROND_SET_NULL = 3 };
+
+enum frond_foreign_state {
+    FROND_FOREIGN_ACTIVE = 0,
+    /* Of a table that is being filled and will replace another, which has no such foreign key: its rows are
+     * checked, and their parents neither go nor change, whatever the actions say. */
+    FROND_FOREIGN_ADDING = 1,
+    /* Of a table that stands beside the one that has the foreign key: not enforced. */
+    FROND_FOREIGN_WAITING = 2
+};
+
+typedef struct frond_foreign {
+    const char *name;   /* unique among those that are not waiting */
+    const char *table;  /* the child */
+    const char *parent;
+    const char *const *columns;
+    const char *const *parent_columns;
+    uint32_t column_count;
+    uint32_t on_delete; /* enum frond_action */
+    uint32_t on_update;
+    uint32_t state;     /* enum frond_foreign_state */
+    /* What frond_foreign_list() adds; not read in definitions. The indexes that serve it, NULL if there is no
+     * parent that fits; per column 1 if the child's may be NULL, plus 2 if the parent's may. */
+    const char *child_index;
+    const char *parent_index;
+    const uint8_t *nullable;
+} frond_foreign;
+
+/* As frond_rows_create(), with foreign keys. With `replaces` the table is a copy that will take the place of that
+ * table, which is what foreign keys that name it mean. With `parents_may_miss` a parent need not
+ * exist. FROND_BAD_FOREIGN_KEY, FROND_DUPLICATE_KEY (a name is taken): frond_last_error() says why. */
+int frond_rows_create_child(frond_db *db, const char *name, const frond_table_spec *spec,
+                            const frond_foreign *foreigns, uint32_t count, const char *replaces,
+                            int parents_may_miss);
+/* Calls `emit` for each foreign key of `table`, or with `as_parent` for each that names it as its parent. What
+ * it is given lasts for the call. */
+int frond_foreign_list(frond_db *db, const char *table, int as_parent,
+                       void (*emit)(void *ctx, const frond_foreign *foreign), void *ctx);
+/* Another number after each change of foreign keys or of tables that they name. */
+uint64_t frond_foreign_version(frond_db *db);
+/* Drops a foreign key of `table`, durably. */
+int frond_foreign_drop(frond_db *db, const char *table, const char *name);
+
+enum frond_rename {
+    FROND_RENAME_FOLLOW = 0,  /* foreign keys of and to the table follow it */
+    FROND_RENAME_ASIDE = 1,   /* it makes room for its copy: its own wait, those to it mean the copy */
+    FROND_RENAME_IN_PLACE = 2 /* a copy, or what had made room, takes the name: its own are active */
+};
+
+/* As frond_table_rename(). Of those that follow, a name that begins with prefixes[0], prefixes[2], ... begins with
+ * the string behind that one afterwards; `prefix_count` counts both. With FROND_RENAME_IN_PLACE, `instead_of` may
+ * name the table that the copy replaces under another name: foreign keys to that one follow. */
+int frond_table_rename_child(frond_db *db, const char *from, const char *to, int how,
+                             const char *instead_of, const char *const *prefixes,
+                             uint32_t prefix_count);
+/* As frond_table_drop(), which refuses a table that a foreign key of another names (FROND_REFERENCED). Here those
+ * of tables whose names begin with `within` may stay, without a parent. */
+int frond_table_drop_parent(frond_db *db, const char *name, const char *within);
+
+/* Child table and name of the foreign key (or index, with FROND_CASCADE_DUPLICATE) that the thread's last error
+ * was about; empty strings if none. Valid until the thread's next error. */
+void frond_last_constraint(const char **table, const char **name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

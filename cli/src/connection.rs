@@ -1,0 +1,34 @@
+//! The options that say where a running server is, and who asks. Each command says with which of its own they go together
+//! (`mut_group` of the group `ConnectionArgs`).
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// See the module's text. The port is an option of the commands, which use it otherwise as well.
+#[derive(Args, Clone, Default)]
+pub struct ConnectionArgs {
+    /// The server's host (--port tells the port); without it, or localhost: through the socket
+    #[arg(long, value_name = "HOST", value_hint = ValueHint::Hostname)]
+    pub host: Option<String>,
+
+    /// The server's socket
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+
+    /// Who asks; the password is that of MYSQL_PWD, --password-file or an option file
+    #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
+    pub user: Option<String>,
+
+    /// The password is the first line of this file; - is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub password_file: Option<PathBuf>,
+
+    /// Only this option file ([client], [client-mariadb], [frond]) instead of the usual ones
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub defaults_file: Option<PathBuf>,
+
+    /// No option file
+    #[arg(long, conflicts_with = "defaults_file")]
+    pub no_defaults: bool,
+}

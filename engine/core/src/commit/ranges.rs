@@ -1,0 +1,164 @@
+//! Range locks of transactions: readers lock what they read, writers lock what they write while there are such readers.
+//! The decisions are in `docs/rfcs/0008-range-locks.md`.
+//!
+//! - RX1. What a serializable transaction has read in a range, or not found, stays so until it ends: nobody's
+//!   change of an index entry in the range becomes visible meanwhile.
+//! - RX4. Who has read an entry in a range has locked its row as well, also when a condition on the index passed over it. So
+//!   only new entries need a range's leave: what changes or goes has a row, and its writer the row's lock.
+//! - RX2. A commit or prepare that found no reader ([`frond_txn::LockTable::has_readers`]) is visible, or among the prepared
+//!   ones, before a reader that came later reads. One-phase commits hold the gate from that moment on, and the
+//!   reader passes the gate exclusively; prepared ones are in their set before they look.
+//! - RX3. A prepared transaction needs no lock of ranges to commit: a reader gives it the lock and waits for it.
+//!
+//! Tested by `tests/it/ranges.rs`.
+
+use std::sync::Arc;
+
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, TreeId};
+use frond_txn::{after, Granted, KeyRange, Locker, RowMode, Wait, WriteSet};
+
+use crate::commit::core::Core;
+use crate::commit::prepared_set::Parts;
+use crate::commit::private_runs::Spilled;
+use crate::commit::transaction::{Isolation, OnLocked, Transaction};
+use crate::table::Table;
+
+/// Keys of one tree that are locked one by one at a commit; more become one range.
+const MOST_POINTS: usize = 64;
+
+impl Transaction {
+    /// Whether this transaction's locking reads lock ranges.
+    pub(crate) fn locks_ranges(&self) -> bool {
+        self.options().isolation == Isolation::Serializable
+    }
+
+    /// Locks what is going to be read. Anything in the range that was read before is out of date.
+    pub(crate) fn lock_range(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        range: KeyRange,
+        mode: RowMode,
+        on_locked: OnLocked,
+    ) -> Result<Granted> {
+        let tree = table.tree(index).id();
+        let (core, wait) = (self.core.clone(), self.wait(on_locked));
+        let locker = self.locker();
+        let granted = locker.lock_range(tree, range.clone(), mode, false, wait)?;
+        if granted == Granted::AlreadyHeld {
+            return Ok(granted);
+        }
+        // Commits that did not see this reader end (RX2).
+        drop(core.gate.write());
+        if core.impose_prepared(table, tree, &range)? {
+            locker.lock_range(tree, range, mode, true, wait)?;
+        }
+        Ok(granted)
+    }
+
+    /// Before a new entry of `index` is written: no reader has it in a range. Costs one load when nobody locks ranges.
+    #[inline]
+    pub(crate) fn lock_written(&mut self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
+        if !self.core.locks.has_readers() {
+            return Ok(());
+        }
+        let tree = table.tree(index).id();
+        let wait = self.wait(OnLocked::Wait);
+        self.locker().lock_written(tree, KeyRange::point(key), wait).map(drop)
+    }
+
+    /// Locks all that was written, if anybody has locked ranges; says whether that was so.
+    pub(crate) fn lock_all_written(&mut self) -> Result<bool> {
+        let wait = self.wait(OnLocked::Wait);
+        let core = self.core.clone();
+        if !core.locks.has_readers() {
+            return Ok(false);
+        }
+        let tables: Vec<Arc<Table>> = self.tables.values().to_vec();
+        let (locker, writes, spilled) = self.written();
+        core.lock_written(locker, &tables, (writes, spilled), wait)
+    }
+}
+
+impl Core {
+    /// See [`Transaction::lock_all_written`].
+    pub(crate) fn lock_written(
+        &self,
+        locker: &mut Locker,
+        tables: &[Arc<Table>],
+        (writes, spilled): (&WriteSet, &Spilled),
+        wait: Wait,
+    ) -> Result<bool> {
+        if !self.locks.has_readers() {
+            return Ok(false);
+        }
+        let runs = spilled.filled().map(|p| p.id());
+        for tree in writes.trees().chain(runs) {
+            let Some(table) = tables.iter().find(|t| t.id() == tree.table && !t.is_dropped())
+            else {
+                continue;
+            };
+            for range in written(writes, spilled, table, tree)? {
+                locker.lock_written(tree, range, wait)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a commit that locked nothing it wrote has to do so first.
+    #[inline]
+    pub(crate) fn readers_came(&self, covered: bool) -> Result<()> {
+        if covered || !self.locks.has_readers() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::LockNoWait, "ranges were locked while the transaction committed"))
+    }
+
+    /// Gives prepared transactions the locks of what they wrote in `tree` (RX3). True when one of them got a lock that
+    /// overlaps `range`.
+    fn impose_prepared(&self, table: &Table, tree: TreeId, range: &KeyRange) -> Result<bool> {
+        let mut overlaps = false;
+        for entry in self.prepared.all_of_table(table.id()) {
+            // It waits until the record is in the log: then it is decided whether it is prepared.
+            let state = entry.state.lock();
+            let Some(state) = &*state else { continue };
+            let Parts { locker, writes, spilled, .. } = &state.parts;
+            for theirs in written(writes, spilled, table, tree)? {
+                let meets = theirs.overlaps(range);
+                overlaps |= self.locks.impose(&locker.handle(), tree, theirs) && meets;
+            }
+        }
+        Ok(overlaps)
+    }
+}
+
+/// The ranges that cover the new entries of `tree`.
+fn written(
+    writes: &WriteSet,
+    spilled: &Spilled,
+    table: &Table,
+    tree: TreeId,
+) -> Result<Vec<KeyRange>> {
+    if spilled.of(tree).is_some_and(|runs| !runs.is_empty()) {
+        return Ok(vec![KeyRange::all()]);
+    }
+    let mut points: Vec<KeyRange> = Vec::new();
+    let mut last = Vec::new();
+    for entry in writes.iter_newest(tree).filter(|e| e.kind == EntryKind::Put) {
+        if points.len() < MOST_POINTS {
+            let before = table.tree(tree.index).newest(entry.key)?;
+            if before.is_some_and(|(_, kind)| kind == EntryKind::Put) {
+                continue;
+            }
+            points.push(KeyRange::point(entry.key));
+        }
+        last.clear();
+        last.extend_from_slice(entry.key);
+    }
+    Ok(match points.first() {
+        Some(first) if points.len() == MOST_POINTS => {
+            vec![KeyRange { from: first.from.clone(), to: Some(after(&last)) }]
+        }
+        _ => points,
+    })
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Foreign keys without an open table: names, lists, RENAME and DROP, and what CREATE and ALTER TABLE define.
+//
+// ALTER TABLE by copy: the copy has all foreign keys that the table will have. Those that the table has
+// already wait, so that nothing is checked twice; new ones are checked while the rows are copied. The
+// renames at the end move each with its table. Foreign keys of other tables name the table, whichever it is.
+
+#include "ha_frond.h"
+
+#include <algorithm>
+
+#include "foreign.h"
+#include "plugin.h"
+#include "schema.h"
+#include "sql_table.h"
+
+// Exported by the server, declared in none of its headers.
+extern "C" ulonglong thd_start_utime(const MYSQL_THD thd);
+
+// ---------------------------------------------------------------- names
+
+std::string frond_to_file(const std::string &name) {
+    char encoded[FN_REFLEN];
+    return std::string(encoded, tablename_to_filename(name.c_str(), encoded, sizeof encoded));
+}
+
+std::string frond_from_file(const std::string &encoded) {
+    if (encoded[0] == '#') // of a copy: no user can give such a name
+        return encoded;
+    char name[FN_REFLEN];
+    return std::string(name, filename_to_tablename(encoded.c_str(), name, sizeof name, true));
+}
+
+std::string frond_database_of(const std::string &table) { return table.substr(0, table.find('/')); }
+
+std::string frond_table_of(const std::string &table) {
+    const size_t slash = table.find('/');
+    return slash == std::string::npos ? table : table.substr(slash + 1);
+}
+
+static std::string lowered(LEX_CSTRING name) {
+    std::string text(name.str, name.length);
+    if (lower_case_table_names) {
+        text.push_back('\0');
+        my_casedn_str(files_charset_info, &text[0]);
+        text.resize(strlen(text.c_str()));
+    }
+    return text;
+}
+
+bool frond_is_copy(const char *table) {
+    const char *slash = strchr(table, '/');
+    return slash && !strncmp(slash + 1, "#sql", 4);
+}
+
+Frond_foreign::Frond_foreign(const frond_foreign &from)
+    : name(from.name), table(from.table), parent(from.parent),
+      columns(from.columns, from.columns + from.column_count),
+      parent_columns(from.parent_columns, from.parent_columns + from.column_count),
+      on_delete(from.on_delete), on_update(from.on_update), state(from.state),
+      child_index(from.child_index ? from.child_index : ""), parent_index(from.parent_index ? from.parent_index : "") {
+    if (from.nullable)
+        nullable.assign(from.nullable, from.nullable + from.column_count);
+}
+
+const char *Frond_foreign::short_name() const {
+    const size_t slash = name.find('/');
+    return name.c_str() + (slash == std::string::npos ? 0 : slash + 1);
+}
+
+// ---------------------------------------------------------------- lists
+
+std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_parent) {
+    std::vector<Frond_foreign> found;
+    auto collect = [](void *ctx, const frond_foreign *foreign) {
+        static_cast<std::vector<Frond_foreign> *>(ctx)->emplace_back(*foreign);
+    };
+    if (frond_database)
+        frond_foreign_list(frond_database, table.c_str(), as_parent, collect, &found);
+    return found;
+}
+
+std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent) {
+    std::vector<Frond_foreign> all = frond_all_foreigns(table, as_parent);
+    auto hidden = [&](const Frond_foreign &f) {
+        return f.state == FROND_FOREIGN_WAITING || (as_parent && frond_is_copy(f.table.c_str()));
+    };
+    all.erase(std::remove_if(all.begin(), all.end(), hidden), all.end());
+    return all;
+}
+
+// ---------------------------------------------------------------- definitions
+
+static uint32_t action(enum_fk_option option) {
+    switch (option) {
+    case FK_OPTION_CASCADE:
+        return FROND_CASCADE;
+    case FK_OPTION_SET_NULL:
+        return FROND_SET_NULL;
+    case FK_OPTION_NO_ACTION:
+        return FROND_NO_ACTION;
+    default:
+        return FROND_RESTRICT;
+    }
+}
+
+int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter) {
+    List_iterator<Alter_drop> drops(const_cast<Alter_info *>(alter)->drop_list);
+    while (const Alter_drop *drop = drops++) {
+        if (drop->type != Alter_drop::FOREIGN_KEY)
+            continue;
+        auto found = std::find_if(all->begin(), all->end(), [&](const Frond_foreign &f) {
+            return !my_strcasecmp(system_charset_info, f.short_name(), drop->name);
+        });
+        if (found != all->end()) {
+            all->erase(found);
+        } else if (!drop->drop_if_exists) {
+            my_error(ER_CANT_DROP_FIELD_OR_KEY, MYF(0), "FOREIGN KEY", drop->name);
+            return HA_ERR_GENERIC;
+        }
+    }
+    return 0;
+}
+
+// The largest number in a generated name of the table.
+static ulong last_number(const std::vector<Frond_foreign> &all, const std::string &table) {
+    const std::string prefix = table + FROND_GENERATED;
+    ulong last = 0;
+    for (const Frond_foreign &f : all)
+        if (!strncmp(f.short_name(), prefix.c_str(), prefix.size()))
+            last = std::max(last, strtoul(f.short_name() + prefix.size(), nullptr, 10));
+    return last;
+}
+
+static Frond_foreign define(const Foreign_key &key, const std::string &table, const TABLE *form, ulong *number) {
+    Frond_foreign f;
+    f.table = table;
+    const std::string database = frond_database_of(table);
+    const std::string parent_database = key.ref_db.str ? frond_to_file(lowered(key.ref_db)) : database;
+    f.parent = parent_database + "/" + frond_to_file(lowered(key.ref_table));
+    f.name = database + "/" +
+             (key.constraint_name.str ? std::string(key.constraint_name.str, key.constraint_name.length)
+                                      : std::string(form->s->table_name.str) + FROND_GENERATED +
+                                            std::to_string(++*number));
+    List_iterator<Key_part_spec> columns(const_cast<Foreign_key &>(key).columns);
+    while (const Key_part_spec *part = columns++)
+        f.columns.emplace_back(part->field_name.str, part->field_name.length);
+    List_iterator<Key_part_spec> of_parent(const_cast<Foreign_key &>(key).ref_columns);
+    while (const Key_part_spec *part = of_parent++)
+        f.parent_columns.emplace_back(part->field_name.str, part->field_name.length);
+    f.on_delete = action(key.delete_opt);
+    f.on_update = action(key.update_opt);
+    return f;
+}
+
+// What the table that `form` describes gets: of a copy those of the original that are not dropped; and new ones.
+static int foreigns_of_new(const char *table, const char *original, TABLE *form, HA_CREATE_INFO *info, bool checks,
+                           std::vector<Frond_foreign> *all) {
+    ulong number = 0;
+    if (original) {
+        *all = frond_foreigns_of(original, false);
+        number = last_number(*all, form->s->table_name.str);
+        if (info->alter_info)
+            if (const int error = frond_leave_dropped(all, info->alter_info))
+                return error;
+        for (Frond_foreign &f : *all) {
+            f.table = table;
+            f.state = FROND_FOREIGN_WAITING;
+        }
+    }
+    if (!info->alter_info)
+        return 0;
+    List_iterator<Key> keys(info->alter_info->key_list);
+    while (const Key *key = keys++) {
+        // ALTER TABLE and CREATE TABLE ... LIKE list those of the old table as such.
+        if (key->type != Key::FOREIGN_KEY || key->old)
+            continue;
+        Frond_foreign f = define(*static_cast<const Foreign_key *>(key), table, form, &number);
+        if (original)
+            f.state = checks ? FROND_FOREIGN_ADDING : FROND_FOREIGN_WAITING;
+        all->push_back(f);
+    }
+    return 0;
+}
+
+// A cascade does not compute stored columns.
+static const char *problem_of(const std::vector<Frond_foreign> &all, const TABLE *form) {
+    if (form->versioned())
+        return "FOREIGN KEY with SYSTEM VERSIONING";
+    bool computed = false;
+    for (Field **next = form->field; *next; next++)
+        computed |= (*next)->vcol_info && (*next)->stored_in_db();
+    auto changes = [](uint32_t action) { return action == FROND_CASCADE || action == FROND_SET_NULL; };
+    for (const Frond_foreign &f : all)
+        if (computed && (changes(f.on_update) || f.on_delete == FROND_SET_NULL))
+            return "CASCADE or SET NULL in a table with STORED generated columns";
+    return nullptr;
+}
+
+static std::vector<const char *> pointers(const std::vector<std::string> &texts) {
+    std::vector<const char *> all;
+    for (const std::string &text : texts)
+        all.push_back(text.c_str());
+    return all;
+}
+
+static int create_child(const char *table, const char *original, const std::vector<Frond_foreign> &all, bool checks,
+                        const frond_table_spec *spec) {
+    std::vector<std::vector<const char *>> names;
+    std::vector<frond_foreign> foreigns;
+    for (const Frond_foreign &f : all) {
+        names.push_back(pointers(f.columns));
+        names.push_back(pointers(f.parent_columns));
+    }
+    for (size_t i = 0; i < all.size(); i++) {
+        const Frond_foreign &f = all[i];
+        frond_foreign to = {};
+        to.name = f.name.c_str();
+        to.table = f.table.c_str();
+        to.parent = f.parent.c_str();
+        to.columns = names[2 * i].data();
+        to.parent_columns = names[2 * i + 1].data();
+        to.column_count = static_cast<uint32_t>(std::min(f.columns.size(), f.parent_columns.size()));
+        to.on_delete = f.on_delete;
+        to.on_update = f.on_update;
+        to.state = f.state;
+        foreigns.push_back(to);
+    }
+    return frond_rows_create_child(frond_database, table, spec, foreigns.data(),
+                                   static_cast<uint32_t>(foreigns.size()), original, !checks);
+}
+
+// The index without which the constraint that the last error was about is not possible any more; "" if that error was
+// about something else. `original` is what the table that was to be created would replace.
+static std::string missing_index(const char *table, const std::string &original) {
+    const char *child, *name;
+    frond_last_constraint(&child, &name);
+    if (!strstr(frond_last_error(), "has no index"))
+        return "";
+    const bool own = !strcmp(child, table);
+    for (const Frond_foreign &f : frond_foreigns_of(own ? original : child, false))
+        if (f.name == name)
+            return own ? f.child_index : f.parent_index;
+    return "";
+}
+
+int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INFO *info,
+                                   const frond_table_spec *spec) {
+    THD *thd = ha_thd();
+    const bool checks = !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS);
+    std::string original;
+    if (frond_is_copy(table)) {
+        original = Frond_session::of(thd)->altered(thd_start_utime(thd));
+        // The copy's share has the name that it will get, from which only ALTER TABLE ... RENAME differs.
+        if (original.empty())
+            original = frond_to_file(form->s->db.str) + "/" + frond_to_file(form->s->table_name.str);
+    }
+    const char *of = original.empty() ? nullptr : original.c_str();
+    std::vector<Frond_foreign> all;
+    if (const int error = foreigns_of_new(table, of, form, info, checks, &all))
+        return error;
+    if (all.empty() && frond_foreigns_of(of ? of : table, true).empty())
+        return frond_rows_create(frond_database, table, spec);
+    if (const char *problem = problem_of(all, form)) {
+        my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), problem);
+        return HA_ERR_GENERIC;
+    }
+    if (frond_is_temporary(table) && !all.empty()) {
+        push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CANNOT_ADD_FOREIGN,
+                     "Frond: a TEMPORARY table has no foreign keys");
+        return FROND_BAD_FOREIGN_KEY;
+    }
+    const int rc = create_child(table, of, all, checks, spec);
+    if (rc != FROND_BAD_FOREIGN_KEY)
+        return rc;
+    const std::string why = frond_last_error();
+    const std::string index = of ? missing_index(table, original) : "";
+    if (!index.empty()) {
+        my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
+        return HA_ERR_GENERIC;
+    }
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CANNOT_ADD_FOREIGN, "Frond: %s",
+                        why.c_str());
+    return rc;
+}
+
+// Sends an error when it fails.
+bool ha_frond::drop_foreigns(const Alter_info *alter) {
+    const std::vector<Frond_foreign> all = frond_foreigns_of(name_, false);
+    std::vector<Frond_foreign> left = all;
+    if (frond_leave_dropped(&left, alter))
+        return true;
+    for (const Frond_foreign &f : all) {
+        if (std::any_of(left.begin(), left.end(), [&](const Frond_foreign &l) { return l.name == f.name; }))
+            continue;
+        if (const int rc = frond_foreign_drop(frond_database, name_.c_str(), f.name.c_str())) {
+            print_error(frond_to_handler_error(nullptr, rc), MYF(0));
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---------------------------------------------------------------- rename, drop
+
+int frond_rename_with_foreigns(THD *thd, const char *from, const char *to) {
+    const bool aside = frond_is_copy(to), in_place = frond_is_copy(from);
+    if (aside || in_place) {
+        std::string altered;
+        if (thd && in_place)
+            altered = Frond_session::of(thd)->altered(thd_start_utime(thd));
+        return frond_table_rename_child(frond_database, from, to,
+                                        aside ? FROND_RENAME_ASIDE : FROND_RENAME_IN_PLACE,
+                                        altered.empty() ? nullptr : altered.c_str(), nullptr, 0);
+    }
+    // Generated names follow the table, all names the database.
+    const std::string old_database = frond_database_of(from) + "/", database = frond_database_of(to) + "/";
+    const std::string old_generated = old_database + frond_from_file(frond_table_of(from)) + FROND_GENERATED;
+    const std::string generated = database + frond_from_file(frond_table_of(to)) + FROND_GENERATED;
+    const char *const prefixes[] = {old_generated.c_str(), generated.c_str(), old_database.c_str(),
+                                    database.c_str()};
+    return frond_table_rename_child(frond_database, from, to, FROND_RENAME_FOLLOW, nullptr, prefixes,
+                                    array_elements(prefixes));
+}
+
+int frond_drop_with_foreigns(THD *thd, const char *table) {
+    if (!thd || frond_is_copy(table) || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+        return frond_table_drop_parent(frond_database, table, "");
+    // DROP DATABASE may leave children behind that it is about to drop.
+    if (thd_sql_command(thd) == SQLCOM_DROP_DB)
+        return frond_table_drop_parent(frond_database, table, (frond_database_of(table) + "/").c_str());
+    return frond_table_drop(frond_database, table);
+}

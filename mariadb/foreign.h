@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ *
+ * Foreign keys between the server's words and the core's (ha_frond_foreign.cc, foreign.cc).
+ *
+ * The core names a table by its path ("database/table", encoded for the file system) and a constraint by
+ * "database/name", where the database is encoded and the name is not.
+ */
+#ifndef FROND_FOREIGN_NAMES_H
+#define FROND_FOREIGN_NAMES_H
+
+#include <string>
+#include <vector>
+
+#include "frond_foreign.h"
+
+class THD;
+class Alter_info;
+
+/* What comes between the table's name and a number in a generated name. */
+static constexpr char FROND_GENERATED[] = "_ibfk_";
+
+/* A foreign key as the core has it, copied. */
+struct Frond_foreign {
+    std::string name, table, parent;
+    std::vector<std::string> columns, parent_columns;
+    uint32_t on_delete = FROND_RESTRICT, on_update = FROND_RESTRICT, state = FROND_FOREIGN_ACTIVE;
+    std::string child_index, parent_index;
+    std::vector<uint8_t> nullable;
+
+    Frond_foreign() = default;
+    explicit Frond_foreign(const frond_foreign &from);
+    const char *short_name() const;
+};
+
+/* Those of `table`, or with `as_parent` those that name it; also the waiting ones and those of copies. */
+std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_parent);
+/* Without the waiting ones, and as parent without those of copies that ALTER TABLE fills. */
+std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent);
+
+/* The encoded form of an identifier, and back; the parts of a core's table name. */
+std::string frond_to_file(const std::string &name);
+std::string frond_from_file(const std::string &encoded);
+std::string frond_database_of(const std::string &table);
+std::string frond_table_of(const std::string &table);
+
+/* Whether the core's table name is one that ALTER TABLE gives to copies and to what they replace. */
+bool frond_is_copy(const char *table);
+/* Takes those out of `all` that an ALTER TABLE drops. Sends an error for one that is not there. */
+int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter);
+/* Renames with what becomes of foreign keys. Returns a FROND_ code. */
+int frond_rename_with_foreigns(THD *thd, const char *from, const char *to);
+/* Drops unless the session's settings and its statement forbid to leave children behind. */
+int frond_drop_with_foreigns(THD *thd, const char *table);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Foreign keys of an open table, for the server: SHOW CREATE TABLE, information_schema, messages, the server's own
+// checks, and metadata locks. The core enforces them; foreign.cc defines them.
+
+#include "ha_frond.h"
+
+#include <algorithm>
+
+#include "foreign.h"
+#include "plugin.h"
+#include "sql_show.h"
+
+// Exported by the server, declared in none of its headers.
+extern "C" ulonglong thd_start_utime(const MYSQL_THD thd);
+
+// ---------------------------------------------------------------- text
+
+static void add_name(THD *thd, String *to, const std::string &name) {
+    append_identifier(thd, to, name.c_str(), name.size());
+}
+
+static void add_names(THD *thd, String *to, const std::vector<std::string> &names) {
+    to->append(STRING_WITH_LEN(" ("));
+    for (size_t i = 0; i < names.size(); i++) {
+        if (i)
+            to->append(STRING_WITH_LEN(", "));
+        add_name(thd, to, names[i]);
+    }
+    to->append(')');
+}
+
+static void add_action(String *to, const char *event, uint32_t action) {
+    static const char *const names[] = {nullptr, "NO ACTION", "CASCADE", "SET NULL"};
+    if (action == FROND_RESTRICT || action >= array_elements(names))
+        return;
+    static_assert(FROND_NO_ACTION == 1 && FROND_CASCADE == 2 && FROND_SET_NULL == 3);
+    to->append(event, strlen(event));
+    to->append(names[action], strlen(names[action]));
+}
+
+static void add_table(THD *thd, String *to, const std::string &table, const std::string &database) {
+    if (frond_database_of(table) != database) {
+        add_name(thd, to, frond_from_file(frond_database_of(table)));
+        to->append('.');
+    }
+    add_name(thd, to, frond_from_file(frond_table_of(table)));
+}
+
+// As in SHOW CREATE TABLE.
+static void describe(THD *thd, String *to, const Frond_foreign &f) {
+    to->append(STRING_WITH_LEN("CONSTRAINT "));
+    add_name(thd, to, f.short_name());
+    to->append(STRING_WITH_LEN(" FOREIGN KEY"));
+    add_names(thd, to, f.columns);
+    to->append(STRING_WITH_LEN(" REFERENCES "));
+    add_table(thd, to, f.parent, frond_database_of(f.table));
+    add_names(thd, to, f.parent_columns);
+    add_action(to, " ON DELETE ", f.on_delete);
+    add_action(to, " ON UPDATE ", f.on_update);
+}
+
+// The texts of the errors 1451 and 1452, and of a cascade that goes too deep, behind "a foreign key constraint fails".
+bool ha_frond::get_error_message(int error, String *text) {
+    if (error != HA_ERR_NO_REFERENCED_ROW && error != HA_ERR_ROW_IS_REFERENCED &&
+        error != HA_ERR_FK_DEPTH_EXCEEDED)
+        return false;
+    const char *table, *name;
+    frond_last_constraint(&table, &name);
+    for (const Frond_foreign &f : frond_all_foreigns(table, false)) {
+        if (f.name != name)
+            continue;
+        THD *thd = ha_thd();
+        add_table(thd, text, f.table, "");
+        text->append(STRING_WITH_LEN(", "));
+        describe(thd, text, f);
+        break;
+    }
+    return false;
+}
+
+bool ha_frond::get_foreign_dup_key(char *child_table, uint child_table_len, char *child_key,
+                                   uint child_key_len) {
+    const char *table, *name;
+    frond_last_constraint(&table, &name);
+    if (!*table)
+        return false;
+    strmake(child_table, frond_from_file(frond_table_of(table)).c_str(), child_table_len);
+    strmake(child_key, name, child_key_len);
+    return true;
+}
+
+char *ha_frond::get_foreign_key_create_info() {
+    const std::vector<Frond_foreign> all = frond_foreigns_of(name_, false);
+    if (all.empty())
+        return nullptr;
+    String text;
+    for (const Frond_foreign &f : all) {
+        text.append(STRING_WITH_LEN(",\n  "));
+        describe(ha_thd(), &text, f);
+    }
+    return strdup(text.c_ptr_safe());
+}
+
+void ha_frond::free_foreign_key_create_info(char *text) { free(text); }
+
+// ---------------------------------------------------------------- lists for the server
+
+static LEX_CSTRING *lex(THD *thd, const std::string &text) {
+    return thd_make_lex_string(thd, nullptr, text.c_str(), text.size(), 1);
+}
+
+static enum_fk_option option(uint32_t action) {
+    switch (action) {
+    case FROND_CASCADE:
+        return FK_OPTION_CASCADE;
+    case FROND_SET_NULL:
+        return FK_OPTION_SET_NULL;
+    case FROND_NO_ACTION:
+        return FK_OPTION_NO_ACTION;
+    default:
+        return FK_OPTION_RESTRICT;
+    }
+}
+
+static int give(THD *thd, const std::vector<Frond_foreign> &all, List<FOREIGN_KEY_INFO> *to) {
+    for (const Frond_foreign &f : all) {
+        FOREIGN_KEY_INFO info;
+        info.foreign_id = lex(thd, f.short_name());
+        info.foreign_db = lex(thd, frond_from_file(frond_database_of(f.table)));
+        info.foreign_table = lex(thd, frond_from_file(frond_table_of(f.table)));
+        info.referenced_db = lex(thd, frond_from_file(frond_database_of(f.parent)));
+        info.referenced_table = lex(thd, frond_from_file(frond_table_of(f.parent)));
+        info.update_method = option(f.on_update);
+        info.delete_method = option(f.on_delete);
+        info.referenced_key_name = f.parent_index.empty() ? nullptr : lex(thd, f.parent_index);
+        const uint n = static_cast<uint>(f.columns.size());
+        for (uint i = 0; i < n; i++) {
+            info.foreign_fields.push_back(lex(thd, f.columns[i]));
+            info.referenced_fields.push_back(lex(thd, f.parent_columns[i]));
+        }
+        for (uint i = 0; i < n && i < f.nullable.size(); i++)
+            for (const uint parent : {0U, 1U})
+                if (f.nullable[i] & (1 << parent))
+                    info.set_nullable(thd, parent, i, n);
+        FOREIGN_KEY_INFO *copy = static_cast<FOREIGN_KEY_INFO *>(thd_memdup(thd, &info, sizeof info));
+        if (!copy || to->push_back(copy))
+            return HA_ERR_OUT_OF_MEM;
+    }
+    return 0;
+}
+
+int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
+    return give(thd, frond_foreigns_of(name_, false), to);
+}
+
+// ALTER TABLE asks before it creates the copy, which has to know of what it is one.
+int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
+    Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
+    return give(thd, frond_foreigns_of(name_, true), to);
+}
+
+bool ha_frond::referenced_by_foreign_key() const noexcept {
+    return table_ && !frond_foreigns_of(name_, true).empty();
+}
+
+bool ha_frond::can_switch_engines() {
+    return frond_foreigns_of(name_, true).empty() && frond_foreigns_of(name_, false).empty();
+}
+
+static bool leads(const KEY &key, const std::vector<std::string> &columns) {
+    for (size_t i = 0; i < columns.size(); i++)
+        if (i >= key.user_defined_key_parts ||
+            my_strcasecmp(system_charset_info, key.key_part[i].field->field_name.str, columns[i].c_str()))
+            return false;
+    return true;
+}
+
+bool ha_frond::is_fk_defined_on_table_or_index(uint index) {
+    const std::vector<Frond_foreign> of = frond_foreigns_of(name_, false), to = frond_foreigns_of(name_, true);
+    if (index >= MAX_KEY)
+        return !of.empty() || !to.empty();
+    const KEY &key = table->key_info[index];
+    return std::any_of(of.begin(), of.end(), [&](const Frond_foreign &f) { return leads(key, f.columns); }) ||
+           std::any_of(to.begin(), to.end(),
+                       [&](const Frond_foreign &f) { return leads(key, f.parent_columns); });
+}
+
+bool ha_frond::drops_only_foreigns(const Alter_inplace_info *info) const {
+    return info->handler_flags == ALTER_DROP_FOREIGN_KEY;
+}
+
+// ---------------------------------------------------------------- metadata locks
+
+// The server locks the children of a table that is written, but not its parents: a table whose rows are
+// looked at must not be replaced or dropped meanwhile, nor before the transaction ends.
+int ha_frond::lock_parents(THD *thd) {
+    if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || thd_sql_command(thd) == SQLCOM_DELETE ||
+        table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
+        return 0;
+    const uint64_t version = frond_foreign_version(frond_database);
+    if (version != parents_version_) {
+        parents_.clear();
+        for (const Frond_foreign &f : frond_foreigns_of(name_, false))
+            if (f.parent != name_)
+                parents_.push_back({frond_from_file(frond_database_of(f.parent)),
+                                    frond_from_file(frond_table_of(f.parent))});
+        parents_version_ = version;
+    }
+    for (const auto &parent : parents_) {
+        MDL_request request;
+        MDL_REQUEST_INIT(&request, MDL_key::TABLE, parent.first.c_str(), parent.second.c_str(), MDL_SHARED_READ,
+                         MDL_TRANSACTION);
+        if (table->mdl_ticket->get_ctx()->acquire_lock(&request,
+                                                       static_cast<double>(thd->variables.lock_wait_timeout)))
+            return HA_ERR_LOCK_WAIT_TIMEOUT;
+    }
+    return 0;
+}

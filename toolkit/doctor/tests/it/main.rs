@@ -1,0 +1,8 @@
+//! Situations that are made, and what the rules say of them.
+#![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
+#![allow(clippy::disallowed_methods)] // No file here is a database's.
+
+mod checks;
+mod machine;
+mod ring;
+mod rules;

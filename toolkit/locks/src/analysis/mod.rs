@@ -1,0 +1,107 @@
+//! What many dumps say together.
+//!
+//! | file | what |
+//! |---|---|
+//! | `transactions` | transactions followed from dump to dump |
+//! | `waits` | waits followed from dump to dump; root blockers; the records that are waited for |
+//! | `counts` | locks by table, index and kind |
+//! | `deadlocks` | deadlocks, each once, by signature |
+//! | `series` | history and log as time goes by |
+//! | `best` | the largest of many |
+//!
+//! One `Analysis` reads one server's dumps in their order, and `join`s others'.
+
+mod best;
+mod counts;
+mod deadlocks;
+mod series;
+mod transactions;
+mod waits;
+
+use std::sync::Arc;
+
+pub use best::Best;
+pub use counts::{Count, Counts};
+pub use deadlocks::{Deadlocks, Group, Member as DeadlockMember};
+pub use series::{Point, Series};
+pub use transactions::{Seen, Transactions};
+pub use waits::{Hot, Root, SeenWait, Waits};
+
+use crate::graph;
+use crate::model::{Deadlock, Dump, Trx};
+use crate::text::reader::Sink;
+
+/// The class of a statement: its text without literals; a dash where there is none.
+pub fn class(statement: &[u8]) -> Arc<str> {
+    if statement.is_empty() {
+        return "".into();
+    }
+    let mut out = Vec::new();
+    frond_sqltext::fingerprint(statement, frond_sqltext::Dialect::Frond, &mut out);
+    String::from_utf8_lossy(&out).into()
+}
+
+/// A transaction beyond one dump: its number may be used again after a restart, and one without changes has an address
+/// for a number, but hardly with the same connection.
+pub type Key = (String, Option<u64>);
+
+pub fn key(trx: &Trx) -> Key {
+    (trx.id.clone(), trx.thread)
+}
+
+/// All that is kept.
+#[derive(Default)]
+pub struct Analysis {
+    pub dumps: u64,
+    /// Dumps that are cut, or in which the server left something out.
+    pub incomplete: u64,
+    pub first: Option<i64>,
+    pub last: Option<i64>,
+    pub transactions: Transactions,
+    pub waits: Waits,
+    pub counts: Counts,
+    pub deadlocks: Deadlocks,
+    pub series: Series,
+    /// The dump with the longest waits (their sum), and those.
+    pub worst: Option<(u64, Dump, Vec<graph::Wait>)>,
+}
+
+impl Sink for Analysis {
+    fn dump(&mut self, dump: Dump) {
+        let waits = graph::waits(&dump);
+        let roots = graph::roots(&waits);
+        self.dumps += 1;
+        self.incomplete += u64::from(!dump.complete);
+        self.at(dump.at);
+        self.transactions.dump(&dump);
+        self.waits.dump(&dump, &waits, &roots);
+        self.counts.dump(&dump);
+        self.series.dump(&dump, &waits);
+        // A wait without a time counts as a moment, so that a dump with waits is shown.
+        let sum = waits.iter().map(|w| dump.trxs[w.waiter].wait_micros.unwrap_or(0) + 1).sum();
+        if self.worst.as_ref().is_none_or(|(most, _, _)| sum >= *most) && sum > 0 {
+            self.worst = Some((sum, dump, waits));
+        }
+    }
+
+    fn deadlock(&mut self, deadlock: Deadlock) {
+        self.at(deadlock.at);
+        self.deadlocks.add(&deadlock);
+    }
+}
+
+impl Analysis {
+    fn at(&mut self, at: Option<i64>) {
+        if let Some(at) = at {
+            self.first = Some(self.first.map_or(at, |first| first.min(at)));
+            self.last = Some(self.last.map_or(at, |last| last.max(at)));
+        }
+    }
+
+    /// The end of a server's dumps: those that follow are another's.
+    pub fn end_of_server(&mut self) {
+        self.transactions.end_of_server();
+        self.waits.end_of_server();
+        self.deadlocks.end_of_server();
+    }
+}

@@ -1,0 +1,224 @@
+//! The waits of a dump: who is in front of whom, and who is at the root.
+//!
+//! A monitor does not name blockers. They follow from what is printed: locks on the same record or table that are
+//! granted and have to be waited for (`conflict`), and requests that have to be waited for and wait longer.
+//!
+//! Invariants:
+//!
+//! - GR1. Work is bounded: a waiter has at most `MOST` blockers; how many more there are is counted.
+
+use std::collections::HashMap;
+
+use crate::conflict::waits_for;
+use crate::model::{Dump, Lock};
+
+/// Blockers of one waiter that are kept, and requests in front of it that are looked at.
+pub const MOST: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// Index into the dump's transactions.
+    pub trx: usize,
+    /// It has the lock; otherwise it waits itself, and is in front.
+    pub holds: bool,
+}
+
+/// Why a wait has no blocker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// Not all locks are printed: the lock monitor is off (`innodb_status_output_locks`), or it stopped at ten locks.
+    NotPrinted,
+    /// The dump is cut.
+    Cut,
+    /// All locks are printed, and none is in the way: it was released meanwhile.
+    Gone,
+}
+
+/// One waiting transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Index into the dump's transactions.
+    pub waiter: usize,
+    pub by: Vec<Blocker>,
+    /// Blockers beyond `MOST`.
+    pub more: usize,
+    /// Transactions that wait for the same, and of which it is not known whether they are in front: dumps with whole
+    /// seconds.
+    pub unordered: usize,
+    /// Why `by` is empty.
+    pub unknown: Option<Unknown>,
+}
+
+/// The waits of `dump`, in its order.
+pub fn waits(dump: &Dump) -> Vec<Wait> {
+    if let Some(given) = &dump.given {
+        return told(dump, given);
+    }
+    let mut on: HashMap<(&str, Option<(u64, u64)>), Vec<(usize, &Lock)>> = HashMap::new();
+    let place = |lock: &Lock| lock.page.as_ref().map(|page| (page.space, page.page));
+    for (at, trx) in dump.trxs.iter().enumerate() {
+        for lock in &trx.locks {
+            on.entry((&lock.table, place(lock))).or_default().push((at, lock));
+        }
+    }
+    // Those that wait longest first: only these can be in front.
+    for locks in on.values_mut() {
+        let waited = |at: usize| std::cmp::Reverse(dump.trxs[at].wait_micros.unwrap_or(u64::MAX));
+        locks.sort_by_key(|(at, lock)| (lock.waiting, waited(*at), *at));
+    }
+    let mut found = Vec::new();
+    for (waiter, trx) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
+        let mut wait = Wait { waiter, by: Vec::new(), more: 0, unordered: 0, unknown: None };
+        let wanted = trx.waiting_lock();
+        if let Some(wanted) = wanted {
+            let near = on.get(&(&wanted.table, place(wanted))).map_or(&[][..], Vec::as_slice);
+            let mut looked = 0;
+            for &(other, lock) in near {
+                if other == waiter {
+                    continue;
+                }
+                looked += usize::from(lock.waiting);
+                if looked > MOST || !waits_for(wanted, lock) {
+                    continue;
+                }
+                if lock.waiting {
+                    match (dump.trxs[other].wait_micros, trx.wait_micros) {
+                        (Some(theirs), Some(ours)) if theirs > ours => {}
+                        (Some(theirs), Some(ours)) if theirs < ours => break,
+                        _ => {
+                            wait.unordered += 1;
+                            continue;
+                        }
+                    }
+                }
+                wait.add(Blocker { trx: other, holds: !lock.waiting });
+            }
+        }
+        if !wait.by.iter().any(|by| by.holds) {
+            wait.unknown = Some(if dump.trxs.iter().any(|trx| trx.has_hidden_locks()) {
+                Unknown::NotPrinted
+            } else if !dump.complete || wanted.is_none() {
+                Unknown::Cut
+            } else {
+                Unknown::Gone
+            });
+            // A request in front explains it, too.
+            if wait.unknown == Some(Unknown::Gone) && !wait.by.is_empty() {
+                wait.unknown = None;
+            }
+        }
+        found.push(wait);
+    }
+    found
+}
+
+impl Wait {
+    fn add(&mut self, blocker: Blocker) {
+        if self.by.iter().any(|by| by.trx == blocker.trx) {
+            return;
+        }
+        if self.by.len() == MOST {
+            self.more += 1;
+        } else {
+            self.by.push(blocker);
+        }
+    }
+}
+
+/// The waits as the server says them.
+fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
+    let mut at = vec![usize::MAX; dump.trxs.len()];
+    let mut found: Vec<Wait> = Vec::new();
+    for (waiter, _) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
+        at[waiter] = found.len();
+        found.push(Wait { waiter, by: Vec::new(), more: 0, unordered: 0, unknown: None });
+    }
+    for edge in given {
+        if let Some(wait) = at.get(edge.waiter).and_then(|at| found.get_mut(*at)) {
+            wait.add(Blocker { trx: edge.blocker, holds: true });
+        }
+    }
+    for wait in &mut found {
+        for by in &mut wait.by {
+            // The tables have no word for it: who waits for the same is in front.
+            let trx = |at: usize| dump.trxs[at].waiting_lock();
+            let (theirs, ours) = (trx(by.trx), trx(wait.waiter));
+            by.holds = !matches!((theirs, ours), (Some(a), Some(b)) if same_record(a, b));
+        }
+        wait.unknown = wait.by.is_empty().then_some(Unknown::Gone);
+    }
+    found
+}
+
+fn same_record(a: &Lock, b: &Lock) -> bool {
+    // Frond's rows have no numbers of records.
+    a.table == b.table
+        && a.page == b.page
+        && a.heaps.first() == b.heaps.first()
+        && (!a.heaps.is_empty() || a.key == b.key)
+}
+
+/// Where the wait of each transaction is in `waits`.
+fn places(waits: &[Wait]) -> HashMap<usize, usize> {
+    waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect()
+}
+
+/// The roots of each wait: transactions that do not wait and that it waits for, itself or through others; at most
+/// `MOST`. None where they are not known or wait in a circle. `waits` and the result have one order.
+pub fn roots(waits: &[Wait]) -> Vec<Vec<usize>> {
+    let of = places(waits);
+    let mut found: Vec<Option<Vec<usize>>> = vec![None; waits.len()];
+    let mut seen = vec![usize::MAX; waits.len()];
+    // Those in front have fewer in front of them: what is known of them is used again.
+    let mut order: Vec<usize> = (0..waits.len()).collect();
+    order.sort_by_key(|at| waits[*at].by.len());
+    for at in order {
+        let (mut roots, mut stack) = (Vec::new(), vec![at]);
+        let add = |roots: &mut Vec<usize>, root: usize| {
+            if roots.len() < MOST && !roots.contains(&root) {
+                roots.push(root);
+            }
+        };
+        seen[at] = at;
+        while let Some(here) = stack.pop() {
+            for by in &waits[here].by {
+                match of.get(&by.trx) {
+                    None => add(&mut roots, by.trx),
+                    Some(&next) if seen[next] == at => {}
+                    Some(&next) => {
+                        seen[next] = at;
+                        match &found[next] {
+                            Some(known) => known.iter().for_each(|root| add(&mut roots, *root)),
+                            None => stack.push(next),
+                        }
+                    }
+                }
+            }
+        }
+        roots.sort_unstable();
+        found[at] = Some(roots);
+    }
+    found.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// The waits that wait for themselves through others. `among`: those that are asked for.
+pub fn circles(waits: &[Wait], among: &[usize]) -> Vec<usize> {
+    let of = places(waits);
+    let mut found = Vec::new();
+    let mut seen = vec![usize::MAX; waits.len()];
+    for &at in among {
+        let mut stack = vec![at];
+        while let Some(here) = stack.pop() {
+            for next in waits[here].by.iter().filter_map(|by| of.get(&by.trx)) {
+                if seen[*next] != at {
+                    seen[*next] = at;
+                    stack.push(*next);
+                }
+            }
+        }
+        if seen[at] == at {
+            found.push(at);
+        }
+    }
+    found
+}

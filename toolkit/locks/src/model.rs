@@ -1,0 +1,201 @@
+//! A dump of transactions and locks, from wherever it was read.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What a lock lets others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    IntentionShared,
+    IntentionExclusive,
+    Shared,
+    Exclusive,
+    AutoInc,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::IntentionShared => "IS",
+            Mode::IntentionExclusive => "IX",
+            Mode::Shared => "S",
+            Mode::Exclusive => "X",
+            Mode::AutoInc => "AUTO-INC",
+        }
+    }
+
+    /// The mode that `text` names.
+    pub fn parse(text: &[u8]) -> Option<Mode> {
+        Some(match text {
+            b"IS" => Mode::IntentionShared,
+            b"IX" => Mode::IntentionExclusive,
+            b"S" => Mode::Shared,
+            b"X" => Mode::Exclusive,
+            b"AUTO-INC" | b"AUTO_INC" => Mode::AutoInc,
+            _ => return None,
+        })
+    }
+}
+
+/// What of a record and of the gap before it is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Span {
+    /// Both.
+    NextKey,
+    Gap,
+    Record,
+    /// One of the first or the third: tables of a running server do not say which.
+    Unsaid,
+}
+
+/// Heap number of the pseudo-record at the end of a page: only a gap is before it.
+pub const SUPREMUM: u32 = 1;
+
+/// A table, or records of one page of an index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Page {
+    pub index: Arc<str>,
+    pub space: u64,
+    pub page: u64,
+}
+
+/// A lock as printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// `shop.sale`, with the partition in parentheses.
+    pub table: Arc<str>,
+    /// `None`: the table's lock.
+    pub page: Option<Page>,
+    /// The records of the page.
+    pub heaps: Vec<u32>,
+    pub mode: Mode,
+    pub span: Span,
+    pub insert_intention: bool,
+    pub waiting: bool,
+    /// The transaction in the lock's own line; in a deadlock it may be another one than that of the paragraph.
+    pub owner: String,
+    /// Of the record that is waited for, as far as it can be decoded without the table's definition.
+    pub key: Option<String>,
+}
+
+impl Lock {
+    /// `X next-key`, `X record`, `S gap`, `X insert intention`, `IX table`.
+    pub fn kind(&self) -> String {
+        let what = match (&self.page, self.insert_intention, self.span) {
+            (None, _, _) => "table",
+            (_, true, _) => "insert intention",
+            (_, _, Span::NextKey) => "next-key",
+            (_, _, Span::Gap) => "gap",
+            (_, _, Span::Record) => "record",
+            (_, _, Span::Unsaid) => "row",
+        };
+        format!("{} {what}", self.mode.name())
+    }
+}
+
+/// A transaction in a dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trx {
+    /// As printed; a transaction that changed nothing may have an address (in parentheses).
+    pub id: String,
+    /// Seconds since it began; `None`: not started.
+    pub active: Option<u64>,
+    /// What InnoDB does for it: `inserting`, `starting index read`.
+    pub state: String,
+    /// The connection, for KILL.
+    pub thread: Option<u64>,
+    pub query_id: Option<u64>,
+    pub user: String,
+    pub host: String,
+    /// Of the statement that runs; empty if none does.
+    pub statement: Vec<u8>,
+    pub lock_structs: u64,
+    pub row_locks: u64,
+    pub undo: u64,
+    pub heap_bytes: u64,
+    pub tables_locked: u64,
+    /// `LOCK WAIT`
+    pub waits: bool,
+    /// How long it has been waiting for its lock.
+    pub wait_micros: Option<u64>,
+    /// Locks that are printed; the one that is waited for among them.
+    pub locks: Vec<Lock>,
+    pub prepared: bool,
+    pub rolling_back: bool,
+    /// It keeps a read view open: purge cannot remove what that may still read.
+    pub read_view: bool,
+}
+
+impl Trx {
+    pub fn waiting_lock(&self) -> Option<&Lock> {
+        self.locks.iter().find(|lock| lock.waiting)
+    }
+
+    /// A transaction is open, and its client sends nothing.
+    pub fn idle(&self) -> bool {
+        self.active.is_some()
+            && self.thread.is_some()
+            && self.statement.is_empty()
+            && !self.waits
+            && !self.prepared
+            && !self.rolling_back
+    }
+
+    /// It has locks that are not printed.
+    pub fn has_hidden_locks(&self) -> bool {
+        self.lock_structs > self.locks.len() as u64
+    }
+}
+
+/// One waiter and one that it waits for, as a server says it. Indexes into the dump's transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub waiter: usize,
+    pub blocker: usize,
+}
+
+/// The state of a server at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dump {
+    /// Seconds since 1970 of the server's own clock face, as if it showed UTC.
+    pub at: Option<i64>,
+    pub trxs: Vec<Trx>,
+    pub history: Option<u64>,
+    pub lsn: Option<u64>,
+    pub checkpoint: Option<u64>,
+    /// The end was seen, and nothing was left out.
+    pub complete: bool,
+    /// Who waits for whom, if the server said it; otherwise that follows from the locks.
+    pub given: Option<Vec<Given>>,
+}
+
+/// One member of a deadlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    pub trx: Trx,
+    /// Locks of others that its own has to wait for (MariaDB), or that it holds itself (MySQL): each has its owner.
+    pub others: Vec<Lock>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deadlock {
+    /// As `Dump::at`.
+    pub at: Option<i64>,
+    pub members: Vec<Member>,
+    /// Which was rolled back: from 0.
+    pub victim: Option<usize>,
+    /// The search for a circle was given up (MySQL up to 5.7); there need not be one.
+    pub given_up: bool,
+}
+
+/// `2026-11-23 19:37:16`
+pub struct Clock(pub i64);
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (day, second) = (self.0.div_euclid(86_400), self.0.rem_euclid(86_400));
+        let (y, m, d) = frond_event::text::civil_from_days(day);
+        let (h, min, s) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{y:04}-{m:02}-{d:02} {h:02}:{min:02}:{s:02}")
+    }
+}

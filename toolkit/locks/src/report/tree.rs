@@ -1,0 +1,112 @@
+//! The waits of one dump as a forest: roots, and behind each one those that wait for it.
+
+use std::collections::HashMap;
+
+use super::build::{place, time};
+use super::{Node, Options, Tree};
+use crate::analysis::class;
+use crate::graph::{circles, Blocker, Unknown, Wait};
+use crate::model::Dump;
+
+/// Nodes that are shown at most.
+const MOST: usize = 1_000;
+/// Waits of which it is asked whether they are in a circle.
+const CIRCLES: usize = 200;
+
+struct Forest<'a> {
+    dump: &'a Dump,
+    waits: &'a [Wait],
+    /// Waiter -> where its wait is.
+    of: HashMap<usize, usize>,
+    /// Blocker -> those shown below it.
+    children: HashMap<usize, Vec<usize>>,
+    shown: Vec<bool>,
+    nodes: Vec<Node>,
+    options: &'a Options,
+}
+
+/// Below one that has the lock, else below one in front.
+fn parent(wait: &Wait) -> Option<&Blocker> {
+    wait.by.iter().find(|by| by.holds).or(wait.by.first())
+}
+
+pub fn tree(dump: &Dump, waits: &[Wait], options: &Options) -> Tree {
+    let of: HashMap<usize, usize> =
+        waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect();
+    let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut roots = Vec::new();
+    for wait in waits {
+        match parent(wait) {
+            Some(parent) => {
+                let below = children.entry(parent.trx).or_default();
+                if below.is_empty() && !of.contains_key(&parent.trx) {
+                    roots.push(parent.trx);
+                }
+                below.push(wait.waiter);
+            }
+            None => roots.push(wait.waiter),
+        }
+    }
+    let longest = |at: &usize| std::cmp::Reverse(dump.trxs[*at].wait_micros.unwrap_or(0));
+    children.values_mut().for_each(|list| list.sort_by_key(longest));
+    roots.sort_by_key(|root| std::cmp::Reverse(children.get(root).map_or(0, Vec::len)));
+    let shown = vec![false; dump.trxs.len()];
+    let mut forest = Forest { dump, waits, of, children, shown, nodes: Vec::new(), options };
+    roots.iter().for_each(|root| forest.show(*root, None));
+    // What no root leads to waits in a circle, or behind one. A few of these are enough to look at.
+    let left = (0..waits.len()).filter(|at| !forest.shown[waits[*at].waiter]).take(CIRCLES);
+    for at in circles(waits, &left.collect::<Vec<_>>()) {
+        let note = "waits in a circle: a deadlock that is not detected yet";
+        forest.show(waits[at].waiter, Some(note));
+    }
+    waits.iter().for_each(|wait| forest.show(wait.waiter, None));
+    Tree { at: time(dump.at), nodes: forest.nodes }
+}
+
+impl Forest<'_> {
+    /// `root` and what is below it, as far as it is not shown yet.
+    fn show(&mut self, root: usize, note: Option<&'static str>) {
+        let mut stack = vec![(root, 0)];
+        while let Some((at, depth)) = stack.pop() {
+            if self.nodes.len() == MOST || std::mem::replace(&mut self.shown[at], true) {
+                continue;
+            }
+            let wait = self.of.get(&at).map(|at| &self.waits[*at]);
+            let mut node = node(self.dump, at, depth, wait, self.options);
+            if depth == 0 {
+                node.note = note.or(node.note);
+            }
+            self.nodes.push(node);
+            let below = self.children.get(&at).map_or(&[][..], Vec::as_slice);
+            stack.extend(below.iter().rev().map(|at| (*at, depth + 1)));
+        }
+    }
+}
+
+fn node(dump: &Dump, at: usize, depth: u32, wait: Option<&Wait>, options: &Options) -> Node {
+    let trx = &dump.trxs[at];
+    let parent = wait.and_then(parent);
+    let also = wait.map_or(Vec::new(), |wait| {
+        let others = wait.by.iter().filter(|by| Some(by.trx) != parent.map(|by| by.trx));
+        others.take(10).map(|by| dump.trxs[by.trx].id.clone()).collect()
+    });
+    let note = wait.and_then(|wait| match wait.unknown? {
+        Unknown::NotPrinted => Some("its blocker's locks are not printed"),
+        Unknown::Cut => Some("its blocker is not in the dump, which is cut"),
+        Unknown::Gone => Some("no lock is in its way any more"),
+    });
+    Node {
+        depth,
+        transaction: trx.id.clone(),
+        connection: trx.thread,
+        user: trx.user.clone(),
+        host: trx.host.clone(),
+        open_seconds: trx.active,
+        waits_seconds: wait.map(|_| trx.wait_micros.unwrap_or(0) as f64 / 1e6),
+        idle: trx.idle(),
+        statement: class(&trx.statement).to_string(),
+        wants: trx.waiting_lock().filter(|_| wait.is_some()).map(|lock| place(lock, options)),
+        also_behind: also,
+        note,
+    }
+}

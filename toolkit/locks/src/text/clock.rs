@@ -1,0 +1,90 @@
+//! Times as servers write them, without regard to zones: a log has one clock.
+
+use frond_event::text::days_from_civil;
+
+use super::number;
+
+/// The time at the begin of `text`, and what comes behind it. `2026-11-23 19:37:16`, `2026-11-23T19:37:16.123456Z`,
+/// `070913 17:13:09`, `070913  7:13:09`.
+pub fn clock(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (first, rest) = number(text)?;
+    let (year, month, day, rest) = match rest.first()? {
+        b'-' => {
+            let (month, rest) = number(&rest[1..])?;
+            let (day, rest) = number(rest.strip_prefix(b"-")?)?;
+            (first, month, day, rest)
+        }
+        b' ' if (100_000..1_000_000).contains(&first) || text.starts_with(b"0") => {
+            let year = first / 10_000;
+            (
+                if year < 70 { 2000 + year } else { 1900 + year },
+                first / 100 % 100,
+                first % 100,
+                rest,
+            )
+        }
+        _ => return None,
+    };
+    let rest = rest.strip_prefix(b"T").unwrap_or(rest).trim_ascii_start();
+    let (hour, rest) = number(rest)?;
+    let (minute, rest) = number(rest.strip_prefix(b":")?)?;
+    let (second, rest) = number(rest.strip_prefix(b":")?)?;
+    let sound =
+        (1970..3000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !sound || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let days = days_from_civil(year as i64, month as i64, day as i64);
+    Some((days * 86_400 + (hour * 3600 + minute * 60 + second) as i64, rest))
+}
+
+/// Whether `line` is one of the error log's own: a time, a thread, and a word in brackets. What it says, without
+/// `InnoDB:` and its like.
+pub fn log_line(line: &[u8]) -> Option<(i64, &[u8])> {
+    if !line.first()?.is_ascii_digit() {
+        return None;
+    }
+    let (at, rest) = clock(line)?;
+    let open = memchr::memchr(b'[', &rest[..rest.len().min(60)])?;
+    // Between the time and the bracket are a fraction, a zone and a number.
+    if !rest[..open].iter().all(|b| b.is_ascii_digit() || b" .+-:Zx".contains(b)) {
+        return None;
+    }
+    let mut rest = &rest[open..];
+    while rest.first() == Some(&b'[') {
+        let close = memchr::memchr(b']', rest)?;
+        rest = rest[close + 1..].trim_ascii_start();
+    }
+    Some((at, rest.strip_prefix(b"InnoDB:").unwrap_or(rest).trim_ascii_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_servers_times_are_read() {
+        for text in ["2026-11-23 19:37:16 x", "2026-11-23T19:37:16 x", "261123 19:37:16 x"] {
+            let (at, rest) = clock(text.as_bytes()).unwrap();
+            assert_eq!(crate::model::Clock(at).to_string(), "2026-11-23 19:37:16");
+            assert_eq!(rest, b" x");
+        }
+        assert!(clock(b"070913  7:13:09").is_some());
+        for bad in ["", "2026-13-01 00:00:00", "12:00:00", "2026-11-23 25:00:00", "261399 1:1:1"] {
+            assert!(clock(bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_log_are_told_from_statements() {
+        let said = |line: &'static str| log_line(line.as_bytes()).map(|(_, rest)| rest);
+        assert_eq!(said("2026-11-23 19:37:12 5 [Note] InnoDB: *** x"), Some(b"*** x".as_slice()));
+        assert_eq!(
+            said("2020-01-01T00:00:00.000000Z 8 [Note] [MY-012469] [InnoDB] *** x"),
+            Some(b"*** x".as_slice())
+        );
+        assert_eq!(said("120906  6:03:32 [Warning] Aborted"), Some(b"Aborted".as_slice()));
+        assert_eq!(said("2026-11-23 19:37:12' and a[1] = 2"), None);
+        assert_eq!(said("select 1"), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! What holds for any bytes as monitor output. The tests here and a target in `fuzz/` at the root of the repository call it.
+
+use frond_locks::analysis::Analysis;
+use frond_locks::report::{write_csv, Options, Report, Section};
+use frond_locks::text::reader::Reader;
+
+/// Everything that is ever done with monitor output, whole and in pieces.
+pub fn monitor(bytes: &[u8]) {
+    let mut texts = Vec::new();
+    for piece in [bytes.len().max(1), 1_000] {
+        let (mut analysis, mut reader) = (Analysis::default(), Reader::default());
+        bytes.chunks(piece).for_each(|piece| reader.feed(piece, &mut analysis));
+        reader.finish(&mut analysis);
+        let options = Options { limit: 5, keys: true };
+        let report = Report::of(&mut analysis, vec!["x".into()], &options);
+        assert!(report.waits.without_blocker <= report.waits.count);
+        let mut text = Vec::new();
+        report.write_text(false, &mut text).expect("memory takes it");
+        report.write_json(&mut text).expect("memory takes it");
+        write_csv(&report, Section::Waits, &[], &mut text).expect("memory takes it");
+        texts.push(text);
+    }
+    assert_eq!(texts[0], texts[1], "pieces change what is read");
+}
