@@ -129,7 +129,9 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
     case MYSQL_TYPE_VARCHAR:
         return is->field_length >= was->field_length;
     default:
-        return was->pack_length() == is->pack_length();
+        // The same bytes mean something else with another scale or sign.
+        return was->pack_length() == is->pack_length() && was->field_length == is->field_length &&
+               was->decimals() == is->decimals() && !((was->flags ^ is->flags) & (UNSIGNED_FLAG | ZEROFILL_FLAG));
     }
 }
 
@@ -214,7 +216,8 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     // ALTERs that pass that check change only the .frm file.
     if (!ours)
         return HA_ALTER_INPLACE_INSTANT;
-    if (table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
+    // ALTER IGNORE leaves rows out: a copy does that.
+    if (info->ignore || table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
         table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // Its keys need indexes and columns, and a cascade writes rows of a table without its handler.
