@@ -396,7 +396,8 @@ std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_sch
     if (lines.size() < 2 || lines[1] != schema.signature())
         return "describe different columns";
     const std::string &members = schema.members();
-    if (lines.size() == 2 || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
+    // Without ENUM and SET columns only those before a change are noted, if any.
+    if (lines.size() == 2 || members.empty() || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
         return "";
     const uint column = differing_column(members, lines[2]);
     const char *name = column < table->s->fields ? table->field[column]->field_name.str : "?";
