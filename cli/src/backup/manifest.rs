@@ -20,6 +20,7 @@ const FORMAT: u32 = 1;
 const MAX_BYTES: u64 = 1 << 30;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Manifest {
     pub format: u32,
     /// 16 hexadecimal digits, random.

@@ -20,6 +20,7 @@ use frond_doctor::snapshot::Snapshot;
 use crate::digest::live::stop::{now, Stop};
 use crate::out::{Failure, Outcome};
 pub use args::DoctorArgs;
+use rustix::fs::{flock, FlockOperation};
 use sampler::Sampler;
 
 /// True if nothing was found.
@@ -71,7 +72,7 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
     #[allow(clippy::disallowed_methods)] // It is no file of a database.
     let file = options.open(path).map_err(fail(path))?;
     // Two that write into one file would spoil it.
-    if file.try_lock().is_err() {
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(Failure::Request(format!(
             "{}: another frond doctor writes it",
             path.display()

@@ -328,7 +328,7 @@ fn block_that_the_block_map_has_elsewhere_is_corruption() {
         let len = varint(varint(image + 64));
         bytes[len] -= 1;
     });
-    assert_refused(&files, "in the block map at");
+    assert_refused(&files, "does not fit its extent");
 }
 
 #[test]

@@ -310,7 +310,7 @@ impl BlockSource for TableStore {
         let within = file.extent(block).filter(|e| e.end() <= file.file_bytes());
         let len = usize::try_from(len).ok().filter(|_| within.is_some());
         let Some(len) = len else {
-            let what = format!("block {block} is not in the file");
+            let what = format!("block {block} is not in the block map");
             return Err(Error::corruption(&self.name, what));
         };
         file.read(block, offset, len)

@@ -184,5 +184,5 @@ fn of_a_deadlock_the_transaction_with_fewer_changes_is_the_victim_and_the_report
     });
     large.commit().unwrap();
     let report = engine.status_text();
-    assert!(report.contains(" 7 changes ") && report.contains(" 2 changes "), "{report}");
+    assert!(report.contains("(7 changes)") && report.contains("(2 changes)"), "{report}");
 }

@@ -72,7 +72,7 @@ fn ranges_that_touch_become_one_and_very_many_become_one() {
     assert_eq!(t.locks(10).len(), 1);
     let bytes = t.memory_bytes();
     for n in 0..10_000 {
-        assert_eq!(write(&mut a, &format!("{:05}", n * 7 % 10_000), Wait::NoWait).is_ok(), true);
+        assert!(write(&mut a, &format!("{:05}", n * 7 % 10_000), Wait::NoWait).is_ok());
     }
     assert!(t.locks(1000).len() <= 66, "{} ranges", t.locks(1000).len());
     assert!(t.memory_bytes() < bytes + 20_000);
