@@ -34,7 +34,8 @@ impl Locker {
         timeout: Duration,
     ) -> Result<()> {
         let table = Arc::clone(&self.table);
-        let place = WaitPlace { owner: Arc::clone(&self.owner), at, mode, since: table.now() };
+        let since = table.now();
+        let place = WaitPlace { owner: Arc::clone(&self.owner), at, mode, since };
         let other = graph.waiting.insert(self.owner.id, place);
         assert!(other.is_none(), "{} waits for two locks (LT2)", self.owner.id);
         table.counters.waits.fetch_add(1, Relaxed);
@@ -47,18 +48,19 @@ impl Locker {
         }
         let end = match gives_way {
             true => End::GivesWay,
-            false => self.sleep_watched(at, timeout).unwrap_or(End::Told),
+            false => self.sleep_watched(at, since, timeout).unwrap_or(End::Told),
         };
         self.wake_up(at, end)
     }
 
-    /// As [`Locker::sleep`], and tells the observer for whom.
-    fn sleep_watched(&self, at: WaitAt, timeout: Duration) -> Option<End> {
+    /// As [`Locker::sleep`], since `since`, and tells the observer for whom.
+    fn sleep_watched(&self, at: WaitAt, since: Duration, timeout: Duration) -> Option<End> {
         let Some(observer) = self.table.observer() else { return self.sleep(timeout) };
         let label = self.owner.label();
         loop {
             observer.waits(label, &self.labels_of_blockers(at));
-            let end = self.sleep(timeout);
+            // Who is overtaken goes on waiting; its time does not begin again.
+            let end = self.sleep(timeout.saturating_sub(self.table.now().saturating_sub(since)));
             observer.waited(label);
             if !matches!(end, Some(End::Overtaken)) {
                 return end;
