@@ -82,7 +82,7 @@ fn check_one(
         stopped = stopped || killed();
         stopped
     };
-    for tree in table.trees() {
+    for tree in table.trees().iter() {
         outcome.trees += 1;
         let index = tree.id().index;
         let problems = &mut outcome.problems;

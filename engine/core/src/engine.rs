@@ -363,7 +363,7 @@ impl Engine {
         while self.core.clear_dropped_index() {}
         let tables: Vec<Arc<Table>> = self.core.tables.read().values().cloned().collect();
         for table in &tables {
-            for tree in table.trees() {
+            for tree in table.trees().iter() {
                 self.core.freeze(tree);
             }
             self.core.queue.retry(table.id());
@@ -375,7 +375,7 @@ impl Engine {
             if let Some(e) = kept.clone().find_map(|t| self.core.queue.failure_in(t.id())) {
                 return Err(e);
             }
-            let busy = kept.flat_map(|t| t.trees()).any(|t| t.frozen_count() > 0);
+            let busy = kept.flat_map(|t| t.trees().iter()).any(|t| t.frozen_count() > 0);
             if !busy {
                 break;
             }

@@ -135,7 +135,7 @@ impl Engine {
         for table in tables.iter().take(200) {
             let def = table.def();
             let name = if def.name.is_empty() { "(catalog)" } else { &def.name };
-            for tree in table.trees() {
+            for tree in table.trees().iter() {
                 let s = tree.stats();
                 writeln!(
                     out,

@@ -92,7 +92,7 @@ impl Core {
     /// A commit of `bytes` reached the buffers of `tables`.
     pub(crate) fn wrote(&self, bytes: u64, tables: &[Arc<Table>]) {
         for table in tables {
-            for tree in table.trees() {
+            for tree in table.trees().iter() {
                 self.ledger.note_written(table, tree);
                 if tree.wants_freeze() {
                     self.freeze(tree);

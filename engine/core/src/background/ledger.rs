@@ -164,7 +164,7 @@ impl Ledger {
     /// As [`Ledger::note`] for all trees of a table.
     pub fn note_all(&self, table: &Arc<Table>) {
         let mut state = self.state.lock();
-        for tree in table.trees() {
+        for tree in table.trees().iter() {
             state.look(table, tree);
         }
     }
@@ -274,7 +274,7 @@ mod tests {
     fn walk(engine: &Engine) -> (Sums, bool) {
         let (mut sums, mut has_work) = (Sums::default(), false);
         for table in engine.core().tables.read().values() {
-            for tree in table.trees() {
+            for tree in table.trees().iter() {
                 sums.active += tree.active_bytes();
                 sums.frozen += tree.frozen_bytes();
                 sums.debt += tree.debt().total();

@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<()> {
         let core = self.core();
         core.may_free_space()?;
-        for tree in table.trees() {
+        for tree in table.trees().iter() {
             core.freeze(tree);
         }
         core.queue.retry(table.id());

@@ -322,7 +322,7 @@ impl Core {
 
     /// ALT4: all trees of dropped indexes that are not empty.
     pub(crate) fn clear_dropped_later(&self, table: &Arc<Table>) {
-        for tree in table.trees() {
+        for tree in table.trees().iter() {
             if tree.is_abandoned() && !tree.is_clear() {
                 self.upkeep.clear_later(table, tree.id().index);
             }

@@ -158,7 +158,7 @@ impl Core {
         let (mut any_frozen, mut images) = (false, 0);
         for (_, table) in holding {
             let mut frozen = false;
-            for tree in table.trees() {
+            for tree in table.trees().iter() {
                 if tree.oldest_needed().is_some_and(|lsn| lsn < target) {
                     frozen |= tree.frozen_count() > 0 || self.freeze(tree);
                 }

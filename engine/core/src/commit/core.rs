@@ -322,8 +322,11 @@ impl Core {
     /// which a prepared transaction may have, takes none.
     pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], log_from: Lsn, seq: Seq) {
         assert!(self.gate.is_locked(), "entries of {seq} without the gate (C1)");
-        let kept_from = self.shared.wal.kept_from();
-        debug_assert!(kept_from <= log_from, "a record is gone before it is applied (K4)");
+        // Within the assertion: it takes a latch of the log.
+        debug_assert!(
+            self.shared.wal.kept_from() <= log_from,
+            "a record is gone before it is applied (K4)"
+        );
         let mut at_table = 0;
         for tree in writes.trees() {
             // Trees and tables are in the order of their first change: the next one is near.

@@ -119,7 +119,7 @@ impl Table {
     pub(crate) fn set_def(&self, def: TableDef) {
         assert_eq!(def.id, self.id);
         assert!(def.indexes.len() <= self.trees.len(), "an index without its tree (TDF1)");
-        for (index, tree) in def.indexes.iter().zip(&self.trees) {
+        for (index, tree) in def.indexes.iter().zip(self.trees.iter()) {
             if index.state == IndexState::Dropped && !tree.is_abandoned() {
                 tree.abandon();
             }

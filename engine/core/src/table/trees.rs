@@ -160,15 +160,6 @@ impl Trees {
     }
 }
 
-impl<'t> IntoIterator for &'t Trees {
-    type Item = &'t Tree;
-    type IntoIter = Box<dyn Iterator<Item = &'t Tree> + 't>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        Box::new(self.iter())
-    }
-}
-
 impl std::ops::Index<IndexNo> for Trees {
     type Output = Tree;
 

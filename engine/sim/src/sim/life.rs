@@ -184,7 +184,7 @@ impl Sim {
 
     fn note_plans(&mut self) {
         for handle in self.handles.values() {
-            for tree in handle.trees() {
+            for tree in handle.trees().iter() {
                 if let Some(plan) = tree.plan() {
                     self.stats.event(&format!("job: {:?}", plan.kind));
                 }

@@ -185,7 +185,7 @@ pub fn open_and_read(vfs: &MemVfs) -> frond_base::Result<()> {
                 continue;
             }
         };
-        for tree in table.trees() {
+        for tree in table.trees().iter() {
             let _ = tree.check(true).map_err(|e| super::refused(&e));
         }
         table.statistics();
