@@ -38,6 +38,8 @@ pub enum Command {
     Indexes(Box<crate::indexes::IndexesArgs>),
     Locks(Box<crate::locks::LocksArgs>),
     Doctor(Box<crate::doctor::DoctorArgs>),
+    Exporter(Box<crate::exporter::ExporterArgs>),
+    Replay(Box<crate::replay::ReplayArgs>),
     #[command(subcommand)]
     Backup(Box<crate::backup::BackupCommand>),
     /// Measure the engine on this machine

@@ -20,5 +20,6 @@ mod mistakes;
 #[path = "../../../toolkit/sqltext/tests/it/programs.rs"]
 mod programs;
 mod recipes;
+mod replay;
 mod sample;
 mod secrets;
