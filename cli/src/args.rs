@@ -38,6 +38,7 @@ pub enum Command {
     Indexes(Box<crate::indexes::IndexesArgs>),
     Locks(Box<crate::locks::LocksArgs>),
     Doctor(Box<crate::doctor::DoctorArgs>),
+    Top(Box<crate::top::TopArgs>),
     Exporter(Box<crate::exporter::ExporterArgs>),
     Replay(Box<crate::replay::ReplayArgs>),
     #[command(subcommand)]

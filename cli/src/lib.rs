@@ -10,6 +10,7 @@
 //! locks/     who waits for whom, from logs and servers, through `frond_locks`
 //! replay/    a log's statements on two servers, compared, through `frond_replay`
 //! exporter/  counters of a running server for Prometheus
+//! top/       a server in a terminal, second by second, through `frond_top`
 //! doctor/    what is wrong with a server and its machine, through `frond_doctor`
 //! server_args.rs  the same with the port, connected
 //! backup/    copies of a running server
@@ -50,3 +51,4 @@ pub mod out;
 pub mod replay;
 pub mod server_args;
 pub mod stat;
+pub mod top;

@@ -9,7 +9,7 @@ use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
 use frond_cli::{
     backup, bench, check, digest, doctor, dump, exporter, indexes, locks, log, manual, open,
-    replay, stat,
+    replay, stat, top,
 };
 
 /// What a command came to.
@@ -66,6 +66,7 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         Command::Indexes(args) => indexes::run(&args, out).map(End::from),
         Command::Locks(args) => locks::run(&args, out).map(End::from),
         Command::Doctor(args) => doctor::run(&args, out).map(End::from),
+        Command::Top(args) => top::run(&args, out).map(End::from),
         Command::Exporter(args) => exporter::run(&args, out).map(End::from),
         Command::Replay(args) => replay::run(&args, out).map(End::from),
         Command::Backup(command) => backup::run(&command, out).map(End::from),

@@ -23,3 +23,4 @@ mod recipes;
 mod replay;
 mod sample;
 mod secrets;
+mod top;
