@@ -23,4 +23,5 @@ mod recipes;
 mod replay;
 mod sample;
 mod secrets;
+mod tool;
 mod top;
