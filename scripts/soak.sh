@@ -67,7 +67,7 @@ END=$(awk -v now="$SECONDS" -v hours="$HOURS" 'BEGIN { print int(now + hours * 3
 [[ -n ${SLT_DIR:-} ]] || say "soak: SLT_DIR is not set, so sqllogic runs its own small file only"
 part sqllogic /usr/bin/python3 -B tests/sql/sqllogic.py --minutes "${SLT_MINUTES:-30}" \
     "${SLT_DIR:-tests/sql/sqllogic}"
-part mtr scripts/mtr.sh --big --minutes 90 named storage_engine iuds funcs
+part mtr scripts/mtr.sh --big --minutes 90 named foreign storage_engine iuds funcs
 part mtr-small scripts/mtr.sh --minutes 60 storage_engine iuds funcs -- --mysqld=--loose-frond-cache-size=8M \
     --mysqld=--loose-frond-default-page-size=4096
 while [[ $SECONDS -lt $END ]]; do
