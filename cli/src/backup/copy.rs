@@ -22,6 +22,9 @@ pub fn failed<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> 
 pub struct Meter {
     clock: OsVfs,
     rate: Option<u64>,
+    unlimited: bool,
+    /// Bytes of `done` that do not count for the rate.
+    free: u64,
     began: Duration,
     shown: Option<Duration>,
     pub done: u64,
@@ -36,23 +39,28 @@ impl Meter {
         let began = clock.now();
         let shown =
             (!quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())).then_some(began);
-        Ok(Meter { clock, rate, began, shown, done: 0, total: 0 })
+        Ok(Meter { clock, rate, unlimited: false, free: 0, began, shown, done: 0, total: 0 })
     }
 
     /// `n` bytes were copied: waits if that was too fast.
     pub fn add(&mut self, n: u64) {
         self.done += n;
         let spent = self.clock.now().saturating_sub(self.began);
-        if let Some(rate) = self.rate.filter(|rate| *rate > 0) {
-            let due = Duration::from_secs_f64(self.done as f64 / rate as f64);
+        if self.unlimited {
+            self.free += n;
+        } else if let Some(rate) = self.rate.filter(|rate| *rate > 0) {
+            let due = Duration::from_secs_f64((self.done - self.free) as f64 / rate as f64);
             let early = due.saturating_sub(spent);
             if early > Duration::from_millis(5) {
-                let (never, bell) = (Mutex::new(()), Condvar::new());
-                let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
-                drop(bell.wait_timeout(guard, early));
+                wait(early);
             }
         }
         self.show();
+    }
+
+    /// Others wait for what is copied: no limit on the rate, until it is false again.
+    pub fn unlimited(&mut self, on: bool) {
+        self.unlimited = on;
     }
 
     fn show(&mut self) {
@@ -139,6 +147,34 @@ pub fn file(from: &Path, to: &Path, len: Option<u64>, meter: &mut Meter) -> Outc
     let copied = unsynced(from, to, len, meter)?;
     sync(to)?;
     Ok(copied)
+}
+
+/// Sleeps.
+pub fn pause(milliseconds: u64) {
+    wait(Duration::from_millis(milliseconds));
+}
+
+fn wait(time: Duration) {
+    let (never, bell) = (Mutex::new(()), Condvar::new());
+    let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(bell.wait_timeout(guard, time));
+}
+
+/// The first MiB of a file, as text.
+pub fn text(path: &Path) -> Outcome<String> {
+    let file = open(path, OpenHow::READ)?;
+    let len = file.len().map_err(failed("read", path))?.min(1 << 20);
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(failed("read", path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Removes a file.
+pub fn remove(path: &Path) -> Outcome<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
+    vfs.remove(&name).map_err(failed("remove", path))
 }
 
 /// Makes a file durable.
