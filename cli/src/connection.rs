@@ -2,11 +2,8 @@
 //! (`mut_group` of the group `ConnectionArgs`).
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use clap::{Args, ValueHint};
-
-use crate::out::Outcome;
 
 /// See the module's text. The port is an option of the commands, which use it otherwise as well.
 #[derive(Args, Clone, Default)]
@@ -34,26 +31,4 @@ pub struct ConnectionArgs {
     /// No option file
     #[arg(long, conflicts_with = "defaults_file")]
     pub no_defaults: bool,
-}
-
-impl ConnectionArgs {
-    /// Options of a stock client that connects the same way; option files are named before all others, by the caller.
-    ///
-    /// # Errors
-    /// The password's file cannot be read.
-    pub fn client(&self, port: Option<u16>, client: &mut Command) -> Outcome<()> {
-        for (name, value) in [
-            ("user", self.user.clone()),
-            ("host", self.host.clone()),
-            ("socket", self.socket.as_ref().map(|path| path.display().to_string())),
-            ("port", port.map(|port| port.to_string())),
-        ] {
-            client.args(value.map(|value| format!("--{name}={value}")));
-        }
-        // Standard input was read already.
-        if let Some(file) = self.password_file.as_ref().filter(|file| file.as_os_str() != "-") {
-            client.env("MYSQL_PWD", crate::backup::first_line(file)?);
-        }
-        Ok(())
-    }
 }

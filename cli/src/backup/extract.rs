@@ -10,6 +10,7 @@ use frond_vfs::{OsVfs, Vfs};
 
 use super::args::ExtractArgs;
 use super::chain::Chain;
+use super::clients;
 use super::copy::failed;
 use super::private::{self, Private, Work};
 use super::replay;
@@ -151,7 +152,7 @@ fn copy(
     } else if args.connection.no_defaults {
         load.arg("--no-defaults");
     }
-    args.connection.client(args.port, &mut load)?;
+    clients::connect(&args.connection, args.port, &mut load)?;
     load.args(["--binary-mode", "--default-character-set=utf8mb4"]);
     load.arg("--").arg(&subject.database);
     private::pipe(dump, load, server.place())?;

@@ -8,7 +8,7 @@
 //! chain.rs    a backup put together with those that it is based on
 //! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
 //! extract.rs  one table into a server       replay.rs    binary logs, up to a moment
-//! against.rs  compared with a running server
+//! against.rs  compared with a running server    clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress
 //! ```
 //!
@@ -17,6 +17,7 @@
 mod against;
 pub mod args;
 mod chain;
+mod clients;
 mod copy;
 mod extract;
 mod list;
@@ -31,15 +32,9 @@ mod stages;
 mod verify;
 
 use std::io::Write;
-use std::path::Path;
 
 use crate::out::Outcome;
 pub use args::BackupCommand;
-
-/// The first line of a file: a password.
-pub fn first_line(path: &Path) -> Outcome<String> {
-    Ok(copy::text(path)?.lines().next().unwrap_or_default().to_string())
-}
 
 /// True if nothing is wrong.
 pub fn run(command: &BackupCommand, out: &mut dyn Write) -> Outcome<bool> {

@@ -1,9 +1,9 @@
 //! A private server on a data directory that `restore` made: for what only a server can do with rows. And the stock clients that are
 //! run with it.
 //!
-//! - PV1. It listens on one socket in a new directory of mode 0700, and its accounts are not asked: nobody else gets in.
-//! - PV2. It ends with this program, whatever the outcome; kill -9 of this program ends it where `setpriv` is installed.
-//! - PV3. It writes no binary log, runs no events and replicates nothing.
+//! - BX1. It listens on one socket in a new directory of mode 0700, and its accounts are not asked: nobody else gets in.
+//! - BX2. It ends with this program, whatever the outcome; kill -9 of this program ends it where `setpriv` is installed.
+//! - BX3. It writes no binary log, runs no events and replicates nothing.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ fn end(child: &mut Child, place: &Path) {
     let _ = std::fs::remove_dir_all(place);
 }
 
-/// PV2.
+/// BX2.
 fn ended_with_us(program: &Path) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|dir| dir.join("setpriv").is_file()) {

@@ -8,6 +8,7 @@ use frond_engine::{Description, PIN_FILE};
 use frond_vfs::OpenHow;
 
 use super::args::HowArgs;
+use super::clients;
 use super::copy::{self, failed, Meter};
 use super::manifest::{Binlog, PlainFile};
 use crate::digest::live::connect::Server;
@@ -145,7 +146,7 @@ impl Session {
         }
         command.arg("--backup").arg(format!("--target-dir={}", to.display()));
         command.arg(format!("--datadir={}", self.datadir.display()));
-        how.connection.client(how.port, &mut command)?;
+        clients::connect(&how.connection, how.port, &mut command)?;
         run(command, &log)?;
         let mut files = BTreeMap::new();
         for path in copy::walk(to)? {

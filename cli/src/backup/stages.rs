@@ -1,9 +1,9 @@
 //! The stages of a backup where no other engine holds data: definitions and the server's own tables are copied, and Frond is
 //! pinned, as of one moment.
 //!
-//! - SG1. While the server blocks commits nothing is copied that was copied before and has not changed, nothing is synced that
+//! - BG1. While the server blocks commits nothing is copied that was copied before and has not changed, nothing is synced that
 //!   could be synced before, and no limit on the rate applies.
-//! - SG2. A copy made before is the file of the moment if number, length and times of the file are those from before the copy, and
+//! - BG2. A copy made before is the file of the moment if number, length and times of the file are those from before the copy, and
 //!   the last change then was longer ago than the file system's clock is coarse.
 //!
 //! The server's tables in Aria take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
@@ -19,7 +19,7 @@ use super::manifest::PlainFile;
 use super::server::{Session, Staged, DEFINITIONS, INNODB_OWN, OWN};
 use crate::out::Outcome;
 
-/// File systems note changes at least this exactly (SG2), nanoseconds.
+/// File systems note changes at least this exactly (BG2), nanoseconds.
 const COARSE: i128 = 1_000_000_000;
 
 /// What tells whether a file changed: number, length, times of contents and of the rest in nanoseconds.
