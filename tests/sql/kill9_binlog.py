@@ -10,7 +10,7 @@ What the clients do, with sync_binlog=1 and frond_flush_log_at_commit=1 and 2 by
 
 The server is killed at random moments, and by itself at the points between the steps of a commit that
 FROND_CRASH_POINT names: after prepare, after the binary log was written, between two commits of one group,
-around a checkpoint of the binary log.
+around a checkpoint of the binary log. Once, before the first cycle, the binary log is cut within an XA transaction.
 
 After each restart: the XA transactions that are left are ended; none is prepared any more; the sum holds; what was
 acknowledged is there; and the binary log, replayed into another server that started empty, gives the same tables, by
@@ -41,6 +41,8 @@ POINTS = ("after_prepare", "before_commit_ordered", "after_commit_ordered", "bef
           "after_checkpoint")
 # Kills that a run must get through, if as many were asked for, however long it takes.
 LEAST_CYCLES = 20
+# A transaction that a crash tore off gives its GTID to the next one.
+READ = ("mariadb-binlog", "--no-defaults", "--skip-gtid-strict-mode")
 
 
 class Transfers(Client):
@@ -146,6 +148,13 @@ class Branches(Transfers):
         self.acknowledged += 1
 
 
+def end_torn(statements: bytes) -> bytes:
+    """Statements of mariadb-binlog, with an end for each XA transaction that a crash tore off in the binary log. For
+    it mariadb-binlog writes ROLLBACK at the start of the next file, which the server refuses within an XA transaction."""
+    torn = rb"^(XA START (X'\w*',X'\w*',\d+)(?:(?!^XA END ).*\n)*?)ROLLBACK/\*!\*/;$"
+    return re.sub(torn, rb"\1XA END \2/*!*/;\nXA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
+
+
 class Replayed:
     """The server that has only what the binary log says."""
 
@@ -158,8 +167,7 @@ class Replayed:
 
     def said_of(self, admin: pymysql.Connection) -> dict[bytes, str]:
         """What the binary log last says of each XA transaction: PREPARE, COMMIT or ROLLBACK."""
-        read = subprocess.run(["mariadb-binlog", "--no-defaults", *self.new_files(admin)], capture_output=True,
-                              timeout=300, check=True)
+        read = subprocess.run([*READ, *self.new_files(admin)], capture_output=True, timeout=300, check=True)
         found = re.findall(rb"^XA (PREPARE|COMMIT|ROLLBACK) X'([0-9a-f]*)'", read.stdout, re.MULTILINE)
         return {bytes.fromhex(name.decode()): said.decode() for said, name in found}
 
@@ -169,8 +177,9 @@ class Replayed:
         files = self.new_files(admin)[:-1]
         self.done = files[-1].rsplit("/", 1)[1]
         statements = self.target.directory() / "replayed.sql"
-        read = ["mariadb-binlog", "--no-defaults", f"--result-file={statements}", *files]
+        read = [*READ, f"--result-file={statements}", *files]
         subprocess.run(read, capture_output=True, timeout=300, check=True)
+        statements.write_bytes(end_torn(statements.read_bytes()))
         write = ["mariadb", "--no-defaults", "--binary-mode", f"--socket={self.target.socket}", "-uroot"]
         with open(statements, "rb") as source:
             done = subprocess.run(write, stdin=source, capture_output=True, text=True, timeout=300, check=False)
@@ -234,6 +243,23 @@ class Cycle:
         self.server.start()
         self.verify()
 
+    def torn_branch(self) -> None:
+        """A kill in the middle of the write of an XA transaction to the binary log; the next one gets its GTID."""
+        admin = self.server.connect("kill9")
+        value = "v" * 100
+        for statement in ("FLUSH BINARY LOGS", "XA START 'torn'", f"INSERT INTO journal VALUES (-1, '{value}')",
+                          "XA END 'torn'", "XA PREPARE 'torn'"):
+            run(admin, statement)
+        last = self.server.data() / rows(admin, "SHOW BINARY LOGS")[-1][0].decode()
+        self.server.kill()
+        written = last.read_bytes()
+        last.write_bytes(written[:written.rindex(value.encode()) + len(value) // 2])
+        self.server.start()
+        admin = self.server.connect("kill9")
+        run(admin, "INSERT INTO journal VALUES (0, '')")
+        admin.close()
+        self.verify()
+
     def choose_point(self, number: int) -> None:
         """Every second time the next end is at a certain point."""
         self.server.environment.pop("FROND_CRASH_POINT", None)
@@ -293,6 +319,7 @@ def main() -> int:
         try:
             cycle = Cycle(server, Replayed(server, target), arguments.seed)
             cycle.prepare()
+            cycle.torn_branch()
             least = min(LEAST_CYCLES, arguments.cycles)
             while passed < least or (passed < arguments.cycles
                                      and time.monotonic() - begin < arguments.seconds):
