@@ -10,7 +10,7 @@ What the clients do, with sync_binlog=1 and frond_flush_log_at_commit=1 and 2 by
 
 The server is killed at random moments, and by itself at the points between the steps of a commit that
 FROND_CRASH_POINT names: after prepare, after the binary log was written, between two commits of one group,
-around a checkpoint of the binary log.
+around a checkpoint of the binary log. Once, before the first cycle, the binary log is cut within an XA transaction.
 
 After each restart: the XA transactions that are left are ended; none is prepared any more; the sum holds; what was
 acknowledged is there; and the binary log, replayed into another server that started empty, gives the same tables, by
@@ -150,8 +150,8 @@ class Branches(Transfers):
 
 
 def end_torn(statements: bytes) -> bytes:
-    """Statements of mariadb-binlog, with an end for each XA transaction that a crash tore off in the binary log. At the
-    start of the next file mariadb-binlog writes ROLLBACK for it, which the server refuses within an XA transaction."""
+    """Statements of mariadb-binlog, with an end for each XA transaction that a crash tore off in the binary log. For
+    it mariadb-binlog writes ROLLBACK at the start of the next file, which the server refuses within an XA transaction."""
     torn = rb"^(XA START (X'\w*',X'\w*',\d+)(?:(?!^XA END ).*\n)*?)ROLLBACK/\*!\*/;$"
     return re.sub(torn, rb"\1XA END \2/*!*/;\nXA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
 
@@ -244,6 +244,23 @@ class Cycle:
         self.server.start()
         self.verify()
 
+    def torn_branch(self) -> None:
+        """A kill in the middle of the write of an XA transaction to the binary log; the next one gets its GTID."""
+        admin = self.server.connect("kill9")
+        value = "v" * 100
+        for statement in ("FLUSH BINARY LOGS", "XA START 'torn'", f"INSERT INTO journal VALUES (-1, '{value}')",
+                          "XA END 'torn'", "XA PREPARE 'torn'"):
+            run(admin, statement)
+        last = self.server.data() / rows(admin, "SHOW BINARY LOGS")[-1][0].decode()
+        self.server.kill()
+        written = last.read_bytes()
+        last.write_bytes(written[:written.rindex(value.encode()) + len(value) // 2])
+        self.server.start()
+        admin = self.server.connect("kill9")
+        run(admin, "INSERT INTO journal VALUES (0, '')")
+        admin.close()
+        self.verify()
+
     def choose_point(self, number: int) -> None:
         """Every second time the next end is at a certain point."""
         self.server.environment.pop("FROND_CRASH_POINT", None)
@@ -303,6 +320,7 @@ def main() -> int:
         try:
             cycle = Cycle(server, Replayed(server, target, "kill9", TABLES), arguments.seed)
             cycle.prepare()
+            cycle.torn_branch()
             least = min(LEAST_CYCLES, arguments.cycles)
             while passed < least or (passed < arguments.cycles
                                      and time.monotonic() - begin < arguments.seconds):
