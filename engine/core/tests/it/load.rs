@@ -276,6 +276,34 @@ fn a_full_disk_ends_a_load_and_leaves_the_table_empty() {
 }
 
 #[test]
+fn a_full_disk_takes_back_one_statement_and_not_the_rows_before_it() {
+    let disk = SmallDisk::new(memory(), 64 << 20);
+    let engine = Engine::open(Arc::new(disk.clone()), options()).unwrap();
+    let mut t = Typed::create(&engine, "t", false);
+    let mut txn = begin(&engine);
+    let mut model = Model::new();
+    for id in shuffled(400) {
+        assert_eq!(insert(&mut t, &mut txn, id, 5), Written::Done);
+        model.insert(id, 5);
+    }
+    assert_eq!(number(&engine, "loads"), 1);
+    // Some of the rows are in a chunk, which cannot be written.
+    let statement = txn.savepoint();
+    disk.leave(0);
+    let refused = shuffled(5_000).find_map(|id| try_insert(&mut t, &mut txn, id + 400, 1).err());
+    assert_eq!(refused.unwrap().kind(), ErrorKind::NoSpace);
+    txn.rollback_to(statement);
+    disk.add(32 << 20);
+    for id in shuffled(1_000) {
+        assert_eq!(insert(&mut t, &mut txn, id + 2_000, 7), Written::Done);
+        model.insert(id + 2_000, 7);
+    }
+    txn.commit().unwrap();
+    assert_holds(&engine, &t, &model);
+    assert!(!engine.is_poisoned());
+}
+
+#[test]
 fn an_interrupt_ends_a_load() {
     let engine = open_it(&memory());
     let mut t = Typed::create(&engine, "t", false);
