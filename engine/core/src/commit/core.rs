@@ -84,6 +84,8 @@ pub struct Core {
     pub(crate) messages: Messages,
     /// Tables that are being loaded now.
     pub(crate) loads: AtomicUsize,
+    /// Bytes of the sets of hashes of all loads.
+    pub(crate) load_keys: Arc<AtomicUsize>,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
 }
@@ -148,6 +150,7 @@ impl Core {
             large_commits: LargeCommits::default(),
             messages: Messages::new(log),
             loads: AtomicUsize::new(0),
+            load_keys: Arc::default(),
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),
         }

@@ -4,14 +4,15 @@
 //! written as private runs. From then on everything is as for any transaction larger than memory (`spill.rs`): the
 //! commit names the runs in its record and attaches them. `rows/load.rs` decides when a load begins.
 //!
-//! - LD1. A load begins when the table's trees have no row, and its transaction has locked whole trees: the
+//! - LD1. A load begins when the table's trees have no row, and then its transaction has locked whole trees: the
 //!   primary one and those of unique indexes. So no row of others can have the key of a loaded one. (With a hidden
 //!   primary key nobody has the keys, and the primary tree is not locked. A copy that nobody sees locks nothing.)
 //! - LD2. Keys in the chunks and in the runs that were made of them are distinct. A key (of a unique index: its
 //!   unique part) is taken when it is above all before it, or when its hash is not among those of the others.
 //!   In doubt the load ends: the ordinary path then finds a duplicate, or none, exactly.
 //! - LD3. While a load goes on, the write set has nothing of the table's trees, and nothing of them is read: whoever
-//!   wants to read, change or lock rows of the table ends the load first ([`Transaction::settle`]).
+//!   wants to read, change or lock rows of the table ends the load first ([`Transaction::settle`]). Only an engine's
+//!   [cursor](crate::commit::cursor::Cursor) that was opened before cannot, and returns an error.
 //! - LD4. A savepoint notes how many rows the chunks have: a rollback cuts them there. Runs are cut at live savepoints,
 //!   as all private runs are (P2).
 //!
@@ -37,7 +38,7 @@ impl Transaction {
     /// Memory of the changes.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
-        self.writes.bytes() + self.loads.bytes()
+        self.writes.bytes() + self.loads.memory()
     }
 
     /// Whether the table that was written to last is being loaded.
@@ -92,6 +93,7 @@ impl Transaction {
         }
         self.write_load(at)?;
         self.loads.end(at);
+        self.recharge();
         Ok(())
     }
 
@@ -106,7 +108,8 @@ impl Transaction {
         let core = &self.core;
         let others = core.loads.load(Ordering::Relaxed).max(1);
         let all = core.shared.budget.limit() / SHARE;
-        let most = (all / others).max(LOAD_BYTES_MIN).min(share);
+        let each = (all / others).max(LOAD_BYTES_MIN);
+        let most = each.saturating_mul(self.loads.open()).min(share);
         if self.loads.bytes() <= most {
             return Ok(());
         }

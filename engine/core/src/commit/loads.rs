@@ -1,10 +1,11 @@
 //! What a transaction keeps of the tables that it loads: chunks, what is known of their keys, savepoints. `load.rs` has the
 //! invariants, and what is done with it.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use frond_base::{checksum64, IndexNo, Result};
+use frond_cache::Budget;
 use frond_row::{Entries, RowCodec};
 use frond_tree::Segment;
 
@@ -29,8 +30,10 @@ pub(crate) struct Loads {
     /// At the positions of the transaction's tables.
     of: Vec<Loading>,
     open: usize,
-    /// Memory of all of them.
+    /// Memory of all chunks.
     bytes: usize,
+    /// Memory of all sets of hashes.
+    key_bytes: usize,
 }
 
 /// One table's load.
@@ -44,6 +47,8 @@ pub(crate) struct Load {
     /// Operations up to this one are not in the chunks.
     pub after: u64,
     bytes: usize,
+    /// Of the sets of hashes, when a row was added last.
+    key_bytes: usize,
     core: Arc<Core>,
 }
 
@@ -68,34 +73,70 @@ pub(crate) struct Unique {
 struct Seen {
     places: Vec<u64>,
     held: usize,
-    /// Bytes that it may take.
-    most: usize,
+    room: Room,
+}
+
+/// What became of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Added {
+    New,
+    /// Its hash is that of a key before.
+    Known,
+    /// The set may not grow, and does not have it.
+    NoRoom,
 }
 
 /// Sets of hashes take a part of the cache together, and each at most so many bytes.
 const SEEN_SHARE: usize = 16;
 const SEEN_BYTES_MAX: usize = 64 << 20;
 
+/// What one set takes of the memory that all may have.
+struct Room {
+    /// Of all sets.
+    held: Arc<AtomicUsize>,
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Takes `bytes` in all; false, and nothing changed, when others leave too little.
+    fn take(&mut self, bytes: usize) -> bool {
+        let all = self.budget.limit() / SEEN_SHARE;
+        let more = bytes - self.bytes;
+        let fits = |held: usize| Some(held + more).filter(|held| *held <= all);
+        let taken = bytes <= SEEN_BYTES_MAX
+            && self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        if taken {
+            self.bytes = bytes;
+        }
+        taken
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Seen {
-    /// False when the hash of `key` is there, or when there is no room.
-    fn add(&mut self, key: &[u8]) -> bool {
+    fn new(held: &Arc<AtomicUsize>, budget: &Arc<Budget>) -> Seen {
+        let room = Room { held: held.clone(), budget: budget.clone(), bytes: 0 };
+        Seen { places: Vec::new(), held: 0, room }
+    }
+
+    fn add(&mut self, key: &[u8]) -> Added {
         let hash = checksum64(key).max(1);
         if self.held * 3 >= self.places.len() * 2 && !self.grow() {
-            return false;
+            return Added::NoRoom;
         }
         let at = self.place(hash);
         if self.places[at] == hash {
-            return false;
+            return Added::Known;
         }
         self.places[at] = hash;
         self.held += 1;
-        true
-    }
-
-    /// What was added last may be missing.
-    fn is_full(&self) -> bool {
-        self.held * 3 >= self.places.len() * 2
-            && self.places.len() * 2 * size_of::<u64>() > self.most
+        Added::New
     }
 
     fn place(&self, hash: u64) -> usize {
@@ -109,7 +150,7 @@ impl Seen {
 
     fn grow(&mut self) -> bool {
         let wanted = (self.places.len() * 2).max(1024);
-        if wanted * size_of::<u64>() > self.most {
+        if !self.room.take(wanted * size_of::<u64>()) {
             return false;
         }
         let old = std::mem::replace(&mut self.places, vec![0; wanted]);
@@ -122,19 +163,13 @@ impl Seen {
 }
 
 impl Unique {
-    /// Of schema index `index`, one of `count` of a table; `earlier` are the keys that were inserted before the load.
-    pub fn new<'a>(
-        index: usize,
-        (core, count): (&Core, usize),
-        earlier: impl Iterator<Item = &'a [u8]>,
-    ) -> Unique {
-        let most = (core.shared.budget.limit() / SEEN_SHARE / count).min(SEEN_BYTES_MAX);
-        let seen = Seen { places: Vec::new(), held: 0, most };
+    /// Of schema index `index`; `earlier` are the keys that were inserted before the load.
+    pub fn new<'a>(index: usize, core: &Core, earlier: impl Iterator<Item = &'a [u8]>) -> Unique {
+        let seen = Seen::new(&core.load_keys, &core.shared.budget);
         let mut unique = Unique { index, ascends: true, last: Vec::new(), seen, forgot: false };
         for key in earlier {
             // Versions of one key are several: what counts is that it is in the set.
-            unique.seen.add(key);
-            unique.forgot |= unique.seen.is_full();
+            unique.forgot |= unique.seen.add(key) == Added::NoRoom;
             if key > &unique.last[..] {
                 unique.last.clear();
                 unique.last.extend_from_slice(key);
@@ -156,15 +191,14 @@ impl Unique {
             }
             for key in chunk.keys() {
                 if let Some(part) = codec.unique_part(self.index, key)? {
-                    self.seen.add(part);
-                    if self.seen.is_full() {
+                    if self.seen.add(part) == Added::NoRoom {
                         return Ok(false);
                     }
                 }
             }
             self.ascends = false;
         }
-        Ok(self.seen.add(key))
+        Ok(self.seen.add(key) == Added::New)
     }
 }
 
@@ -175,9 +209,10 @@ impl Load {
         Load {
             chunks: trees.iter().map(|_| Chunk::default()).collect(),
             trees,
-            uniques,
             marks: Vec::new(),
             after,
+            key_bytes: uniques.iter().map(|unique| unique.seen.room.bytes).sum(),
+            uniques,
             bytes: 0,
             core: core.clone(),
         }
@@ -219,8 +254,19 @@ impl Load {
 }
 
 impl Loads {
+    /// Memory of the chunks, which goes when they are written out.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Memory of the chunks and of what is known of their keys.
+    pub fn memory(&self) -> usize {
+        self.bytes + self.key_bytes
+    }
+
+    /// How many there are.
+    pub fn open(&self) -> usize {
+        self.open
     }
 
     /// Versions held.
@@ -271,6 +317,7 @@ impl Loads {
     }
 
     pub fn begin(&mut self, position: usize, load: Load) {
+        self.key_bytes += load.key_bytes;
         *self.at(position) = Loading::On(Box::new(load));
         self.open += 1;
     }
@@ -278,6 +325,7 @@ impl Loads {
     /// Ends a load that has no rows.
     pub fn end(&mut self, position: usize) {
         assert!(!self.has_rows(position), "rows are lost with their load");
+        self.key_bytes -= self.on(position).map_or(0, |load| load.key_bytes);
         *self.at(position) = Loading::Off;
         self.open -= 1;
     }
@@ -290,9 +338,11 @@ impl Loads {
             chunk.push(new.key(index), new.value(index));
             bytes += chunk.memory();
         }
-        let grown = bytes - load.bytes;
-        load.bytes = bytes;
+        let key_bytes = load.uniques.iter().map(|unique| unique.seen.room.bytes).sum();
+        let (grown, keys_grown) = (bytes - load.bytes, key_bytes - load.key_bytes);
+        (load.bytes, load.key_bytes) = (bytes, key_bytes);
         self.bytes += grown;
+        self.key_bytes += keys_grown;
     }
 
     /// The chunks of a load were written out: all up to the operation `now`.
@@ -364,12 +414,33 @@ mod tests {
 
     #[test]
     fn hashes_are_found_again_however_the_set_grew() {
-        let mut seen = Seen { places: Vec::new(), held: 0, most: 2 << 20 };
-        assert!((0..50_000u32).all(|n| seen.add(&n.to_be_bytes())));
-        assert!((0..50_000u32).all(|n| !seen.add(&n.to_be_bytes())));
-        assert!(seen.places.len() < 150_000 && !seen.is_full());
+        let (held, budget) = (Arc::default(), Arc::new(Budget::new(32 << 20)));
+        let mut seen = Seen::new(&held, &budget);
+        assert!((0..50_000u32).all(|n| seen.add(&n.to_be_bytes()) == Added::New));
+        assert!((0..50_000u32).all(|n| seen.add(&n.to_be_bytes()) == Added::Known));
+        assert!(seen.places.len() < 150_000);
         // 2 MiB are 262 144 places.
-        let added = (50_000..1_000_000u32).take_while(|n| seen.add(&n.to_be_bytes())).count();
-        assert!(seen.is_full() && (120_000..130_000).contains(&added), "{added}");
+        let new = |n: &u32| seen.add(&n.to_be_bytes()) == Added::New;
+        let added = (50_000..1_000_000u32).take_while(new).count();
+        assert!((120_000..130_000).contains(&added), "{added}");
+        assert_eq!(seen.add(b"one more"), Added::NoRoom);
+        assert_eq!(held.load(Ordering::Relaxed), 2 << 20);
+    }
+
+    #[test]
+    fn sets_of_hashes_share_their_memory_and_give_it_back() {
+        let (held, budget) = (Arc::default(), Arc::new(Budget::new(16 << 20)));
+        let mut sets: Vec<Seen> = (0..100).map(|_| Seen::new(&held, &budget)).collect();
+        let mut refused = 0;
+        for n in 0..10_000u32 {
+            for set in &mut sets {
+                refused += u32::from(set.add(&n.to_be_bytes()) == Added::NoRoom);
+            }
+        }
+        let bytes: usize = sets.iter().map(|set| set.places.len() * size_of::<u64>()).sum();
+        assert_eq!(held.load(Ordering::Relaxed), bytes);
+        assert!(refused > 0 && bytes <= 1 << 20, "{refused} {bytes}");
+        drop(sets);
+        assert_eq!(held.load(Ordering::Relaxed), 0);
     }
 }

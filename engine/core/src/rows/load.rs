@@ -97,32 +97,60 @@ impl Rows {
                 _ => indexes[*index].unique,
             })
             .collect();
+        // A table that has rows, as most have, is not locked for a look.
+        if !self.is_empty_for(txn, &[0], flags)? {
+            return Ok(false);
+        }
         if !flags.no_locks && !unique.iter().all(|index| txn.lock_whole(id(*index), RowMode::X)) {
             return Ok(false);
         }
-        // What was deleted after the snapshot must not come again (X3).
-        let overtakes = txn.may_overtake_snapshot() || !txn.has_snapshot() || flags.no_locks;
-        for index in unique.iter().copied().chain([0]) {
-            let tree = self.table.tree(indexes[index].tree);
-            let ever = tree.last_key(&mut self.last_key)?;
-            if ever && (!overtakes || tree.cursor(SEQ_MAX, Bounds::all()).first()?) {
-                return Ok(false);
-            }
+        // Others may have committed rows before the lock was there.
+        let looked_at: Vec<usize> = unique.iter().copied().chain([0]).collect();
+        if !self.is_empty_for(txn, &looked_at, flags)? {
+            return Ok(false);
         }
         let mut uniques = Vec::with_capacity(unique.len());
-        let count = unique.len();
         for index in unique {
             let mut parts = Vec::new();
             for entry in txn.writes.buffer(id(index)).iter().flat_map(|own| own.iter()) {
                 parts.extend(codec.unique_part(index, entry.key)?);
             }
-            uniques.push(Unique::new(index, (&txn.core, count), parts.into_iter()));
+            uniques.push(Unique::new(index, &txn.core, parts.into_iter()));
         }
         let share = txn.core.transaction_memory();
         for index in 0..indexes.len() {
             txn.spill_tree(id(index), share, Spill::Whole, &mut || Ok(()))?;
         }
         txn.begin_load(indexes.iter().map(|index| index.tree).collect(), uniques);
+        Ok(true)
+    }
+
+    /// Whether the trees of `indexes` have no committed row, nor one that the transaction's snapshot sees and it may
+    /// not overtake: what was deleted after the snapshot must not come again (X3).
+    fn is_empty_for(
+        &self,
+        txn: &Transaction,
+        indexes: &[usize],
+        flags: WriteFlags,
+    ) -> Result<bool> {
+        let overtakes = txn.may_overtake_snapshot() || !txn.has_snapshot() || flags.no_locks;
+        let mut last_key = Vec::new();
+        for index in indexes {
+            let tree = self.table.tree(self.codec.schema().indexes[*index].tree);
+            if !tree.last_key(&mut last_key)? {
+                continue;
+            }
+            if !overtakes {
+                return Ok(false);
+            }
+            // There may be any number of deleted rows.
+            let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
+            let owner = txn.handle();
+            cursor.set_interrupt(Box::new(move || owner.is_interrupted()));
+            if cursor.first()? {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 }

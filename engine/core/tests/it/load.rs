@@ -340,3 +340,87 @@ fn a_prepared_load_survives_and_commits() {
     prepared.rollback().unwrap();
     assert_holds(&engine, &t, &Model::new());
 }
+
+#[test]
+fn many_rows_for_a_table_that_has_some_do_not_lock_it() {
+    for hidden in [false, true] {
+        let engine = open_it(&memory());
+        let mut t = Typed::create(&engine, "t", hidden);
+        let mut mine = Typed::bind(t.table().clone());
+        let mut txn = begin(&engine);
+        insert(&mut t, &mut txn, 90_000, 1);
+        txn.commit().unwrap();
+        let mut txn = begin(&engine);
+        (0..1_000).for_each(|id| assert_eq!(insert(&mut mine, &mut txn, id, 1), Written::Done));
+        let mut other = impatient(&engine);
+        assert_eq!(insert(&mut t, &mut other, 91_000, 1), Written::Done);
+        other.commit().unwrap();
+        txn.commit().unwrap();
+        assert_eq!(number(&engine, "loads"), 0);
+        assert_eq!(checked(&engine, t.table()).table().rows(), 1_002);
+    }
+}
+
+#[test]
+fn what_a_load_knows_of_keys_is_counted_as_memory() {
+    let engine = open_it(&memory());
+    let mut t = Typed::create(&engine, "t", false);
+    let mut txn = begin(&engine);
+    for id in shuffled(20_000) {
+        assert_eq!(insert(&mut t, &mut txn, id, 1), Written::Done);
+    }
+    // 20 000 hashes are in 32 768 places; a sixteenth of the cache may be taken.
+    let held = number(&engine, "write_memory_bytes");
+    assert!(held > 256 << 10, "{held}");
+    txn.commit().unwrap();
+    engine.flush_all().unwrap();
+    let held = number(&engine, "write_memory_bytes");
+    assert!(held < 128 << 10, "{held}");
+}
+
+#[test]
+fn many_tables_in_one_transaction_do_not_make_small_runs() {
+    let spills = |tables: u64| {
+        let options = Options { transaction_bytes: 1 << 20, ..options() };
+        let engine = Engine::open(Arc::new(memory()), options).unwrap();
+        let mut all: Vec<Typed> =
+            (0..tables).map(|n| Typed::create(&engine, &format!("t{n}"), false)).collect();
+        let mut txn = begin(&engine);
+        let rows = 64_000 / tables;
+        for id in shuffled(rows) {
+            for t in &mut all {
+                assert_eq!(insert(t, &mut txn, id, 1), Written::Done);
+            }
+        }
+        assert_eq!(number(&engine, "loads"), tables);
+        txn.commit().unwrap();
+        for t in &all {
+            assert_eq!(checked(&engine, t.table()).table().rows(), rows);
+        }
+        number(&engine, "spills")
+    };
+    let (one, many) = (spills(1), spills(16));
+    // Each of the 16 begins with what was written before, three trees of it, and is written out when all together
+    // have filled the transaction's memory.
+    assert!(many <= 8 * one + 16 * 6, "{many} against {one}");
+}
+
+#[test]
+fn a_cursor_from_before_a_load_does_not_miss_its_rows() {
+    let engine = open_it(&memory());
+    let mut t = Typed::create(&engine, "t", false);
+    let mut txn = begin(&engine);
+    let mut cursor = engine.cursor(&mut txn, t.table(), 0).unwrap();
+    assert!(!cursor.first(&txn).unwrap());
+    (0..1_000).for_each(|id| assert_eq!(insert(&mut t, &mut txn, id, 1), Written::Done));
+    assert_eq!(number(&engine, "loads"), 1);
+    assert_eq!(cursor.first(&txn).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // One that is opened now ends the load.
+    let mut cursor = engine.cursor(&mut txn, t.table(), 0).unwrap();
+    let (mut valid, mut rows) = (cursor.first(&txn).unwrap(), 0);
+    while valid {
+        rows += 1;
+        valid = cursor.next(&txn).unwrap();
+    }
+    assert_eq!(rows, 1_000);
+}

@@ -304,8 +304,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The write set became smaller.
-    fn recharge(&mut self) {
+    /// The write set, or what is loaded, became smaller.
+    pub(crate) fn recharge(&mut self) {
         let bytes = self.memory();
         if let Some(charged) = &mut self.charged {
             charged.resize(charged.bytes().min(bytes));
