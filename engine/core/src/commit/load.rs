@@ -16,7 +16,7 @@
 //! - LD4. A savepoint notes how many rows the chunks have: a rollback cuts them there. Runs are cut at live savepoints,
 //!   as all private runs are (P2).
 //!
-//! Tested by `tests/it/load.rs` and `tests/sql/load.py`.
+//! Tested by `tests/it/load.rs`, by `tests/it/load.rs` of the simulator (losses of power), and by `tests/sql/load.py`.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
