@@ -7,8 +7,10 @@ IGNORE, REPLACE, ON DUPLICATE KEY UPDATE, LOAD DATA, several in one transaction 
 ALTER TABLE. There are so many rows that Frond loads them; they are in order or not, with duplicates or without. Both give
 the same errors, warnings and counts, and hold the same rows; CHECK TABLE is clean.
 
-With --kills, the server is killed with kill -9, or the statement with KILL QUERY, at a random moment. Afterwards the table
-is empty, or has all rows; after an answer it has all of them.
+Then cases of their own (load_cases.py).
+
+With --kills, the server is killed with kill -9, or the statement with KILL QUERY, at a random moment of the time that a load
+takes. Afterwards the table is empty, or has all rows; after an answer it has all of them. A sixth must be in the middle.
 
 Status: 0 all good, 1 something is wrong, 2 the test could not run.
 """
@@ -24,9 +26,12 @@ from collections import Counter
 
 import pymysql
 
+from load_cases import CASES, Case, Wrong
 from server import Server, ServerFailed, rows, run
 
 ROWS = 14_000
+# A load to be killed has so many times the rows.
+TIMES = 8
 LOST = (0, 2003, 2006, 2013, 2055, 1053, 2002)
 KILLED = (1317, 1927, 1028)
 
@@ -35,14 +40,13 @@ KEYS = ["PRIMARY KEY (id), UNIQUE ua (a), KEY (b), KEY (b, c)", "UNIQUE uid (id)
         "PRIMARY KEY (b, id), UNIQUE (a), KEY (c)"]
 
 
-class Wrong(Exception):
-    """A failed expectation."""
-
-
 class Test:
     def __init__(self, server: Server, seed: str):
         self.server, self.r = server, random.Random(seed)
         self.kinds: Counter[str] = Counter()
+        self.files = 0
+        # Seconds that a load takes which nobody kills.
+        self.takes = 0.0
 
     def prepare(self) -> None:
         admin = self.server.connect()
@@ -74,7 +78,10 @@ class Test:
         def part(condition: str) -> str:
             return f"{verb} T SELECT {ident}, {a}, b, c FROM source WHERE {condition} ORDER BY {order}{tail}"
 
-        kind = r.randrange(6)
+        kind = r.randrange(7)
+        if kind == 6:
+            how = r.choice(["", "", "IGNORE ", "REPLACE "])
+            return [f"LOAD DATA INFILE '{self.file(order, ident, a)}' {how}INTO TABLE T (id, a, b, c)"]
         if kind < 3:
             return [part("1")]
         if kind == 3:
@@ -84,6 +91,16 @@ class Test:
                     "INSERT IGNORE INTO T VALUES (-1, -1, 'x', 'y')", "COMMIT"]
         return [part("1"), r.choice(["ALTER TABLE T MODIFY a BIGINT, ALGORITHM=COPY", "ALTER TABLE T FORCE, ALGORITHM=COPY",
                                      "ALTER IGNORE TABLE T ADD UNIQUE more (b, a), ALGORITHM=COPY"])]
+
+    def file(self, order: str, ident: str, a: str) -> str:
+        admin = self.server.connect("loads")
+        directory = rows(admin, "SELECT @@datadir")[0][0].decode()
+        name = f"{directory}rows{self.files}.txt"
+        self.files += 1
+        run(admin, f"SELECT {ident}, {a}, b, c INTO OUTFILE '{name}' FROM source ORDER BY {order}")
+        admin.close()
+        self.kinds["files"] += 1
+        return name
 
     def round(self) -> None:
         admin = self.server.connect("loads")
@@ -119,6 +136,18 @@ class Test:
 
     # ---- kills ----
 
+    def large(self, order: str) -> str:
+        return (f"INSERT INTO f SELECT id * {TIMES} + seq, a * {TIMES} + seq, b, c FROM source JOIN seq_1_to_{TIMES} "
+                f"ORDER BY {order}, seq")
+
+    def time(self) -> None:
+        admin = self.server.connect("loads")
+        self.tables(admin, KEYS[0])
+        began = time.monotonic()
+        run(admin, self.large("n"))
+        self.takes = time.monotonic() - began
+        admin.close()
+
     def kill(self) -> None:
         admin = self.server.connect("loads")
         keys = self.r.choice(KEYS)
@@ -131,7 +160,7 @@ class Test:
 
         def load() -> None:
             try:
-                run(connection, f"INSERT INTO f SELECT id, a, b, c FROM source ORDER BY {order}")
+                run(connection, self.large(order))
                 answered.append(True)
             except pymysql.err.Error as error:
                 if error.args[0] not in LOST + KILLED:
@@ -142,7 +171,7 @@ class Test:
 
         thread = threading.Thread(target=load)
         thread.start()
-        time.sleep(self.r.random() * 0.5)
+        time.sleep(self.r.random() * self.takes * 1.1)
         if hard:
             self.server.kill()
         else:
@@ -155,15 +184,15 @@ class Test:
             self.server.start()
             admin = self.server.connect("loads")
         count = int(rows(admin, "SELECT COUNT(*) FROM f")[0][0])
-        if count not in (0, ROWS) or (answered == [True] and count != ROWS):
+        if count not in (0, ROWS * TIMES) or (answered == [True] and not count):
             raise Wrong(f"{keys}: {count} rows after {'kill -9' if hard else 'KILL'}, answered {answered}")
         if not hard and answered == [False] and count:
             raise Wrong(f"{keys}: {count} rows of a statement that was killed")
         self.check(admin, "f")
         # The table takes rows.
         if not count:
-            run(admin, "INSERT INTO f SELECT id, a, b, c FROM source ORDER BY n")
-        if int(rows(admin, "SELECT COUNT(*) FROM f")[0][0]) != ROWS:
+            run(admin, self.large("n"))
+        if int(rows(admin, "SELECT COUNT(*) FROM f")[0][0]) != ROWS * TIMES:
             raise Wrong(f"{keys}: rows are missing after a kill")
         self.kinds[f"{'kill -9' if hard else 'KILL'}, {'all' if count else 'nothing'}"] += 1
         admin.close()
@@ -171,13 +200,14 @@ class Test:
 
 OPTIONS = ["--innodb-buffer-pool-size=64M", "--frond-flush-log-at-commit=1", "--frond-cache-size=16M",
            "--frond-log-segment-size=1M", "--frond-log-capacity=16M", "--innodb-flush-log-at-trx-commit=0",
+           "--innodb-lock-wait-timeout=1", "--frond-lock-wait-timeout=1",
            "--transaction-isolation=READ-COMMITTED", "--sql-mode="]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     arguments = parser.parse_args()
     print(f"SEED={arguments.seed}", flush=True)
@@ -189,9 +219,16 @@ def main() -> int:
             for _ in range(arguments.rounds):
                 test.round()
                 done += 1
+            for case in CASES:
+                case(Case(server, f"{case.__name__}: "))
+                done += 1
+            test.time()
             for _ in range(arguments.kills):
                 test.kill()
                 done += 1
+            middle = sum(n for kind, n in test.kinds.items() if kind.endswith("nothing"))
+            if middle * 6 < arguments.kills:
+                raise Wrong(f"too few kills in the middle of a load: {test.kinds}")
             if test.kinds["loads"] < arguments.rounds / 2:
                 raise Wrong(f"too few loads: {test.kinds}")
         except (Wrong, ServerFailed, pymysql.Error) as error:
