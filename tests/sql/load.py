@@ -234,7 +234,7 @@ def main() -> int:
         except (Wrong, ServerFailed, pymysql.Error) as error:
             problem = f"{type(error).__name__} {error}\n{server.log_end()}"
     if problem:
-        print(f"FAILED: {problem}\nagain: SEED={arguments.seed} scripts/test.sh 84")
+        print(f"FAILED: {problem}\nagain: SEED={arguments.seed} scripts/test.sh 79")
     print(", ".join(f"{kind} {n}" for kind, n in sorted(test.kinds.items())))
     print(f"{done} passed, {1 if problem else 0} failed")
     return 1 if problem else 0
