@@ -76,6 +76,10 @@ soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 backups: ## BACKUPS= (50) backups of servers under load, each restored and compared
 	@BACKUPS=$${BACKUPS:-50} scripts/stages/83-backup.sh
 
+.PHONY: replay
+replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
+	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/84-tools.sh
+
 .PHONY: man
 man: ## man pages and shell completions, in target/share as a package installs them
 	@scripts/man.sh

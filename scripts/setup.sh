@@ -38,8 +38,9 @@ BENCH_PACKAGES=(sysbench)
 # Packages that the tests run: scripts, the C example under valgrind, the manual page.
 LINT_PACKAGES=(shellcheck valgrind groff)
 # Programs with which `frond digest` is compared, that measure both, that capture its tests'
-# traffic, and that open its HTML reports (81 MB to download, and its libraries).
-PEER_PACKAGES=(percona-toolkit time tcpdump chromium)
+# traffic, and that open its HTML reports (81 MB to download, and its libraries). Prometheus scrapes
+# `frond exporter`.
+PEER_PACKAGES=(percona-toolkit time tcpdump chromium prometheus)
 
 SUDO=()
 LEVEL=${1:-all}
