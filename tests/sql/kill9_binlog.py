@@ -36,7 +36,8 @@ from server import Server, ServerFailed, engine, rows, run
 
 ACCOUNTS = 30
 START_BALANCE = 1000
-TABLES = ("accounts_f", "accounts_i", "journal")
+# Each with what its rows are ordered by.
+TABLES = {"accounts_f": "id", "accounts_i": "id", "journal": "n"}
 POINTS = ("after_prepare", "before_commit_ordered", "after_commit_ordered", "before_checkpoint",
           "after_checkpoint")
 # Kills that a run must get through, if as many were asked for, however long it takes.
@@ -156,10 +157,11 @@ def end_torn(statements: bytes) -> bytes:
 
 
 class Replayed:
-    """The server that has only what the binary log says."""
+    """The server that has only what the binary log says. Of `database` the `tables` are compared."""
 
-    def __init__(self, source: Server, target: Server):
+    def __init__(self, source: Server, target: Server, database: str, tables: dict[str, str]):
         self.source, self.target, self.done = source, target, ""
+        self.database, self.tables = database, tables
 
     def new_files(self, admin: pymysql.Connection) -> list[str]:
         logs = [r[0].decode() for r in rows(admin, "SHOW BINARY LOGS")]
@@ -185,7 +187,7 @@ class Replayed:
             done = subprocess.run(write, stdin=source, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise Problem(f"the binary log cannot be replayed: {done.stderr.strip()}")
-        other = self.target.connect("kill9", read_timeout=300)
+        other = self.target.connect(self.database, read_timeout=300)
         for row in rows(other, "XA RECOVER"):
             if row[3] in Branches.prepared:
                 raise Problem(f"{row[3]!r} was prepared, and only the binary log has it")
@@ -193,11 +195,10 @@ class Replayed:
         other.close()
 
     def compare(self, admin: pymysql.Connection) -> None:
-        other = self.target.connect("kill9", read_timeout=300)
-        for table in TABLES:
+        other = self.target.connect(self.database, read_timeout=300)
+        for table, order in self.tables.items():
             sql = f"CHECKSUM TABLE {table} EXTENDED"
             if rows(admin, sql) != rows(other, sql):
-                order = "n" if table == "journal" else "id"
                 here = rows(admin, f"SELECT * FROM {table} ORDER BY {order}")
                 there = rows(other, f"SELECT * FROM {table} ORDER BY {order}")
                 raise Problem(f"{table}: the table has {sorted(set(here) - set(there))[:3]}, the binary log "
@@ -300,7 +301,7 @@ def main() -> int:
     logged = ["--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1", "--server-id=1"]
     with Server("kill9b", OPTIONS + logged) as server, Server("replay", OPTIONS) as target:
         try:
-            cycle = Cycle(server, Replayed(server, target), arguments.seed)
+            cycle = Cycle(server, Replayed(server, target, "kill9", TABLES), arguments.seed)
             cycle.prepare()
             least = min(LEAST_CYCLES, arguments.cycles)
             while passed < least or (passed < arguments.cycles
