@@ -82,7 +82,7 @@ backups: ## BACKUPS= (50) backups of servers under load, each restored and compa
 
 .PHONY: replay
 replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
-	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/84-tools.sh
+	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/86-tools.sh
 
 .PHONY: man
 man: ## man pages and shell completions, in target/share as a package installs them
