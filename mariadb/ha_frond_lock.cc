@@ -6,7 +6,8 @@
 //   written tables, SELECT ... FOR UPDATE          exclusive
 //   LOCK IN SHARE MODE                             shared
 //   any other read at SERIALIZABLE, inside a       shared
-//     transaction or a statement that changes rows
+//     transaction, a statement that changes rows,
+//     or one with a function or trigger
 //   all other reads, those of INSERT ... SELECT    none: they read the snapshot
 //     and of subqueries included
 
@@ -24,9 +25,11 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_ty
     return to;
 }
 
-// Whether the statement writes what it reads of other tables: alone in its transaction, a snapshot would not be enough
-// for it to be serializable.
+// Whether the statement may write what it reads of other tables: alone in its transaction, a snapshot would not be enough
+// for it to be serializable. A function or trigger may read with one statement and write with the next.
 static bool changes_rows(THD *thd) {
+    if (thd->in_sub_stmt || thd->lex->requires_prelocking())
+        return true;
     switch (thd_sql_command(thd)) {
     case SQLCOM_INSERT:
     case SQLCOM_INSERT_SELECT:

@@ -188,16 +188,38 @@ static int recover(handlerton *, XID *list, uint length) {
     return static_cast<int>(count);
 }
 
+// The server takes two names that differ in their format only for one: XA COMMIT 'a','b',7 ends what XA PREPARE 'a','b'
+// has prepared. True if that is so, and then gives the prepared one's format to `name`.
+static bool find_other_format(frond_xid &name) {
+    struct Search {
+        frond_xid &name;
+        bool found;
+    } search{name, false};
+    auto compare = [](void *ctx, const frond_xid *xid) {
+        auto *search = static_cast<Search *>(ctx);
+        frond_xid &name = search->name;
+        if (xid->gtrid_length != name.gtrid_length || xid->bqual_length != name.bqual_length ||
+            memcmp(xid->data, name.data, name.gtrid_length + name.bqual_length) != 0)
+            return;
+        name.format = xid->format;
+        search->found = true;
+    };
+    return !frond_prepared_list(frond_database, compare, &search) && search.found;
+}
+
 // Asked for every name, also those of other engines. The server takes any other answer for success.
 static int end_by_xid(XID *xid, bool commit) {
     if (!frond_database)
         return XA_NOT_A_NAME;
     MYSQL_XID plain;
     memcpy(&plain, xid, sizeof plain);
-    const frond_xid name = to_frond(plain);
+    frond_xid name = to_frond(plain);
     if (commit)
         frond_count_commit();
-    const int rc = commit ? frond_commit_by_xid(frond_database, &name) : frond_rollback_by_xid(frond_database, &name);
+    const auto end = commit ? frond_commit_by_xid : frond_rollback_by_xid;
+    int rc = end(frond_database, &name);
+    if (rc == FROND_NOT_FOUND && find_other_format(name))
+        rc = end(frond_database, &name);
     if (rc == FROND_NOT_FOUND)
         return XA_NOT_A_NAME;
     if (rc)

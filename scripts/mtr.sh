@@ -13,7 +13,10 @@
 #   named           these eight in one call (about 200 tests run, half a minute)
 #   foreign         tests of foreign keys from the suites innodb, main and rpl, with the engine's name instead
 #   foreign_few     those of them that say most in little time
-#   all             frond, storage_engine, named, foreign_few, iuds, funcs (the default)
+#   replication     rpl, binlog, multi_source and main's tests of XA with InnoDB's name replaced (about 1000 tests,
+#                   an hour of one core); also one of the three suites, or xa
+#   replication-few some of them, for every run of the tests
+#   all             frond, storage_engine, named, foreign_few, replication-few, iuds, funcs (the default)
 # or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert, vcol.update.
 #
 #   --engine NAME   the engine under test (default Frond; another one proves the harness itself)
@@ -35,7 +38,7 @@
 #     counts as skipped; a listed test that passes is named, so that the list gets shorter.
 #  MT3. A run that mtr ended early (time, crash, too many failures) fails, whatever it counted.
 #
-# Not run: main, rpl and others, which use InnoDB or MyISAM by name in nearly every statement.
+# Not run: main and others, which use InnoDB or MyISAM by name in nearly every statement.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -65,6 +68,11 @@ FOREIGN_FROM=(
     main/foreign_key rpl/rpl_foreign_key_innodb
 )
 FOREIGN_FEW=(add_foreign_key fk_col_alter foreign_key_not_windows foreign_sql_mode innodb-fkcheck main_foreign_key stored_fk)
+# Suites about replication: only InnoDB's name is replaced, for a MyISAM table is one that cannot be rolled back.
+REPLICATION=(rpl binlog multi_source)
+# Those for every run of the tests: parallel apply, XA on a replica, images of rows, positions in tables of an engine.
+REPLICATION_FEW='^(rpl_parallel_(retry|optimistic_xa|multi_domain_xa|conflicts)|rpl_mdev33798|rpl_temporary_errors|rpl_mdev12179'
+REPLICATION_FEW+='|rpl_row_img_(eng_min|blobs)|rpl_gtid_reconnect|rpl_xa_empty_transaction|parallel_backup_xa|multi_parallel)$'
 # The same tests once more, for engines that are not under test.
 OTHERS='(^|_)(myisam|maria|aria|heap|memory|archive|blackhole)$'
 
@@ -114,9 +122,11 @@ make_tree() {
         find "$TREE/suite/storage_engine" -name '*.result' \
             -exec "$ROOT/scripts/modernise-results.pl" {} +
         # Frond writes rows to the binary log (deviations says why).
-        sed -i '/^\[stmt\]/,/^$/d' "$TREE/include/rpl_init.combinations"
+        sed -i '/^\[stmt\]/,/^$/d' "$TREE"/include/{rpl_init,binlog_combinations}.combinations
         make_foreign_suite
         "$ROOT/scripts/name-engine.pl" "$ENGINE" "${CHANGED[@]/#/$TREE/suite/}"
+        "$ROOT/scripts/name-engine.pl" --innodb-only "$ENGINE" "${REPLICATION[@]/#/$TREE/suite/}" \
+            "$TREE"/main/xa* "$TREE"/include/{rpl_row_img_general_loop.inc,binlog_parallel_replication_marks.test}
         apply_differences
         # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
         sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
@@ -357,8 +367,14 @@ write_skip_list() {
 # The storage_engine suites with the overlay mariadb/mysql-test/storage_engine.
 overlay() { printf '%s-frond' "$1"; }
 
-run_named() { # run_named LABEL SUITES
-    run_mtr "$1" --suite="$2" --mysqld=--default-storage-engine="$ENGINE" --skip-test="$OTHERS"
+run_named() { # run_named LABEL SUITES [OPTION...]
+    run_mtr "$1" --suite="$2" --mysqld=--default-storage-engine="$ENGINE" --skip-test="$OTHERS" "${@:3}"
+}
+
+# These wait for threads that they find in the performance schema, and use BACKUP STAGE as a lock.
+FOR_REPLICATION=(--mysqld=--loose-performance-schema=ON --mysqld=--loose-frond-allow-incomplete-backup=ON)
+run_replication() { # run_replication LABEL SUITES [OPTION...]
+    run_named "$@" "${FOR_REPLICATION[@]}"
 }
 
 run_set() {
@@ -371,6 +387,7 @@ run_set() {
             run_set storage_engine
             run_set named
             run_set foreign_few
+            run_set replication-few
             run_mtr engines "$engine_option" --suite=engines/iuds,engines/funcs
             ;;
         frond)
@@ -390,9 +407,21 @@ run_set() {
         foreign_few)
             run_mtr foreign_few --mysqld=--default-storage-engine="$ENGINE" "${FOREIGN_FEW[@]/#/foreign.}"
             ;;
+        replication)
+            run_replication replication "$(IFS=, && printf '%s' "${REPLICATION[*]}")"
+            run_set xa
+            ;;
+        replication-few)
+            run_replication replication-few "$(IFS=, && printf '%s' "${REPLICATION[*]}")" --do-test="$REPLICATION_FEW"
+            ;;
+        xa) run_replication xa main --do-test='^xa' ;;
+        rpl | binlog | multi_source) run_replication "$1" "$1" ;;
         iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
+        rpl.* | binlog.* | multi_source.* | main.xa*)
+            run_mtr "$1" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "$1"
+            ;;
         *.*) run_mtr "${1/\//-}" --mysqld=--default-storage-engine="$ENGINE" "$1" ;;
         *)
             die "unknown set of tests: $1" \

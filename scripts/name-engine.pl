@@ -2,7 +2,11 @@
 #
 # Points suites of MariaDB that name InnoDB or MyISAM in their text at another engine.
 #
-#   name-engine.pl ENGINE SUITE-DIRECTORY...   edits in place; mtr.sh runs it on its copy of the suites
+#   name-engine.pl [--innodb-only] ENGINE FILE-OR-DIRECTORY...   edits in place; mtr.sh runs it on its copy
+#
+# --innodb-only is rule 1 alone. In a suite about replication a MyISAM table is one that cannot be rolled back,
+# and a statement that fails has to end the test: what waits for a replica would wait for minutes. In the results
+# of tests that do not name MyISAM, it is the default engine's name. Waits for a thread's state know the engine's.
 #
 # These suites have no variable for the engine. So the name is replaced in the tests, in what they include
 # and in their results alike, and a test goes on comparing what it compared.
@@ -27,13 +31,21 @@ use strict;
 use warnings;
 use File::Find;
 
+my $innodb_only = $ARGV[0] eq '--innodb-only' && shift @ARGV;
 my $engine = shift @ARGV;
-my (%two_engines, @files);
+my (%two_engines, %names_myisam, @files);
 
 sub slurp {
     open my $in, '<:raw', $_[0] or die "$_[0]: $!";
     local $/;
     return scalar <$in>;
+}
+
+sub write_back {
+    my ($file, $text) = @_;
+    open my $out, '>:raw', $file or die "$file: $!";
+    print $out $text;
+    close $out or die "$file: $!";
 }
 
 sub names {
@@ -55,14 +67,26 @@ sub test_of {
 }
 
 find({ no_chdir => 1, wanted => sub {
-    return unless -f && /\.(?:test|inc|pre|result|rdiff|combinations)$/;
+    return unless -f && (/\.(?:test|inc|pre|result|rdiff|combinations)$/ || $innodb_only && /\.(?:opt|cnf)$/);
     push @files, $_;
+    $names_myisam{test_of($_)} = 1 if /\.test$/ && names('myisam', $_);
     $two_engines{test_of($_)} = 1 if /\.test$/ && !m{/sql_sequence/} && names('innodb', $_) && names('myisam', $_);
 } }, @ARGV);
 
 for my $file (@files) {
     my $text = slurp($file);
     my $old = $text;
+    if ($innodb_only) {
+        $text =~ s/(?:(?<![\w.\/-])|(?<=gtid_slave_pos_))(innodb)(?![\w.\/-]|\t\t)/spelled_like($1)/gie;
+        # A wait for a row lock has a limit and a state of its own.
+        $text =~ s/\binnodb([-_])lock\1wait\1timeout\b/lc($engine) . "$1lock$1wait$1timeout"/gie;
+        $text =~ s/\bstate *= *(["'])Updating\1/state in ('Updating', 'Waiting for a row lock ($engine)')/gi
+            unless $file =~ /result$/;
+        $text =~ s/^\) ENGINE=MyISAM/) ENGINE=$engine/gm
+            if $file =~ /result$/ && !$names_myisam{test_of($file)};
+        write_back($file, $text) if $text ne $old;
+        next;
+    }
     if ($file =~ /\.combinations$/) {
         next unless $text =~ /^default-storage-engine=/m;
         my ($first) = $text =~ /^\[(\w+)\]/m;
@@ -78,8 +102,5 @@ for my $file (@files) {
             && "$file$text" !~ m{suite/parts/inc/};
     $text =~ s/^\s*(?:--\s*)?error\s+[\w\$]+(?:\s*,\s*[\w\$]+)*\s*;?[ \t]*\n//gmi if $file =~ m{suite/foreign/t/};
     $text = "--disable_abort_on_error\n$text" if $file =~ /\.test$/;
-    next if $text eq $old;
-    open my $out, '>:raw', $file or die "$file: $!";
-    print $out $text;
-    close $out or die "$file: $!";
+    write_back($file, $text) if $text ne $old;
 }

@@ -2,11 +2,11 @@
 #
 # The long tests: fresh seeds, round after round, until the time is over. `make soak` runs this.
 #
-#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-small sqllogic sim fuzz differential
-#                                        isolation kill9 alter kill9-binlog kill foreign
+#   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-replication mtr-small sqllogic sim fuzz differential
+#                                        isolation xa kill9 alter kill9-binlog kill9-replica kill foreign
 #
-# mtr (MariaDB's suites with the tests that they call big), mtr-small (the suites with 8 MiB of cache and pages of
-# 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
+# mtr (MariaDB's suites with the tests that they call big), mtr-replication (its suites about replication, an hour),
+# mtr-small (the suites with 8 MiB of cache and pages of 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
 # fuzz/hostile FUZZ_SECONDS of a processor (default 60). A part that began before the end is finished. Each is a stage of `make test` with
 # larger numbers, so a failure is repeated with the line that is printed with it.
 #
@@ -68,6 +68,7 @@ END=$(awk -v now="$SECONDS" -v hours="$HOURS" 'BEGIN { print int(now + hours * 3
 part sqllogic /usr/bin/python3 -B tests/sql/sqllogic.py --minutes "${SLT_MINUTES:-30}" \
     "${SLT_DIR:-tests/sql/sqllogic}"
 part mtr scripts/mtr.sh --big --minutes 90 named foreign storage_engine iuds funcs
+part mtr-replication scripts/mtr.sh --minutes 150 replication
 part mtr-small scripts/mtr.sh --minutes 60 storage_engine iuds funcs -- --mysqld=--loose-frond-cache-size=8M \
     --mysqld=--loose-frond-default-page-size=4096
 while [[ $SECONDS -lt $END ]]; do
@@ -76,7 +77,9 @@ while [[ $SECONDS -lt $END ]]; do
     part fuzz FROND_FUZZ_SEED="$seed" scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
     part differential SEED="$seed" DIFFERENTIAL_STATEMENTS="${DIFFERENTIAL_STATEMENTS:-300000}" \
         DIFFERENTIAL_SECONDS=3600 scripts/stages/70-differential.sh
-    part isolation SEED="$seed" ISOLATION_SECONDS="${ISOLATION_SECONDS:-180}" scripts/stages/75-isolation.sh
+    part isolation SEED="$seed" ISOLATION_SECONDS="${ISOLATION_SECONDS:-180}" \
+        ISOLATION_SERIALIZABLE="${ISOLATION_SERIALIZABLE:-100000}" scripts/stages/75-isolation.sh
+    part xa SEED="$seed" XA_EPISODES="${XA_EPISODES:-400}" scripts/stages/78-xa.sh
     part kill9 SEED="$seed" KILL9_CYCLES="${KILL9_CYCLES:-100}" KILL9_SECONDS="${KILL9_SECONDS:-400}" \
         scripts/stages/80-kill9.sh
     part alter SEED="$seed" ALTER_SECONDS="${ALTER_SECONDS:-300}" ALTER_KILLS="${ALTER_KILLS:-200}" \
@@ -85,11 +88,13 @@ while [[ $SECONDS -lt $END ]]; do
         KILL9_BINLOG_SECONDS="${KILL9_BINLOG_SECONDS:-2400}" scripts/stages/82-kill9-binlog.sh
     part foreign SEED="$seed" FOREIGN_SECONDS="${FOREIGN_SECONDS:-60}" FOREIGN_KILLS="${FOREIGN_KILLS:-60}" \
         scripts/stages/77-foreign.sh
+    part kill9-replica SEED="$seed" KILL9_REPLICA_CYCLES="${KILL9_REPLICA_CYCLES:-60}" KILL9_REPLICA_FRESH=20 \
+        KILL9_REPLICA_SECONDS="${KILL9_REPLICA_SECONDS:-1800}" scripts/stages/84-kill9-replica.sh
     part kill SEED="$seed" KILL_SECONDS="${KILL_SECONDS:-120}" scripts/stages/76-bad-input.sh
     [[ $((PASSED + FAILED)) -gt 0 ]] || die "no part has one of these names: ${WANTED[*]}"
     ROUND=$((ROUND + 1))
     # Parts that run once are no reason to go on.
-    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|kill9|alter|kill9-binlog|kill|foreign)\  ]] || break
+    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|xa|kill9|alter|kill9-binlog|kill9-replica|kill|foreign)\  ]] || break
 done
 
 [[ ${#FAILURES[@]} -eq 0 ]] || printf 'FAILED %s\n' "${FAILURES[@]}"

@@ -1,8 +1,8 @@
 """Isolation test: concurrent list-append transactions through SQL, judged by anomalies.py.
 
-    isolation.py [--seconds N] [--clients N] [--seed SEED] [--keep FILE]
+    isolation.py [--seconds N] [--serializable N] [--clients N] [--seed SEED]
 
-Each level runs for N seconds: READ COMMITTED, REPEATABLE READ, SERIALIZABLE. The last reads ranges as well, of which
+Each level runs for N seconds, SERIALIZABLE also until so many transactions have committed (--serializable): READ COMMITTED, REPEATABLE READ, SERIALIZABLE. The last reads ranges as well, of which
 some rows are not there: phantoms, write skew and the anomaly of transactions that only read would be cycles. Last
 comes a run that has to find anomalies: REPEATABLE READ without snapshot isolation (for InnoDB: its REPEATABLE READ),
 which shows that the test can fail.
@@ -42,6 +42,8 @@ WINDOW = 8
 APPENDS_OF_A_WINDOW = 240
 # Least committed transactions per second for a meaningful history; usual are some hundred.
 LEAST_RATE = 10
+# How much longer than asked for a run may take to get through the transactions that were asked for.
+MOST_SECONDS = 1800
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Counters:
         self.guard = threading.Lock()
         self.appended = 0
         self.transactions = 0
+        self.committed = 0
         self.errors: Counter[int] = Counter()
         self.operations: Counter[str] = Counter()
 
@@ -83,6 +86,10 @@ class Counters:
         with self.guard:
             self.appended += 1
             return self.appended
+
+    def note_commit(self) -> None:
+        with self.guard:
+            self.committed += 1
 
     def next_transaction(self) -> int:
         with self.guard:
@@ -92,11 +99,11 @@ class Counters:
 
 class Client(threading.Thread):
     def __init__(self, server: Server, level: Level, number: int, seed: str, deadline: float,
-                 counters: Counters):
+                 counters: Counters, least: int):
         super().__init__(name=f"client {number}")
         self.server, self.level, self.number = server, level, number
         self.r = random.Random(f"{seed}:{level.name}:{number}")
-        self.deadline, self.counters = deadline, counters
+        self.deadline, self.counters, self.least = deadline, counters, least
         self.done: list[Transaction] = []
         self.problem = ""
 
@@ -106,8 +113,10 @@ class Client(threading.Thread):
             run(self.connection, f"SET SESSION TRANSACTION ISOLATION LEVEL {self.level.isolation}")
             for setting in self.level.settings:
                 run(self.connection, setting)
-            while time.monotonic() < self.deadline:
+            while time.monotonic() < self.deadline or self.counters.committed < self.least:
                 self._transaction()
+                if time.monotonic() > self.deadline + MOST_SECONDS:
+                    break
             self.connection.close()
         except (pymysql.Error, OSError, AssertionError) as error:
             self.problem = f"{self.name}: {type(error).__name__} {error}"
@@ -123,6 +132,7 @@ class Client(threading.Thread):
             else:
                 run(self.connection, "COMMIT")
                 t.status = "ok"
+                self.counters.note_commit()
         except pymysql.err.Error as error:
             if error.args[0] not in RETRIED:
                 raise
@@ -214,8 +224,8 @@ def numbers(text: bytes) -> list[int]:
     return [int(n) for n in text.split(b",") if n]
 
 
-def record(server: Server, level: Level, clients: int, seed: str, seconds: float) -> History:
-    """Runs the clients for the given time and returns the history."""
+def record(server: Server, level: Level, clients: int, seed: str, seconds: float, least: int) -> History:
+    """Runs the clients for the given time, and until `least` transactions have committed, and returns the history."""
     admin = server.connect()
     run(admin, "DROP DATABASE IF EXISTS lists")
     run(admin, "CREATE DATABASE lists")
@@ -224,11 +234,11 @@ def record(server: Server, level: Level, clients: int, seed: str, seconds: float
                f"v TEXT NOT NULL, KEY by_group (grp, n)) ENGINE={engine()}")
     counters = Counters()
     deadline = time.monotonic() + seconds
-    threads = [Client(server, level, i, seed, deadline, counters) for i in range(clients)]
+    threads = [Client(server, level, i, seed, deadline, counters, least) for i in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(seconds + 120)
+        thread.join(seconds + (MOST_SECONDS if least else 0) + 120)
         if thread.is_alive():
             raise ServerFailed(f"{thread.name} hangs")
     problems = [t.problem for t in threads if t.problem]
@@ -242,7 +252,7 @@ def record(server: Server, level: Level, clients: int, seed: str, seconds: float
     committed = sum(1 for t in history.transactions if t.status == "ok")
     print(f"{level.name}: {len(history.transactions)} transactions, {committed} committed, "
           f"operations {dict(counters.operations)}, errors {dict(counters.errors)}", flush=True)
-    if committed < LEAST_RATE * seconds:
+    if committed < max(least, LEAST_RATE * seconds):
         raise ServerFailed(f"only {committed} transactions committed in {seconds:.0f} s")
     return history
 
@@ -298,6 +308,7 @@ def options(tested: str) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=25)
+    parser.add_argument("--serializable", type=int, default=0)
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     parser.add_argument("--only", default="")
@@ -309,8 +320,9 @@ def main() -> int:
             if not level.name.startswith(arguments.only):
                 continue
             seconds = min(arguments.seconds, 8) if level.expected else arguments.seconds
+            least = arguments.serializable if level.isolation == "SERIALIZABLE" else 0
             try:
-                good = judge(level, record(server, level, arguments.clients, arguments.seed, seconds))
+                good = judge(level, record(server, level, arguments.clients, arguments.seed, seconds, least))
             except (ServerFailed, pymysql.Error, OSError) as error:
                 print(f"{level.name}: FAILED: {error}\n{server.log_end()}")
                 good = False
