@@ -114,7 +114,7 @@ impl Core {
             // Of an index that was given up meanwhile.
             self.clear_dropped_later(table);
         }
-        self.wrote(bytes, tables);
+        self.wrote(bytes, writes, tables);
         self.queue.wake();
         Ok(Some(end))
     }
