@@ -24,11 +24,13 @@ pub enum Part {
     Readahead,
     /// Fences and filters of runs.
     RunIndexes,
+    /// Trunks, metadata of runs, block maps.
+    Metadata,
 }
 
 impl Part {
-    pub const ALL: [Part; 4] =
-        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes];
+    pub const ALL: [Part; 5] =
+        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes, Part::Metadata];
 }
 
 /// Bytes in use by each part, against one limit.

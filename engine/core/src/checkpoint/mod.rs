@@ -95,6 +95,7 @@ impl Core {
             ErrorKind::Io | ErrorKind::Poisoned => self.shared.poison(e),
             _ => e,
         })?;
+        store.charge_map();
         if !table.is_dropped() {
             self.images.note(table.id(), lsn);
         }
