@@ -39,6 +39,11 @@ bench-sysbench: ## reads with everything cached, Frond beside InnoDB
 	@scripts/setup.sh bench
 	@scripts/sysbench.sh
 
+.PHONY: bench-scale
+bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
+	@scripts/setup.sh bench
+	@scripts/scale.sh
+
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes
 	@scripts/digest-bench.sh

@@ -220,6 +220,11 @@ fn parse(text: &str) -> Option<Measured> {
     })
 }
 
+/// Queries per second of sysbench's report.
+pub fn rate(text: &str) -> Option<f64> {
+    parse(text).map(|m| m.queries_per_second)
+}
+
 /// The round with the median rate.
 fn median(rounds: &[Measured]) -> Measured {
     assert!(!rounds.is_empty());
