@@ -11,6 +11,7 @@ use crate::edit::TrunkEdit;
 use crate::format;
 use crate::node::{Body, Node};
 use crate::store::TrunkRun;
+use crate::sums;
 use crate::trunk::{node_slices, Trunk};
 
 /// The number of places of the trunk that refer to each run.
@@ -146,7 +147,10 @@ fn collect_changed<'a>(
     }
     out.note(node);
     if let Body::Inner(inner) = &node.body {
-        inner.children.iter().for_each(|c| collect_changed(&c.node, out, kept));
+        for child in &inner.children {
+            debug_assert_eq!(child.below.totals, sums::totals(&child.node), "a wrong edge (ND6)");
+            collect_changed(&child.node, out, kept);
+        }
     }
 }
 

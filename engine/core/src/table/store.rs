@@ -195,8 +195,7 @@ impl TableStore {
         let Some(file) = self.file.get() else { return };
         let now = usize::try_from(file.memory_bytes()).unwrap_or(usize::MAX);
         let mut charged = self.map_charged.lock();
-        self.shared.budget.add(Part::Metadata, now);
-        self.shared.budget.sub(Part::Metadata, std::mem::replace(&mut *charged, now));
+        self.shared.budget.replace(Part::Metadata, std::mem::replace(&mut *charged, now), now);
     }
 
     /// Only readers with an older view may still read the block.
@@ -391,8 +390,7 @@ impl RunStore for TableStore {
 
     fn charge_trunk(&self, before: u64, now: u64) {
         let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        self.shared.budget.add(Part::Metadata, bytes(now));
-        self.shared.budget.sub(Part::Metadata, bytes(before));
+        self.shared.budget.replace(Part::Metadata, bytes(before), bytes(now));
     }
 }
 
