@@ -120,6 +120,7 @@ fn make(
     let described = session.describe()?;
     manifest.database = hex(described.database);
     manifest.commit_sequence = described.at;
+    manifest.rows = Some(described.rows.iter().cloned().collect());
     let source = session.datadir.join(FROND);
     if let Some(base) = base {
         if base.database != manifest.database {
