@@ -179,14 +179,20 @@ impl Bench {
 
     /// A checkpoint: the image that names what is stored of the tree now.
     pub fn checkpoint(&mut self) -> frond_tree::Image {
-        let version = self.tree.version();
-        let stored = version.store().unwrap();
-        let image = frond_tree::Image { lsn: version.image().lsn, bytes: stored.image().to_vec() };
+        let (image, stored) = self.store_version();
         self.set_durable(stored);
         let mut held = self.held();
         held.sort_unstable();
         assert!(self.imaged.iter().eq(&held), "the image names the blocks of the tree");
         image
+    }
+
+    /// A checkpoint that is not durable yet.
+    pub fn store_version(&self) -> (frond_tree::Image, StoredVersion) {
+        let version = self.tree.version();
+        let stored = version.store().unwrap();
+        let image = frond_tree::Image { lsn: version.image().lsn, bytes: stored.image().to_vec() };
+        (image, stored)
     }
 
     /// The image of `stored` is durable.
