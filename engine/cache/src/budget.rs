@@ -24,11 +24,13 @@ pub enum Part {
     Readahead,
     /// Fences and filters of runs.
     RunIndexes,
+    /// Trunks, metadata of runs, block maps.
+    Metadata,
 }
 
 impl Part {
-    pub const ALL: [Part; 4] =
-        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes];
+    pub const ALL: [Part; 5] =
+        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes, Part::Metadata];
 }
 
 /// Bytes in use by each part, against one limit.
@@ -79,6 +81,14 @@ impl Budget {
         let before = self.parts[part as usize].fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "{part:?} gives back {bytes} bytes and holds {before} (B1)");
         self.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// `part` holds `now` bytes where it held `before`; may go over the limit (B2). Nobody sees both charged.
+    pub fn replace(&self, part: Part, before: usize, now: usize) {
+        match now.checked_sub(before) {
+            Some(more) => self.add(part, more),
+            None => self.sub(part, before - now),
+        }
     }
 
     /// A charge that gives itself back when dropped; may go over the limit.
@@ -148,6 +158,27 @@ mod tests {
         drop(charge);
         budget.sub(Part::RunIndexes, 60);
         assert_eq!((budget.over(), budget.used()), (0, 40));
+    }
+
+    /// Others would take it for a shortage, and give up their pages.
+    #[test]
+    fn what_is_charged_anew_is_never_charged_twice() {
+        let budget = Budget::new(1_000);
+        budget.add(Part::Metadata, 900);
+        std::thread::scope(|threads| {
+            let changing = threads.spawn(|| {
+                for _ in 0..200_000 {
+                    budget.replace(Part::Metadata, 900, 950);
+                    budget.replace(Part::Metadata, 950, 900);
+                }
+            });
+            let mut most = 0;
+            while !changing.is_finished() {
+                most = most.max(budget.used());
+            }
+            assert!(most <= 950, "{most}");
+        });
+        assert_eq!((budget.used(), budget.used_by(Part::Metadata)), (900, 900));
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Engine {
             ("page_cache_misses", cache.misses),
             ("page_cache_evicted", cache.evicted),
             ("run_index_bytes", part(Part::RunIndexes)),
+            ("metadata_bytes", part(Part::Metadata)),
             ("write_memory_bytes", part(Part::WriteBuffers)),
             ("write_buffer_bytes", work.buffered),
             ("write_buffer_limit", work.write_limit),

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result};
 use parking_lot::MutexGuard;
 
+use crate::block_map::BlockChange;
 use crate::extent::Extent;
 use crate::file::TableFile;
 use crate::format::{
@@ -31,21 +32,17 @@ impl TableFile {
         self.begin_checkpoint().write(image, lsn, live)
     }
 
-    /// Sorted `(block, extent)` of `live`.
-    fn map_of(&self, live: &[BlockId], lsn: Lsn) -> Vec<(BlockId, Extent)> {
-        let gone: std::collections::HashSet<BlockId> = {
+    /// The blocks of the image that differs by `change` from the newest one, by number (S6).
+    fn map_of(&self, change: &BlockChange, lsn: Lsn) -> Vec<(BlockId, Extent)> {
+        let gone: Vec<BlockId> = {
             let freed = self.freed.lock();
             freed.waiting.iter().filter(|(at, _)| *at <= lsn).map(|(_, b)| *b).collect()
         };
-        let blocks = self.blocks.read();
-        let mut map: Vec<(BlockId, Extent)> = Vec::with_capacity(live.len());
-        for block in live {
-            assert!(!gone.contains(block), "block {block} was removed before LSN {lsn} (S6)");
-            let extent = blocks.get(block).copied();
-            assert!(extent.is_some(), "block {block} is named by the image but released (S6)");
-            map.extend(extent.map(|e| (*block, e)));
+        let map = self.blocks.read().image(change);
+        for block in gone {
+            let named = map.binary_search_by_key(&block, |(b, _)| *b).is_ok();
+            assert!(!named, "block {block} was removed before LSN {lsn} (S6)");
         }
-        map.sort_unstable();
         map
     }
 
@@ -54,13 +51,13 @@ impl TableFile {
         &self,
         caller: &[u8],
         lsn: Lsn,
-        live: &[BlockId],
+        change: &BlockChange,
     ) -> Result<Option<Extent>> {
         let current = *self.header.lock();
         assert!(lsn >= current.lsn, "checkpoints advance");
         self.check_failed()?;
         let seq = current.seq + 1;
-        let map = self.map_of(live, lsn);
+        let map = self.map_of(change, lsn);
         let next_block = self.next_block.load(Ordering::Relaxed);
         let image = encode_image(self.id, seq, next_block, &map, caller);
         if image.len() as u64 > MAX_IMAGE {
@@ -94,6 +91,7 @@ impl TableFile {
         }
         self.sync()?;
         *self.header.lock() = header;
+        self.blocks.write().imaged(change);
         Ok(current.image.map(|at| at.extent()))
     }
 }
@@ -105,12 +103,18 @@ pub struct CheckpointPin<'a> {
 }
 
 impl CheckpointPin<'_> {
+    /// As [`Self::write_changed`] of an image that names exactly `live`. Looks at all blocks.
+    pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
+        let change = self.file.blocks.write().change_to(live);
+        self.write_changed(image, lsn, &change)
+    }
+
     /// Writes the checkpoint; durable when it returns. `image` is the trunk as of `lsn`, taken after the
-    /// pin; `live` are the blocks it names, each once. Then space is given back.
+    /// pin; it names the blocks of the newest image but for `change`. Then space is given back.
     ///
     /// A full disk leaves the file as it was; a failed sync or header write is final (S7).
-    pub fn write(self, image: &[u8], lsn: Lsn, live: &[BlockId]) -> Result<()> {
-        let old = self.file.write_checkpoint(image, lsn, live)?;
+    pub fn write_changed(self, image: &[u8], lsn: Lsn, change: &BlockChange) -> Result<()> {
+        let old = self.file.write_checkpoint(image, lsn, change)?;
         if let Some(extent) = old {
             let mut freed = self.file.freed.lock();
             // PN1.

@@ -19,8 +19,8 @@
 //! - S5. Opening writes the header it chose again and syncs, before anything can be reused: after the
 //!   death of a process the newest header (and the name of a file just created) may be readable and
 //!   yet not durable.
-//! - S6. An image's block map names exactly the blocks that its trunk names. The caller lists them;
-//!   while a [`CheckpointPin`] is held no freed block is released, so all of them are still there, and
+//! - S6. An image's block map names exactly the blocks that its trunk names. The caller says what differs from the
+//!   newest image, and the number must come out right; while a [`CheckpointPin`] is held no freed block is released, so all of them are still there, and
 //!   no extent can have passed from one of them to another.
 //! - S7. After a failed sync or header write it is unknown which header a restart will find: nothing
 //!   is written, reused or given back any more.
@@ -50,7 +50,6 @@
 //!
 //! Tested by `tests/it`.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -58,6 +57,7 @@ use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId};
 use frond_vfs::{OpenHow, Vfs, VfsFile};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use crate::block_map::BlockMap;
 use crate::extent::{aligned, Extent};
 use crate::format::{encode_header, Header, Identity, CREATED, FIRST_EXTENT, MAX_FILE};
 use crate::held::Held;
@@ -148,7 +148,7 @@ pub struct TableFile {
     pub(crate) header: Mutex<Header>,
     pub(crate) freed: Mutex<Freed>,
     pub(crate) space: Mutex<SpaceMap>,
-    pub(crate) blocks: RwLock<HashMap<BlockId, Extent>>,
+    pub(crate) blocks: RwLock<BlockMap>,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
     punch_failures: AtomicU64,
@@ -266,8 +266,8 @@ impl TableFile {
             self.space.lock().free(extent); // crash case 1: nothing names it
             return Err(e);
         }
-        let before = self.blocks.write().insert(block, extent);
-        assert!(before.is_none(), "block {block} is written twice (S1)");
+        let is_new = self.blocks.write().insert(block, extent);
+        assert!(is_new, "block {block} is written twice (S1)");
         Ok(extent)
     }
 
@@ -297,7 +297,7 @@ impl TableFile {
 
     /// Where bytes of a block lie in the file.
     fn place(&self, block: BlockId, offset: u64, len: usize) -> Result<u64> {
-        let found = self.blocks.read().get(&block).copied();
+        let found = self.blocks.read().get(block);
         let Some(extent) = found else {
             let what = format!("block {block} is not in the block map");
             return Err(Error::corruption(&self.name, what));
@@ -311,7 +311,7 @@ impl TableFile {
 
     /// Where a block lies.
     pub fn extent(&self, block: BlockId) -> Option<Extent> {
-        self.blocks.read().get(&block).copied()
+        self.blocks.read().get(block)
     }
 
     /// Length of the file.
@@ -330,13 +330,13 @@ impl TableFile {
         self.assert_writable();
         let mut freed = self.freed.lock();
         if let Some(held) = freed.held.as_mut().filter(|held| held.keeps(block)) {
-            let bytes = self.blocks.read().get(&block).map_or(0, |e| e.len);
+            let bytes = self.blocks.read().get(block).map_or(0, |e| e.len);
             held.keep(block, 0, bytes);
             return;
         }
         drop(freed);
         let mut space = self.space.lock();
-        let gone = self.blocks.write().remove(&block);
+        let gone = self.blocks.write().remove(block);
         assert!(gone.is_some(), "block {block} is not there to discard");
         gone.into_iter().for_each(|e| space.free(e));
     }
@@ -371,10 +371,10 @@ impl TableFile {
                 return true;
             }
             if let Some(held) = held.as_mut().filter(|held| held.keeps(*block)) {
-                held.keep(*block, *lsn, blocks.get(block).map_or(0, |e| e.len)); // PN1
+                held.keep(*block, *lsn, blocks.get(*block).map_or(0, |e| e.len)); // PN1
                 return false;
             }
-            let gone = blocks.remove(block);
+            let gone = blocks.remove(*block);
             assert!(gone.is_some(), "block {block} is freed twice or was never written (S1)");
             gone.into_iter().for_each(|e| space.free(e));
             false
@@ -420,13 +420,18 @@ impl TableFile {
         Ok(given)
     }
 
+    /// Memory held by block map and allocator, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let space = self.space.lock();
+        (space.memory_bytes() + self.blocks.read().memory_bytes()) as u64
+    }
+
     pub fn stats(&self) -> FileStats {
         let header = *self.header.lock();
         let waiting = self.freed.lock().waiting.len();
         let space = self.space.lock();
         let tree = space.tree();
         let blocks = self.blocks.read();
-        let map = blocks.capacity() * (std::mem::size_of::<(BlockId, Extent)>() + 1);
         FileStats {
             file_bytes: space.file_len(),
             used_bytes: tree.used(),
@@ -439,13 +444,13 @@ impl TableFile {
             checkpoint_lsn: header.lsn,
             image_bytes: header.image.map_or(0, |i| i.len),
             punch_failures: self.punch_failures.load(Ordering::Relaxed),
-            memory_bytes: (space.memory_bytes() + map) as u64,
+            memory_bytes: (space.memory_bytes() + blocks.memory_bytes()) as u64,
         }
     }
 
     /// All blocks by offset, freed ones that wait included; for `frond check`.
     pub fn used_extents(&self) -> Vec<(BlockId, Extent)> {
-        let mut all: Vec<_> = self.blocks.read().iter().map(|(b, e)| (*b, *e)).collect();
+        let mut all: Vec<_> = self.blocks.read().iter().collect();
         all.sort_unstable_by_key(|(_, e)| e.offset);
         all
     }

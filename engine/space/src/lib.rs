@@ -10,6 +10,7 @@
 //! Tested by the unit tests of each file and by `tests/it` (crash points, damage, races).
 #![forbid(unsafe_code)]
 
+mod block_map;
 mod checkpoint;
 mod extent;
 mod extent_tree;
@@ -23,6 +24,7 @@ mod space_map;
 #[cfg(test)]
 mod testing;
 
+pub use block_map::BlockChange;
 pub use checkpoint::CheckpointPin;
 pub use extent::{aligned, Extent, EXTENT_ALIGN};
 pub use extent_tree::ExtentTree;

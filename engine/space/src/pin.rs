@@ -68,10 +68,8 @@ impl TableFile {
         let freed = self.freed.lock();
         let held = freed.held.as_ref()?;
         let all = self.blocks.read();
-        let mut blocks: Vec<_> =
-            all.iter().filter(|(b, _)| held.keeps(**b)).map(|(b, e)| (*b, *e)).collect();
+        let blocks: Vec<_> = all.iter().filter(|(b, _)| held.keeps(*b)).collect();
         drop(all);
-        blocks.sort_unstable();
         Some(PinnedFile {
             table: self.id.table,
             seq: held.header().seq,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result};
 use frond_vfs::{OpenHow, Vfs, VfsFile};
 
+use crate::block_map::BlockMap;
 use crate::extent::Extent;
 use crate::file::{Checkpoint, Fallback, TableFile, TableFileOptions};
 use crate::format::{
@@ -86,7 +87,7 @@ impl TableFile {
                 return Err(corrupt(format!("block {block} at {extent} overlaps another extent")));
             }
         }
-        *self.blocks.get_mut() = image.blocks.into_iter().collect();
+        *self.blocks.get_mut() = BlockMap::of_image(&image.blocks);
         *self.next_block.get_mut() = image.next_block;
         Ok(Checkpoint { seq: header.seq, lsn: header.lsn, image: image.caller })
     }
@@ -106,7 +107,7 @@ impl TableFile {
         }
         let mut space = self.space.lock();
         let mut blocks = self.blocks.write();
-        if blocks.contains_key(&block) {
+        if blocks.get(block).is_some() {
             return Err(corrupt("the block exists already"));
         }
         if !space.alloc_at(extent) {
@@ -121,7 +122,7 @@ impl TableFile {
     pub fn replay_free(&self, block: BlockId) -> Result<()> {
         self.assert_recovering();
         let mut space = self.space.lock();
-        let Some(extent) = self.blocks.write().remove(&block) else {
+        let Some(extent) = self.blocks.write().remove(block) else {
             let what = format!("replaying the log: block {block} is removed but was never added");
             return Err(Error::corruption(&self.name, what));
         };

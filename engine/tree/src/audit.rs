@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use frond_base::{BlockId, EntryKind, Error, Result, Seq};
 use frond_run::{Access, Reader};
 
+#[cfg(debug_assertions)]
+use crate::book::{Noted, RunChange};
 use crate::check;
-use crate::place::{checksum, Stored};
+use crate::place::checksum;
 use crate::store::TrunkRun;
 use crate::tree::{Tree, TreeInner};
 use crate::trunk::Trunk;
@@ -109,8 +111,8 @@ impl Tree {
         trunk.walk(&mut |node, _, range| {
             // While this is held no pack is given back; those that are gone by now are not in it (NP2).
             let packs = packs.lock();
-            let stored = node.stored.get().filter(|s| packs.contains_key(&s.place.pack));
-            let Some(Stored { place, .. }) = stored else { return };
+            let stored = node.stored.get().filter(|place| packs.contains(&place.pack));
+            let Some(place) = stored else { return };
             match store.read_block(place.pack, place.offset, place.len) {
                 Err(e) => found(Wrong::Unreadable(e)),
                 Ok(bytes) => {
@@ -181,6 +183,29 @@ impl Tree {
             found(Wrong::Content(format!("holds {held:?}, its meta says {recorded:?}")));
         }
         true
+    }
+}
+
+/// TBK1 and TBK2, by a walk.
+#[cfg(debug_assertions)]
+pub(crate) fn assert_book(trunk: &Trunk, noted: &Noted) {
+    let mut live: BTreeMap<BlockId, u64> = noted.packs.keys().map(|block| (*block, 0)).collect();
+    trunk.walk(&mut |node, _, _| {
+        if let Some(place) = node.stored.get() {
+            *live.entry(place.pack).or_insert(0) += place.len;
+        }
+    });
+    for (block, live) in live {
+        let noted = noted.packs.get(&block).map(|pack| pack.live);
+        assert_eq!(noted, Some(live), "live bytes of pack {block} (TBK1)");
+    }
+    let mut runs = std::collections::BTreeSet::new();
+    trunk.each_slice(&mut |s| {
+        runs.insert(s.run.block());
+    });
+    for (block, change) in &noted.runs {
+        let is_there = runs.contains(block);
+        assert_eq!(is_there, *change == RunChange::Added, "block {block}: {change:?} (TBK2)");
     }
 }
 

@@ -5,64 +5,71 @@ use std::collections::HashSet;
 
 use frond_base::NodeId;
 
-use crate::node::{Body, Inner, Leaf};
+use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::slice::{Range, Slice};
+use crate::sums;
 use crate::trunk::Trunk;
 
 /// The first violation found, in words.
 pub(crate) fn structure(trunk: &Trunk) -> std::result::Result<(), String> {
-    let mut problem = None;
-    let mut seen: HashSet<NodeId> = HashSet::new();
-    let mut leaf_depth = None;
-    let depth_of = depths(trunk);
-    trunk.walk(&mut |node, edge, range| {
-        if problem.is_some() {
-            return;
-        }
-        let id = node.id;
-        let mut check = || -> std::result::Result<(), String> {
-            if node.totals != node.body.totals() {
-                return Err("has wrong totals".into());
-            }
-            if !seen.insert(id) {
-                return Err("occurs twice".into());
-            }
-            if id >= trunk.next_node {
-                return Err(format!("is not below next node {}", trunk.next_node));
-            }
-            for slice in edge.into_iter().flat_map(|e| e.pending.iter()) {
-                slice_within(slice, range)?;
-            }
-            match &node.body {
-                Body::Leaf(leaf) => {
-                    let depth = depth_of.get(&id).copied();
-                    if *leaf_depth.get_or_insert(depth) != depth {
-                        return Err("is a leaf at another depth than others".into());
-                    }
-                    leaf_sound(leaf, range)
-                }
-                Body::Inner(inner) => inner_sound(inner, range),
-            }
-        };
-        if let Err(what) = check() {
-            problem = Some(format!("trunk node {id} {what}"));
-        }
-    });
-    problem.map_or(Ok(()), Err)
+    let mut check = Check { trunk, seen: HashSet::new(), leaf_depth: None };
+    check.below(&trunk.root, None, &Range::all(), 0)
 }
 
-fn depths(trunk: &Trunk) -> std::collections::HashMap<NodeId, usize> {
-    let mut depth = std::collections::HashMap::new();
-    depth.insert(trunk.root.id, 0usize);
-    trunk.walk(&mut |node, _, _| {
-        let own = depth.get(&node.id).copied().unwrap_or(0);
-        if let Body::Inner(inner) = &node.body {
-            for child in &inner.children {
-                depth.insert(child.node.id, own + 1);
-            }
+struct Check<'a> {
+    trunk: &'a Trunk,
+    seen: HashSet<NodeId>,
+    leaf_depth: Option<usize>,
+}
+
+impl Check<'_> {
+    /// Checks a node, the edge into it, and all below.
+    fn below(
+        &mut self,
+        node: &Node,
+        edge: Option<&Child>,
+        range: &Range,
+        depth: usize,
+    ) -> std::result::Result<(), String> {
+        let own = self.node(node, edge, range, depth);
+        own.map_err(|what| format!("trunk node {} {what}", node.id))?;
+        let Body::Inner(inner) = &node.body else { return Ok(()) };
+        for (i, child) in inner.children.iter().enumerate() {
+            self.below(&child.node, Some(child), &inner.range(i, range), depth + 1)?;
         }
-    });
-    depth
+        Ok(())
+    }
+
+    fn node(
+        &mut self,
+        node: &Node,
+        edge: Option<&Child>,
+        range: &Range,
+        depth: usize,
+    ) -> std::result::Result<(), String> {
+        let sums = edge.map_or(&self.trunk.sums, |edge| &edge.below);
+        if sums.totals != sums::totals(node) {
+            return Err("has wrong totals at its edge".into());
+        }
+        if !self.seen.insert(node.id) {
+            return Err("occurs twice".into());
+        }
+        if node.id >= self.trunk.next_node {
+            return Err(format!("is not below next node {}", self.trunk.next_node));
+        }
+        for slice in edge.into_iter().flat_map(|e| e.pending.iter()) {
+            slice_within(slice, range)?;
+        }
+        match &node.body {
+            Body::Leaf(leaf) => {
+                if *self.leaf_depth.get_or_insert(depth) != depth {
+                    return Err("is a leaf at another depth than others".into());
+                }
+                leaf_sound(leaf, range)
+            }
+            Body::Inner(inner) => inner_sound(inner, range),
+        }
+    }
 }
 
 fn inner_sound(inner: &Inner, range: &Range) -> std::result::Result<(), String> {

@@ -11,6 +11,7 @@ use crate::edit::TrunkEdit;
 use crate::format;
 use crate::node::{Body, Node};
 use crate::store::TrunkRun;
+use crate::sums;
 use crate::trunk::{node_slices, Trunk};
 
 /// The number of places of the trunk that refer to each run.
@@ -21,6 +22,8 @@ pub(crate) struct Change {
     pub edit: TrunkEdit,
     pub added: Vec<Arc<TrunkRun>>,
     pub removed: Vec<Arc<TrunkRun>>,
+    /// Nodes that leave the trunk, changed ones included.
+    pub replaced: Vec<Arc<Node>>,
     /// New counts of the runs whose number of references changed.
     pub refs: Refs,
 }
@@ -35,7 +38,8 @@ pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
     let mut kept = HashSet::new();
     collect_changed(&draft.root, &mut new_nodes, &mut kept);
     let mut old_nodes = Collected::default();
-    collect_replaced(&old.root, &mut old_nodes, &kept);
+    let mut replaced = Vec::new();
+    collect_replaced(&old.root, &mut old_nodes, &mut replaced, &kept);
 
     let mut edit = TrunkEdit {
         root: draft.root.id,
@@ -55,7 +59,8 @@ pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
             edit.nodes_removed.push(*id);
         }
     }
-    let mut change = Change { edit, added: Vec::new(), removed: Vec::new(), refs: Refs::new() };
+    let (added, removed) = (Vec::new(), Vec::new());
+    let mut change = Change { edit, added, removed, replaced, refs: Refs::new() };
     let mut blocks: BTreeMap<BlockId, (Arc<TrunkRun>, i64)> = BTreeMap::new();
     for (run, n) in new_nodes.runs.into_values() {
         blocks.entry(run.block()).or_insert((run, 0)).1 += n;
@@ -99,20 +104,16 @@ pub(crate) fn whole(trunk: &Trunk) -> TrunkEdit {
     }
 }
 
-/// Calls `f` for every run that the trunk holds, once.
-pub(crate) fn each_run<'a>(trunk: &'a Trunk, f: &mut dyn FnMut(&'a TrunkRun)) {
-    let mut seen = HashSet::new();
+/// References to runs, from scratch; calls `f` for every run that the trunk holds, once.
+pub(crate) fn count_refs<'a>(trunk: &'a Trunk, f: &mut dyn FnMut(&'a TrunkRun)) -> Refs {
+    let mut refs = Refs::new();
     trunk.each_slice(&mut |s| {
-        if seen.insert(s.run.block()) {
+        let count = refs.entry(s.run.block()).or_insert(0);
+        if *count == 0 {
             f(&s.run);
         }
+        *count += 1;
     });
-}
-
-/// References to runs, from scratch.
-pub(crate) fn count_refs(trunk: &Trunk) -> Refs {
-    let mut refs = Refs::new();
-    trunk.each_slice(&mut |s| *refs.entry(s.run.block()).or_insert(0) += 1);
     refs
 }
 
@@ -144,19 +145,27 @@ fn collect_changed<'a>(
         kept.insert(Arc::as_ptr(node));
         return;
     }
-    debug_assert_eq!(node.totals, node.body.totals(), "sums of a changed node (ND6)");
     out.note(node);
     if let Body::Inner(inner) = &node.body {
-        inner.children.iter().for_each(|c| collect_changed(&c.node, out, kept));
+        for child in &inner.children {
+            debug_assert_eq!(child.below.totals, sums::totals(&child.node), "a wrong edge (ND6)");
+            collect_changed(&child.node, out, kept);
+        }
     }
 }
 
-fn collect_replaced<'a>(node: &'a Arc<Node>, out: &mut Collected<'a>, kept: &HashSet<*const Node>) {
+fn collect_replaced<'a>(
+    node: &'a Arc<Node>,
+    out: &mut Collected<'a>,
+    replaced: &mut Vec<Arc<Node>>,
+    kept: &HashSet<*const Node>,
+) {
     if kept.contains(&Arc::as_ptr(node)) {
         return;
     }
     out.note(node);
+    replaced.push(node.clone());
     if let Body::Inner(inner) = &node.body {
-        inner.children.iter().for_each(|c| collect_replaced(&c.node, out, kept));
+        inner.children.iter().for_each(|c| collect_replaced(&c.node, out, replaced, kept));
     }
 }

@@ -12,11 +12,16 @@ use std::sync::Arc;
 use frond_base::{Lsn, NodeId};
 
 use crate::node::{Body, Child, Inner, Leaf, Node};
+use crate::options::TreeOptions;
 use crate::slice::{Key, Range, Slice};
+use crate::sums;
+use crate::totals::Sums;
 use crate::trunk::Trunk;
 
 pub(crate) struct Draft {
     pub root: Arc<Node>,
+    /// Of the root, as of the last [`Self::sum_up`].
+    pub sums: Sums,
     pub next_node: NodeId,
     pub flushed_upto: Lsn,
 }
@@ -25,25 +30,29 @@ impl Draft {
     pub fn of(trunk: &Trunk) -> Draft {
         Draft {
             root: trunk.root.clone(),
+            sums: trunk.sums,
             next_node: trunk.next_node,
             flushed_upto: trunk.flushed_upto,
         }
     }
 
     pub fn into_trunk(self, applied: Lsn) -> Trunk {
-        let totals = self.root.body.totals();
-        assert_eq!(self.root.totals, totals, "the sums of a published root (ND6)");
+        let totals = sums::totals(&self.root);
+        assert_eq!(self.sums.totals, totals, "the sums of a published root (ND6)");
         Trunk {
             root: self.root,
+            sums: self.sums,
             next_node: self.next_node,
             flushed_upto: self.flushed_upto,
             applied,
         }
     }
 
-    /// Computes the totals of all changed nodes.
-    pub fn sum_up(&mut self) {
-        Node::sum_up(&mut self.root);
+    /// Computes the sums of all changed nodes.
+    pub fn sum_up(&mut self, options: &TreeOptions) {
+        if let Some(sums) = sums::sum_up(&mut self.root, options) {
+            self.sums = sums;
+        }
     }
 
     pub fn new_id(&mut self) -> NodeId {
@@ -154,7 +163,7 @@ pub(crate) fn replace_child(
                 1 => old.pending.clone(),
                 _ => old.clip_pending(&Range { lo, hi }),
             };
-            Child { node: Arc::new(node), pending }
+            Child { pending, ..Child::new(node) }
         })
         .collect();
     parent.children.splice(at..=at, children);

@@ -56,7 +56,7 @@ impl Tree {
                 Content::Runs(lists) => attached.extend(lists.iter().flat_map(|l| l.iter())),
             }
         }
-        let mut stored = view.trunk.root.totals.counts;
+        let mut stored = view.trunk.sums.totals.counts;
         attached.iter().for_each(|s| stored.add(s.counts));
         let piece = (stored.entries / (MARKS_PER_PART * n as u64)).max(1);
         marks.subtree(&view.trunk.root, piece);
@@ -85,7 +85,7 @@ impl Held {
             let (child, child_range) = (&inner.children[i], inner.range(i, own));
             if range.covers(&child_range) {
                 self.all(child.pending.totals());
-                self.all(&child.node.totals);
+                self.all(&child.below.totals);
             } else {
                 self.slices(child.pending.iter(), range);
                 self.subtree(&child.node, &child_range, range);
@@ -135,7 +135,7 @@ impl Marks {
         };
         for child in &inner.children {
             let mut held = child.pending.totals().counts;
-            held.add(child.node.totals.counts);
+            held.add(child.below.totals.counts);
             let first =
                 if held.entries <= piece { first_key(&child.node, Some(child)) } else { None };
             match first {

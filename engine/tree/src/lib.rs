@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod book;
 mod bounds;
 mod build;
 mod check;
@@ -48,6 +49,7 @@ mod source;
 mod stats;
 mod store;
 mod stored_format;
+mod sums;
 #[cfg(any(test, feature = "testing"))]
 pub mod synthetic;
 #[cfg(any(test, feature = "testing"))]

@@ -3,12 +3,13 @@
 //! Everything here comes from disk and may be forged with good checksums: each step answers with a
 //! corruption error that names the carrier, never with a panic.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use frond_base::{BlockId, Error, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 
+use crate::book::{Address, Noted, PackNote};
 use crate::check;
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
@@ -17,9 +18,11 @@ use crate::load_packs::PackReader;
 use crate::node::{Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
 use crate::raw::{RawNode, RawSlice};
-use crate::slice::Slice;
+use crate::slice::{Range, Slice};
 use crate::store::{BlockSource, EditLog, RunStore, TrunkRun};
-use crate::stored_format::{Below, RootImage, StoredNode};
+use crate::stored_format::{Below, Pack, RootImage, StoredNode};
+use crate::sums;
+use crate::totals::Sums;
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 
@@ -40,7 +43,8 @@ pub struct TreeLoader {
     applied: Lsn,
     /// Of the nodes that are as the image names them.
     stored: HashMap<NodeId, Below>,
-    packs: BTreeMap<BlockId, u64>,
+    /// What the tree differs in from the image.
+    noted: Noted,
 }
 
 impl TreeLoader {
@@ -56,7 +60,7 @@ impl TreeLoader {
             flushed_upto: 0,
             applied: 0,
             stored: HashMap::new(),
-            packs: BTreeMap::new(),
+            noted: Noted::default(),
         }
     }
 
@@ -72,7 +76,11 @@ impl TreeLoader {
         let mut loader = TreeLoader::empty(id);
         loader.nodes.clear();
         match body {
-            ImageBody::Whole(all) => loader.apply(&all, file)?,
+            ImageBody::Whole(all) => {
+                loader.apply(&all, file)?;
+                // The image names them.
+                loader.noted.runs.clear();
+            }
             ImageBody::Root(root) => loader.read_packs(root, source, file)?,
         }
         loader.applied = lsn;
@@ -88,8 +96,7 @@ impl TreeLoader {
         let mut waiting = vec![(image.root, image.below, 0)];
         while let Some((id, below, depth)) = waiting.pop() {
             let bad = |what: String| Error::corruption(file, format!("tree {}: {what}", self.id));
-            let StoredNode { id: own, runs, node, below: children } =
-                reader.node(&below.stored.place)?;
+            let StoredNode { id: own, runs, node, below: children } = reader.node(&below.place)?;
             if own != id || depth > MAX_HEIGHT {
                 return Err(bad(format!("node {own} is stored where node {id} is expected")));
             }
@@ -117,7 +124,8 @@ impl TreeLoader {
             }
         }
         reader.finish()?;
-        self.packs = image.packs.iter().map(|(block, pack)| (*block, pack.bytes)).collect();
+        let pack = |pack: &Pack| PackNote { bytes: pack.bytes, ..PackNote::default() };
+        self.noted.packs = image.packs.iter().map(|(block, p)| (*block, pack(p))).collect();
         self.root = image.root;
         self.next_node = image.next_node;
         self.flushed_upto = image.flushed_upto;
@@ -143,6 +151,10 @@ impl TreeLoader {
             if self.runs.insert(meta.block(), (meta.clone(), *extent)).is_some() {
                 return bad(format!("block {} is added twice", meta.block()));
             }
+            if self.noted.runs.contains_key(&meta.block()) {
+                return bad(format!("block {} comes back", meta.block()));
+            }
+            self.noted.run_added(meta.block());
         }
         for (id, bytes) in &edit.nodes_put {
             self.stored.remove(id);
@@ -158,6 +170,7 @@ impl TreeLoader {
             if self.runs.remove(block).is_none() {
                 return bad(format!("block {block} is removed but does not exist"));
             }
+            self.noted.run_removed(*block);
         }
         if edit.next_node > MAX_NODE {
             return bad(format!("node number {} is out of range", edit.next_node));
@@ -193,19 +206,22 @@ impl TreeLoader {
         file: &str,
     ) -> Result<Tree> {
         let id = self.id;
-        let trunk = self.assemble(&store).and_then(|t| check::structure(&t).map(|()| t));
+        let trunk = self.assemble(&store, &options);
+        let trunk = trunk.and_then(|t| check::structure(&t).map(|()| t));
         let trunk = trunk.map_err(|what| Error::corruption(file, format!("tree {id}: {what}")))?;
-        let tree = Tree::with_trunk(id, options, store, log, readers, trunk);
-        *tree.inner.packs.lock() = self.packs;
-        Ok(tree)
+        Ok(Tree::with_trunk(id, options, store, log, readers, trunk, self.noted))
     }
 
     /// The packs that the image names.
     pub fn packs(&self) -> impl Iterator<Item = BlockId> + '_ {
-        self.packs.keys().copied()
+        self.noted.packs.keys().copied()
     }
 
-    fn assemble(&mut self, store: &Arc<dyn RunStore>) -> std::result::Result<Trunk, String> {
+    fn assemble(
+        &mut self,
+        store: &Arc<dyn RunStore>,
+        options: &TreeOptions,
+    ) -> std::result::Result<Trunk, String> {
         let runs = std::mem::take(&mut self.runs);
         let runs: HashMap<BlockId, Arc<TrunkRun>> = runs
             .into_iter()
@@ -213,8 +229,15 @@ impl TreeLoader {
                 (block, Arc::new(TrunkRun::live(meta, extent, store.clone())))
             })
             .collect();
-        let mut used = HashSet::new();
-        let (root, _) = self.build(self.root, &runs, &mut used, 0)?;
+        let mut build =
+            Build { options, runs: &runs, used: HashSet::new(), addresses: HashMap::new() };
+        let (root, sums, _) = self.build(self.root, &Range::all(), &mut build, 0)?;
+        let Build { used, addresses, .. } = build;
+        for (block, nodes) in addresses {
+            if let Some(pack) = self.noted.packs.get_mut(&block) {
+                pack.nodes = nodes.into();
+            }
+        }
         if let Some(id) = self.nodes.keys().next() {
             return Err(format!("trunk node {id} has no parent"));
         }
@@ -223,6 +246,7 @@ impl TreeLoader {
         }
         Ok(Trunk {
             root: Arc::new(root),
+            sums,
             next_node: self.next_node,
             flushed_upto: self.flushed_upto,
             applied: self.applied,
@@ -234,10 +258,10 @@ impl TreeLoader {
     fn build(
         &mut self,
         id: NodeId,
-        runs: &HashMap<BlockId, Arc<TrunkRun>>,
-        used: &mut HashSet<BlockId>,
+        range: &Range,
+        build: &mut Build<'_>,
         depth: usize,
-    ) -> std::result::Result<(Node, bool), String> {
+    ) -> std::result::Result<(Node, Sums, bool), String> {
         if depth > MAX_HEIGHT {
             return Err("the trunk is deeper than any tree".into());
         }
@@ -245,8 +269,9 @@ impl TreeLoader {
         let mut slices = |raw: Vec<RawSlice>| -> std::result::Result<Vec<Slice>, String> {
             raw.into_iter()
                 .map(|s| {
-                    let run = runs.get(&s.block).ok_or(format!("block {} unknown", s.block))?;
-                    used.insert(s.block);
+                    let run = build.runs.get(&s.block);
+                    let run = run.ok_or(format!("block {} unknown", s.block))?;
+                    build.used.insert(s.block);
                     Ok(Slice { run: run.clone(), lo: s.lo, hi: s.hi, counts: s.counts })
                 })
                 .collect()
@@ -261,23 +286,43 @@ impl TreeLoader {
                 for (child, pending) in children {
                     edges.push((child, slices(pending)?));
                 }
-                let mut children = Vec::with_capacity(edges.len());
-                for (child, pending) in edges {
-                    let (node, child_as_stored) = self.build(child, runs, used, depth + 1)?;
-                    as_stored &= child_as_stored;
-                    children.push(Child {
-                        node: Arc::new(node),
-                        pending: pending.into_iter().collect(),
-                    });
+                let mut inner = Inner { pivots, children: Vec::with_capacity(edges.len()) };
+                if inner.pivots.len() + 1 != edges.len() {
+                    return Err(format!("trunk node {id} has a wrong number of pivots"));
                 }
-                Node::inner(id, Inner { pivots, children })
+                for (i, (child, pending)) in edges.into_iter().enumerate() {
+                    let range = inner.range(i, range);
+                    let (node, below, child_as_stored) =
+                        self.build(child, &range, build, depth + 1)?;
+                    as_stored &= child_as_stored;
+                    let pending = pending.into_iter().collect();
+                    inner.children.push(Child { node: Arc::new(node), pending, below });
+                }
+                Node::inner(id, inner)
             }
         };
+        let sums = sums::of(&node, build.options);
         let stored = self.stored.remove(&id).filter(|_| as_stored);
-        if stored.is_some_and(|below| below.totals != node.totals) {
-            return Err(format!("trunk node {id} has other totals than its parent says"));
+        if let Some(below) = stored {
+            if below.sums.totals != sums.totals {
+                return Err(format!("trunk node {id} has other totals than its parent says"));
+            }
+            let Some(pack) = self.noted.packs.get_mut(&below.place.pack) else {
+                return Err(format!("trunk node {id} is in no pack of the image"));
+            };
+            pack.live += below.place.len; // TBK1
+            let addresses = build.addresses.entry(below.place.pack).or_default();
+            addresses.push((id, range.lo.clone()));
+            node.stored.set(Some(below.place)); // NP1
         }
-        node.stored.set(stored.map(|below| below.stored)); // NP1
-        Ok((node, stored.is_some()))
+        Ok((node, sums, stored.is_some()))
     }
+}
+
+/// What a trunk is put together from, and what was met.
+struct Build<'a> {
+    options: &'a TreeOptions,
+    runs: &'a HashMap<BlockId, Arc<TrunkRun>>,
+    used: HashSet<BlockId>,
+    addresses: HashMap<BlockId, Vec<Address>>,
 }

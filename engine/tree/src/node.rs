@@ -11,7 +11,8 @@
 //!   subtree; in `pending` and `deltas` earlier slices are newer; `base` is oldest.
 //! - ND4. The base slices of a leaf do not overlap and ascend.
 //! - ND5. All leaves are at the same depth.
-//! - ND6. A published node's totals are the sums over itself and all below it, the edges below included.
+//! - ND6. The sums of a published edge are those of its child: over the child and all below it, the edges below
+//!   included. The sums of the root are the trunk's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use frond_base::NodeId;
 
 use crate::place::StoredCell;
 use crate::slice::{Key, Range, Slice};
-use crate::totals::{Pending, Totals};
+use crate::totals::{Pending, Sums};
 
 /// Read work wasted at a node since its last merge or flush; cursors add to it without
 /// synchronisation, the planner reads it. Copies of the node share it.
@@ -53,8 +54,6 @@ pub(crate) struct Node {
     pub id: NodeId,
     pub body: Body,
     pub heat: Arc<Heat>,
-    /// Right when published (ND6); in a draft as of the last sums.
-    pub totals: Totals,
     /// Where it is stored.
     pub stored: StoredCell,
 }
@@ -85,6 +84,8 @@ pub(crate) struct Child {
     pub node: Arc<Node>,
     /// Slices that wait to be flushed into the child, newest first.
     pub pending: Pending,
+    /// Of the child. Right when published (ND6); in a draft as of the last sums.
+    pub below: Sums,
 }
 
 impl Node {
@@ -97,17 +98,7 @@ impl Node {
     }
 
     fn new(id: NodeId, body: Body) -> Node {
-        let totals = body.totals();
-        Node { id, body, heat: Arc::default(), totals, stored: StoredCell::default() }
-    }
-
-    /// Sums up `node` and all unshared nodes below it, which are those that a draft has changed.
-    pub fn sum_up(node: &mut Arc<Node>) {
-        let Some(node) = Arc::get_mut(node) else { return };
-        if let Body::Inner(inner) = &mut node.body {
-            inner.children.iter_mut().for_each(|child| Node::sum_up(&mut child.node));
-        }
-        node.totals = node.body.totals();
+        Node { id, body, heat: Arc::default(), stored: StoredCell::default() }
     }
 
     /// Edges to its children; none of a leaf.
@@ -132,23 +123,6 @@ impl Node {
         match &self.body {
             Body::Leaf(_) => 0,
             Body::Inner(inner) => 1 + inner.children[0].node.height(),
-        }
-    }
-}
-
-impl Body {
-    /// Of a node with this body, whose children have theirs (ND6).
-    pub fn totals(&self) -> Totals {
-        match self {
-            Body::Leaf(leaf) => Totals { leaves: 1, ..Totals::of_slices(leaf.slices()) },
-            Body::Inner(inner) => {
-                let mut totals = Totals { inner_nodes: 1, ..Totals::default() };
-                for child in &inner.children {
-                    totals.add(child.pending.totals());
-                    totals.add(&child.node.totals);
-                }
-                totals
-            }
         }
     }
 }
@@ -214,8 +188,10 @@ impl Inner {
 }
 
 impl Child {
+    /// The sums come later.
     pub fn new(node: Node) -> Child {
-        Child { node: Arc::new(node), pending: Pending::default() }
+        let (pending, below) = (Pending::default(), Sums::default());
+        Child { node: Arc::new(node), pending, below }
     }
 
     /// Adds slices newer than all pending ones.

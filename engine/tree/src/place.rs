@@ -17,25 +17,33 @@ pub(crate) struct Place {
     pub checksum: u64,
 }
 
-/// A node's place, and what its parent says of it beside the totals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub place: Place,
-    /// Bytes of debt at and below the node, as if it had never been read; its edge is not counted.
-    pub debt: u64,
-}
-
 /// The place of a node in memory. A copy of a node has none: it is about to be changed (NP1).
 #[derive(Default)]
-pub(crate) struct StoredCell(Mutex<Option<Stored>>);
+pub(crate) struct StoredCell(Mutex<Stored>);
+
+#[derive(Default)]
+struct Stored {
+    place: Option<Place>,
+    /// The current trunk does not have the node any more.
+    is_gone: bool,
+}
 
 impl StoredCell {
-    pub fn get(&self) -> Option<Stored> {
-        *self.0.lock()
+    pub fn get(&self) -> Option<Place> {
+        self.0.lock().place
     }
 
-    pub fn set(&self, stored: Option<Stored>) {
-        *self.0.lock() = stored;
+    /// Returns the place before, and whether the node has left the trunk.
+    pub fn set(&self, place: Option<Place>) -> (Option<Place>, bool) {
+        let mut stored = self.0.lock();
+        (std::mem::replace(&mut stored.place, place), stored.is_gone)
+    }
+
+    /// The node leaves the trunk; returns its place.
+    pub fn leave(&self) -> Option<Place> {
+        let mut stored = self.0.lock();
+        stored.is_gone = true;
+        stored.place
     }
 }
 

@@ -194,7 +194,7 @@ impl Shaper<'_> {
             };
             // Keys of the two edges are disjoint, so either order keeps recency.
             let pending = left.pending.iter().chain(right.pending.iter()).cloned().collect();
-            inner.children[i] = Child { node: Arc::new(node), pending };
+            inner.children[i] = Child { pending, ..Child::new(node) };
             inner.children.remove(i + 1);
             inner.pivots.remove(i);
             inner.assert_pivots(i, i + 1);

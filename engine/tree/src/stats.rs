@@ -10,12 +10,6 @@ use crate::plan::Debt;
 use crate::tree::Tree;
 use crate::view::Content;
 
-/// Estimated memory of a trunk node without its slices, of a slice with one bound, and of a run
-/// with its smallest and largest key.
-const NODE_BYTES: u64 = 256;
-const SLICE_BYTES: u64 = 96;
-const RUN_BYTES: u64 = 256;
-
 /// Contents of a tree, and counters of its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
@@ -66,15 +60,13 @@ impl Tree {
             entries_flushed: inner.counters.entries_flushed.load(Ordering::Relaxed),
             ..TreeStats::default()
         };
-        let held = &view.trunk.root.totals;
+        let held = &view.trunk.sums.totals;
         (stats.entries, stats.tombstones) = (held.counts.entries, held.counts.tombstones);
         (stats.leaves, stats.inner_nodes) = (held.leaves, held.inner_nodes);
         stats.logical_bytes = held.logical_bytes;
         stats.runs = inner.counters.runs.load(Ordering::Relaxed);
         stats.run_bytes = inner.counters.run_bytes.load(Ordering::Relaxed);
-        let nodes = held.leaves + held.inner_nodes;
-        stats.memory_bytes =
-            nodes * NODE_BYTES + held.slices * SLICE_BYTES + stats.runs * RUN_BYTES;
+        stats.memory_bytes = inner.charged.load(Ordering::Relaxed);
         let frozen = view.frozen.iter().filter_map(|f| match &f.content {
             Content::Buffer(buffer) => Some(buffer),
             Content::Runs(_) => None,

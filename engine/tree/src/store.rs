@@ -41,6 +41,8 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     /// more, and nobody reads it: its space may be reused once the log is durable up to there. Called by the thread that releases the run last, which may
     /// be a reader: it must only note the block, never wait, never panic.
     fn retire(&self, block: BlockId, lsn: Lsn);
+    /// A trunk takes about `now` bytes of memory; it took `before`, 0 when it comes, and takes 0 when it goes.
+    fn charge_trunk(&self, _before: u64, _now: u64) {}
 }
 
 /// The log, as a tree sees it.

@@ -25,10 +25,10 @@ use frond_base::{put_bytes, put_varint, BlockId, ByteReader, Lsn, NodeId, Result
 use frond_run::RunMeta;
 
 use crate::node::{Body, Node};
-use crate::place::{Place, Stored};
+use crate::place::Place;
 use crate::raw::{RawNode, RawSlice};
 use crate::slice::{Counts, Key, Slice};
-use crate::totals::Totals;
+use crate::totals::{Sums, Totals};
 
 /// The format byte of an image that names a root.
 pub(crate) const ROOT_FORMAT: u8 = 4;
@@ -38,8 +38,8 @@ type Read<T> = std::result::Result<T, ShortInput>;
 /// What a parent, or the image of the root, says of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Below {
-    pub stored: Stored,
-    pub totals: Totals,
+    pub place: Place,
+    pub sums: Sums,
 }
 
 /// A stored node, decoded.
@@ -71,16 +71,16 @@ pub(crate) struct RootImage {
 }
 
 fn put_below(out: &mut Vec<u8>, below: &Below) {
-    let place = &below.stored.place;
+    let place = &below.place;
     put_varint(out, place.pack);
     put_varint(out, place.offset);
     put_varint(out, place.len);
     out.extend_from_slice(&place.checksum.to_le_bytes());
-    let Totals { counts, logical_bytes, slices, leaves, inner_nodes } = below.totals;
+    let Totals { counts, logical_bytes, slices, leaves, inner_nodes } = below.sums.totals;
     put_varint(out, counts.bytes);
     put_varint(out, counts.entries);
     put_varint(out, counts.tombstones);
-    for n in [logical_bytes, slices, leaves, inner_nodes, below.stored.debt] {
+    for n in [logical_bytes, slices, leaves, inner_nodes, below.sums.debt] {
         put_varint(out, n);
     }
 }
@@ -96,7 +96,7 @@ fn read_below(r: &mut ByteReader<'_>) -> Read<Below> {
         leaves: r.varint()?,
         inner_nodes: r.varint()?,
     };
-    Ok(Below { stored: Stored { place, debt: r.varint()? }, totals })
+    Ok(Below { place, sums: Sums { totals, debt: r.varint()? } })
 }
 
 /// Positions in the node's list of runs, by block.
@@ -134,7 +134,7 @@ fn put_slices<'a>(
 }
 
 /// The bytes of a node whose children are stored as `below` says.
-pub(crate) fn encode_node(node: &Node, below: &[Stored]) -> Vec<u8> {
+pub(crate) fn encode_node(node: &Node, below: &[Place]) -> Vec<u8> {
     let runs = runs_of(node);
     let mut out = Vec::new();
     put_varint(&mut out, node.id);
@@ -149,12 +149,12 @@ pub(crate) fn encode_node(node: &Node, below: &[Stored]) -> Vec<u8> {
         Body::Inner(inner) => {
             assert_eq!(below.len(), inner.children.len(), "all children are stored (NP1)");
             put_varint(&mut out, inner.children.len() as u64);
-            for (i, (child, stored)) in inner.children.iter().zip(below).enumerate() {
+            for (i, (child, place)) in inner.children.iter().zip(below).enumerate() {
                 if i > 0 {
                     put_bytes(&mut out, &inner.pivots[i - 1]);
                 }
                 put_varint(&mut out, child.node.id);
-                put_below(&mut out, &Below { stored: *stored, totals: child.node.totals });
+                put_below(&mut out, &Below { place: *place, sums: child.below });
                 put_slices(&mut out, child.pending.len(), child.pending.iter(), &runs);
             }
         }

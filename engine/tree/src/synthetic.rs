@@ -11,17 +11,19 @@ use frond_run::{
 };
 use parking_lot::Mutex;
 
+use crate::book::Noted;
 use crate::extent::Extent;
 use crate::load::TreeLoader;
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::options::TreeOptions;
-use crate::place::{checksum, Place, Stored};
+use crate::place::{checksum, Place};
 use crate::raw::RawNode;
 use crate::slice::{scale, Key, Slice};
 use crate::store::{BlockSource, RunStore, TrunkRun};
 use crate::stored_format::{self, Below, Pack, RootImage};
+use crate::sums;
 use crate::testing::MemLog;
-use crate::totals::Totals;
+use crate::totals::{Sums, Totals};
 use crate::tree::Tree;
 use crate::trunk::Trunk;
 
@@ -106,7 +108,11 @@ pub fn tree(leaves: u64, fanout: usize) -> Tree {
         let mut rest = level.into_iter().peekable();
         while rest.peek().is_some() {
             let (keys, nodes): (Vec<Key>, Vec<Node>) = rest.by_ref().take(fanout).unzip();
-            let children = nodes.into_iter().map(Child::new).collect();
+            let children = nodes.into_iter().map(|node| {
+                let below = sums::of(&node, &options(fanout));
+                Child { below, ..Child::new(node) }
+            });
+            let children = children.collect();
             let inner = Inner { pivots: keys[1..].to_vec(), children };
             above.push((keys[0].clone(), Node::inner(next_node, inner)));
             next_node += 1;
@@ -114,8 +120,12 @@ pub fn tree(leaves: u64, fanout: usize) -> Tree {
         level = above;
     }
     let root = level.pop().map_or_else(|| Node::leaf(0, Leaf::default()), |(_, root)| root);
-    let trunk = Trunk { root: Arc::new(root), next_node, flushed_upto: 0, applied: 0 };
-    Tree::with_trunk(id, options(fanout), store, MemLog::new(), Arc::new(AllReaders), trunk)
+    let sums = sums::of(&root, &options(fanout));
+    let trunk = Trunk { root: Arc::new(root), sums, next_node, flushed_upto: 0, applied: 0 };
+    let mut noted = Noted::default();
+    trunk.each_slice(&mut |s| noted.run_added(s.run.block()));
+    let (log, readers) = (MemLog::new(), Arc::new(AllReaders));
+    Tree::with_trunk(id, options(fanout), store, log, readers, trunk, noted)
 }
 
 fn options(fanout: usize) -> TreeOptions {
@@ -138,6 +148,12 @@ pub fn checkpoint(tree: &Tree) -> Result<(Vec<u8>, u64)> {
     Ok((image, written))
 }
 
+/// Bytes of the packs that the newest image names, and of the nodes of the tree that are in them.
+pub fn pack_bytes(tree: &Tree) -> (u64, u64) {
+    let (_, noted) = tree.inner.trunk_and_book();
+    noted.packs.values().fold((0, 0), |(bytes, live), p| (bytes + p.bytes, live + p.live))
+}
+
 /// The tree again, from an image and the packs of `tree`.
 pub fn load(tree: &Tree, image: &[u8]) -> Result<Tree> {
     let (inner, log) = (&tree.inner, MemLog::new());
@@ -149,7 +165,7 @@ pub fn load(tree: &Tree, image: &[u8]) -> Result<Tree> {
 pub fn stored_nodes(tree: &Tree) -> Result<Vec<Vec<u8>>> {
     let view = tree.inner.view.load();
     let mut places = Vec::new();
-    view.trunk.walk(&mut |node, _, _| places.extend(node.stored.get().map(|s| s.place)));
+    view.trunk.walk(&mut |node, _, _| places.extend(node.stored.get()));
     let read = |p: Place| tree.inner.store.read_block(p.pack, p.offset, p.len);
     places.into_iter().map(read).collect()
 }
@@ -179,7 +195,7 @@ pub fn load_root(bytes: &[u8]) -> Result<Tree> {
     };
     let image = RootImage {
         root: root.id,
-        below: Below { stored: Stored { place, debt: 0 }, totals },
+        below: Below { place, sums: Sums { totals, debt: 0 } },
         next_node: root.id.saturating_add(1),
         flushed_upto: 0,
         packs: [(0, Pack { bytes: len, live: len })].into(),

@@ -201,7 +201,8 @@ impl EditLog for MemLog {
 
 /// The debt that the newest image has of the tree; `None` when it has no packs, or the tree changed since.
 pub fn stored_debt(tree: &Tree) -> Option<u64> {
-    tree.inner.view.load().trunk.root.stored.get().map(|stored| stored.debt)
+    let view = tree.inner.view.load();
+    view.trunk.root.stored.get().map(|_| view.trunk.sums.debt)
 }
 
 /// Does all work that the tree offers; returns the number of jobs.

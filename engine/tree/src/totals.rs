@@ -1,14 +1,18 @@
-//! Totals of a part of the trunk: each node keeps the sums of itself and all below it.
+//! Totals of a part of the trunk: each edge keeps the sums of its child and all below it, so that nobody looks into a
+//! subtree to learn how much is in it, or that there is nothing to do.
 //!
-//! A change copies the path to the root and recomputes the sums on that path only ([`Draft::sum_up`]).
+//! A change copies the path to the root and recomputes the sums on that path only (`sums.rs`).
 //! So figures about a tree cost the height of the trunk, not its size.
-//!
-//! [`Draft::sum_up`]: crate::draft::Draft::sum_up
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::slice::{Counts, Slice};
+
+/// Memory of a node with the edge into it, of a slice, and of a run with its smallest and largest key.
+const NODE_BYTES: u64 = 512;
+const SLICE_BYTES: u64 = 80;
+const RUN_BYTES: u64 = 448;
 
 /// Sums over nodes and slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +37,34 @@ impl Totals {
         totals
     }
 
+    /// Estimated memory of the nodes, with `runs` runs: a little more than the example `checkpoint` of `bench/micro` measures.
+    pub fn memory_bytes(&self, runs: u64) -> u64 {
+        let nodes = self.leaves.saturating_add(self.inner_nodes).saturating_mul(NODE_BYTES);
+        let slices = self.slices.saturating_mul(SLICE_BYTES);
+        nodes.saturating_add(slices).saturating_add(runs.saturating_mul(RUN_BYTES))
+    }
+
     pub fn add(&mut self, other: &Totals) {
         self.counts.add(other.counts);
         self.logical_bytes = self.logical_bytes.saturating_add(other.logical_bytes);
         self.slices += other.slices;
         self.leaves += other.leaves;
         self.inner_nodes += other.inner_nodes;
+    }
+}
+
+/// What an edge says of its child and all below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub totals: Totals,
+    /// Bytes of debt, as if nothing there had ever been read; the edge itself is not counted.
+    pub debt: u64,
+}
+
+impl Sums {
+    /// The child is a leaf.
+    pub fn is_leaf(&self) -> bool {
+        self.totals.inner_nodes == 0
     }
 }
 

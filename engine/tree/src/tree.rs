@@ -15,7 +15,7 @@
 //! Not here: files (`RunStore`), the log (`EditLog`), threads (the engine steps the jobs),
 //! snapshots and locks. Tested in `tests/`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use frond_base::{BlockId, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
-use crate::difference::{self, Refs};
+use crate::book::{Book, Noted};
+use crate::difference::{self, Change, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
@@ -54,8 +55,10 @@ pub(crate) struct TreeInner {
     view_lock: Mutex<()>,
     install: Mutex<Refs>,
     pub state: Mutex<State>,
-    /// The packs that the newest durable image names, with their bytes.
-    pub packs: Mutex<BTreeMap<BlockId, u64>>,
+    /// The packs that the newest durable image names.
+    pub packs: Mutex<BTreeSet<BlockId>>,
+    /// What the newest durable image does not have; the view lock orders it with views.
+    pub book: Mutex<Book>,
     /// Nodes at which reading has made work.
     hot: Mutex<Vec<(NodeId, Option<Key>)>>,
     reader_news: AtomicBool,
@@ -64,6 +67,8 @@ pub(crate) struct TreeInner {
     pub ratio: AtomicU64,
     buffer_dead: AtomicU64,
     wants_freeze: AtomicBool,
+    /// Bytes of memory that were charged for the trunk.
+    pub charged: AtomicU64,
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
 }
@@ -119,7 +124,7 @@ impl Tree {
         log: Arc<dyn EditLog>,
         readers: Arc<dyn Readers>,
     ) -> Tree {
-        Tree::with_trunk(id, options, store, log, readers, Trunk::empty())
+        Tree::with_trunk(id, options, store, log, readers, Trunk::empty(), Noted::default())
     }
 
     pub(crate) fn with_trunk(
@@ -129,11 +134,12 @@ impl Tree {
         log: Arc<dyn EditLog>,
         readers: Arc<dyn Readers>,
         trunk: Trunk,
+        noted: Noted,
     ) -> Tree {
         options.assert_sound();
-        let refs = difference::count_refs(&trunk);
         let counters = Counters::default();
-        difference::each_run(&trunk, &mut |run| counters.add_run(run));
+        let refs = difference::count_refs(&trunk, &mut |run| counters.add_run(run));
+        let packs = noted.packs.keys().copied().collect();
         let active = Arc::new(Active::new(&readers));
         let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
         let inner = TreeInner {
@@ -146,15 +152,18 @@ impl Tree {
             view_lock: Mutex::new(()),
             install: Mutex::new(refs),
             state: Mutex::default(),
-            packs: Mutex::default(),
+            packs: Mutex::new(packs),
+            book: Mutex::new(Book::new(noted)),
             hot: Mutex::default(),
             reader_news: AtomicBool::new(false),
             counters,
             ratio: AtomicU64::new(512),
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
+            charged: AtomicU64::new(0),
             phase: AtomicU8::new(0),
         };
+        inner.charge();
         inner.find_all_needs();
         Tree { inner: Arc::new(inner) }
     }
@@ -375,17 +384,29 @@ impl TreeInner {
         }
     }
 
+    /// Of nodes that were never read: looks only where there is debt.
     fn find_all_needs(&self) {
-        let view = self.view.load();
-        let mut state = self.state.lock();
-        view.trunk.walk(&mut |node, edge, range| {
-            let flush = edge.and_then(|e| triggers::of_edge(e, &range.lo, &self.options));
-            state.flushes.set(node.id, flush);
-            if let Body::Leaf(leaf) = &node.body {
-                let merge = triggers::of_leaf(leaf, &node.heat, &range.lo, &self.options);
-                state.merges.set(node.id, merge);
+        fn below(node: &Arc<Node>, range: &Range, state: &mut State, options: &TreeOptions) {
+            let inner = match &node.body {
+                Body::Inner(inner) => inner,
+                Body::Leaf(leaf) => {
+                    let merge = triggers::of_leaf(leaf, &node.heat, &range.lo, options);
+                    return state.merges.set(node.id, merge);
+                }
+            };
+            for (i, child) in inner.children.iter().enumerate() {
+                let range = inner.range(i, range);
+                let flush = triggers::of_edge(child, &range.lo, options);
+                if flush.is_some() {
+                    state.flushes.set(child.node.id, flush);
+                }
+                if child.below.debt > 0 {
+                    below(&child.node, &range, state, options);
+                }
             }
-        });
+        }
+        let view = self.view.load();
+        below(&view.trunk.root, &Range::all(), &mut self.state.lock(), &self.options);
     }
 
     /// Runs `f` while no edit can be installed and no other job can take nodes (TR2). `None`: no job begins.
@@ -441,7 +462,7 @@ impl TreeInner {
             busy.remove(id);
         });
         draft.settle(&busy, &self.options);
-        draft.sum_up();
+        draft.sum_up(&self.options);
         let change = difference::difference(&trunk, &draft, &refs);
         let needs = changed_needs(&draft, &self.options);
         let removed_nodes = change.edit.nodes_removed.clone();
@@ -455,7 +476,7 @@ impl TreeInner {
                 run.set_live();
                 self.counters.add_run(run);
             }
-            self.publish(draft.into_trunk(lsn + 1), finished);
+            self.publish(draft.into_trunk(lsn + 1), finished, &change);
             for run in &change.removed {
                 run.set_retired(lsn);
                 self.counters.remove_run(run);
@@ -471,6 +492,7 @@ impl TreeInner {
                 n => refs.insert(block, n),
             };
         }
+        self.charge();
         let mut state = self.state.lock();
         for id in removed_nodes {
             state.merges.remove(&id);
@@ -485,7 +507,17 @@ impl TreeInner {
         Ok(())
     }
 
-    fn publish(&self, trunk: Trunk, finished: Option<&Arc<Frozen>>) {
+    /// Tells the store how much memory the trunk takes.
+    fn charge(&self) {
+        let totals = self.view.load().trunk.sums.totals;
+        let now = totals.memory_bytes(self.counters.runs.load(Ordering::Relaxed));
+        let before = self.charged.swap(now, Ordering::Relaxed);
+        if before != now {
+            self.store.charge_trunk(before, now);
+        }
+    }
+
+    fn publish(&self, trunk: Trunk, finished: Option<&Arc<Frozen>>, change: &Change) {
         let _order = self.view_lock.lock();
         let view = self.view.load_full();
         if let Some(item) = finished {
@@ -499,6 +531,19 @@ impl TreeInner {
             frozen: view.frozen.iter().filter(|f| !gone(f)).cloned().collect(),
             trunk: Arc::new(trunk),
         }));
+        self.book.lock().edited(change);
+    }
+
+    /// The trunk of the view, and what the book says of it.
+    pub fn trunk_and_book(&self) -> (Arc<Trunk>, Arc<Noted>) {
+        let _order = self.view_lock.lock();
+        (self.view.load().trunk.clone(), self.book.lock().snapshot())
+    }
+}
+
+impl Drop for TreeInner {
+    fn drop(&mut self) {
+        self.store.charge_trunk(*self.charged.get_mut(), 0);
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use frond_base::NodeId;
 
-use crate::node::{Body, Child, Heat, Leaf, Node};
+use crate::node::{Child, Heat, Leaf, Node};
 use crate::options::TreeOptions;
 use crate::slice::{sum, Counts, Key, Slice};
 
@@ -187,12 +187,9 @@ fn edge_need(child: &Child, heat: &Heat, lo: &Option<Key>, options: &TreeOptions
         return None;
     }
     let pending = child.pending.totals().counts;
-    let below = match &child.node.body {
-        Body::Leaf(leaf) => sum(leaf.slices()),
-        Body::Inner(_) => Counts::default(),
-    };
+    let is_leaf = child.below.is_leaf();
+    let below = if is_leaf { child.below.totals.counts } else { Counts::default() };
     let large = options.min_slice.max(options.leaf_bytes / 4);
-    let is_leaf = matches!(child.node.body, Body::Leaf(_));
     let rotten =
         is_leaf && heat.dead() >= MIN_DEAD.max(below.entries.saturating_add(pending.entries) / 4);
     let full = child.pending.len() >= options.node_runs

@@ -9,9 +9,13 @@ use frond_base::{Lsn, NodeId};
 
 use crate::node::{Body, Child, Inner, Leaf, Node};
 use crate::slice::{Range, Slice};
+use crate::sums;
+use crate::totals::Sums;
 
 pub(crate) struct Trunk {
     pub root: Arc<Node>,
+    /// Of the root (ND6).
+    pub sums: Sums,
     /// Node numbers from here on are unused.
     pub next_node: NodeId,
     /// Every record of this tree that starts below is in runs.
@@ -34,7 +38,8 @@ pub(crate) struct Found<'a> {
 impl Trunk {
     pub fn empty() -> Trunk {
         let root = Arc::new(Node::leaf(0, Leaf::default()));
-        Trunk { root, next_node: 1, flushed_upto: 0, applied: 0 }
+        let sums = Sums { totals: sums::totals(&root), debt: 0 };
+        Trunk { root, sums, next_node: 1, flushed_upto: 0, applied: 0 }
     }
 
     /// The node `id`, if it is on the path of `key`. A node keeps its id and the smallest key of

@@ -212,7 +212,7 @@ fn short(name: &str) -> &str {
     match name {
         "write buffers" => "write",
         "locks" => "lock",
-        "run indexes" => "idx",
+        "metadata" => "meta",
         other => other,
     }
 }

@@ -62,7 +62,7 @@ impl<'a> View<'a> {
             parts: [
                 ("pages", of("frond_page_cache_bytes")),
                 ("write buffers", of("frond_write_memory_bytes")),
-                ("run indexes", of("frond_run_index_bytes")),
+                ("metadata", of("frond_run_index_bytes") + of("frond_metadata_bytes")),
                 ("locks", of("frond_lock_bytes")),
             ],
         })

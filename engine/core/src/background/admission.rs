@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_txn::OwnerHandle;
+use frond_txn::{OwnerHandle, WriteSet};
 
 use crate::background::pressure;
-use crate::commit::core::Core;
+use crate::commit::core::{trees_of, Core};
 use crate::shared::Shared;
 use crate::table::Table;
 
@@ -89,14 +89,17 @@ impl Core {
         }
     }
 
-    /// A commit of `bytes` reached the buffers of `tables`.
-    pub(crate) fn wrote(&self, bytes: u64, tables: &[Arc<Table>]) {
-        for table in tables {
-            for tree in table.trees().iter() {
-                self.ledger.note_written(table, tree);
-                if tree.wants_freeze() {
-                    self.freeze(tree);
-                }
+    /// A commit of `bytes` reached the buffers of the trees of `writes`, which belong to `tables`. Other trees of the
+    /// tables are not looked at: there may be hundreds, and housekeeping freezes those whose readers want it.
+    pub(crate) fn wrote(&self, bytes: u64, writes: &WriteSet, tables: &[Arc<Table>]) {
+        for (table, tree) in trees_of(writes, tables) {
+            if table.is_dropped() {
+                continue;
+            }
+            let tree = table.tree(tree.index);
+            self.ledger.note_written(table, tree);
+            if tree.wants_freeze() {
+                self.freeze(tree);
             }
         }
         if self.pressure.wrote(bytes) {

@@ -29,6 +29,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
+use frond_space::BlockChange;
 use frond_tree::{RunStore, StoredVersion, Tree, Version};
 use frond_wal::Claim;
 
@@ -71,11 +72,14 @@ impl Core {
                 "an image of {synced}, the log is durable to {durable} (K1)"
             );
             image.trees = stored.iter().map(|s| s.image().to_vec()).collect();
-            let live: Vec<BlockId> = stored.iter().flat_map(|s| s.blocks()).copied().collect();
+            let change = BlockChange {
+                added: stored.iter().flat_map(StoredVersion::added).collect(),
+                removed: stored.iter().flat_map(StoredVersion::removed).collect(),
+            };
             let dead: Vec<BlockId> = stored.iter().flat_map(|s| s.dead_packs()).copied().collect();
             let early = canary::active(canary::FREE_PACKS_EARLY);
             dead.iter().filter(|_| early).for_each(|block| file.discard(*block));
-            pin.write(&image.encode(), lsn, &live)?;
+            pin.write_changed(&image.encode(), lsn, &change)?;
             stored.into_iter().for_each(StoredVersion::set_durable);
             dead.iter().filter(|_| !early).for_each(|block| store.retire(*block, lsn)); // K6
             Ok(())
@@ -91,6 +95,7 @@ impl Core {
             ErrorKind::Io | ErrorKind::Poisoned => self.shared.poison(e),
             _ => e,
         })?;
+        store.charge_map();
         if !table.is_dropped() {
             self.images.note(table.id(), lsn);
         }

@@ -264,7 +264,7 @@ impl Core {
         let end = self.append_and_apply(payload, writes, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);
-        self.wrote(bytes, tables);
+        self.wrote(bytes, writes, tables);
         Ok(Some(end))
     }
 
@@ -335,13 +335,7 @@ impl Core {
             self.shared.wal.kept_from() <= log_from,
             "a record is gone before it is applied (K4)"
         );
-        let mut at_table = 0;
-        for tree in writes.trees() {
-            // Trees and tables are in the order of their first change: the next one is near.
-            let from_here = (at_table..tables.len()).chain(0..at_table);
-            let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
-            at_table = found.expect("every tree written to belongs to a noted table");
-            let table = &tables[at_table];
+        for (table, tree) in trees_of(writes, tables) {
             if !table.is_dropped() {
                 write_tree(table, tree, writes, log_from, seq);
             }
@@ -381,6 +375,21 @@ impl Core {
             let _ = self.shared.wal.append(KIND_COUNTERS, &payload);
         }
     }
+}
+
+/// The trees of `writes`, each with its table, which is one of `tables`.
+pub(crate) fn trees_of<'a>(
+    writes: &'a WriteSet,
+    tables: &'a [Arc<Table>],
+) -> impl Iterator<Item = (&'a Arc<Table>, TreeId)> {
+    let mut at_table = 0;
+    writes.trees().map(move |tree| {
+        // Trees and tables are in the order of their first change: the next one is near.
+        let from_here = (at_table..tables.len()).chain(0..at_table);
+        let found = from_here.into_iter().find(|at| tables[*at].id() == tree.table);
+        at_table = found.expect("every tree written to belongs to a noted table");
+        (&tables[at_table], tree)
+    })
 }
 
 /// Entries of one tree go into its buffer; the record that has them starts at `from`.

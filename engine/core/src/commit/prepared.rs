@@ -361,11 +361,12 @@ impl Core {
                 .entries_committed
                 .fetch_add(parts.writes.entries() as u64, Ordering::Relaxed);
             let tables = parts.tables.values().iter();
-            let live: Vec<_> = tables.filter(|t| !t.is_dropped()).cloned().collect();
+            let tables: Vec<_> = tables.cloned().collect();
             if ended.had_runs {
-                live.iter().for_each(|table| self.ledger.note_all(table));
+                let live = tables.iter().filter(|table| !table.is_dropped());
+                live.for_each(|table| self.ledger.note_all(table));
             }
-            self.wrote(parts.writes.bytes() as u64 / 2, &live);
+            self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, &tables);
             self.queue.wake();
         }
         if let (Some(end), true) = (ended.end, wait) {

@@ -124,7 +124,7 @@ impl Core {
             // Runs of an index that was dropped meanwhile.
             self.clear_dropped_later(table);
         }
-        self.wrote(bytes, tables);
+        self.wrote(bytes, writes, tables);
         self.queue.wake();
         Ok(Some(end))
     }

@@ -110,6 +110,7 @@ impl Loading {
         if let Some(file) = self.store.existing_file() {
             file.finish_recovery(log_from)?;
         }
+        self.store.charge_map();
         if let Found::Image(lsn) = self.image {
             // This image is good only as long as the log leads on from it. A new image is written before that log goes.
             let is_older = self.store.existing_file().is_some_and(|f| f.fallback().is_some());

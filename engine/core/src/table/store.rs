@@ -63,6 +63,8 @@ pub struct TableStore {
     /// Blocks written since the last sync: no edit may name them (TD2).
     unsynced: Mutex<HashSet<BlockId>>,
     dirty_from: AtomicU64,
+    /// Bytes charged for the file's block map and free space.
+    map_charged: Mutex<usize>,
     /// The run indexes in memory, by block: charged to the budget while the run is in use.
     indexes: Mutex<HashMap<BlockId, IndexInMemory>>,
 }
@@ -85,6 +87,7 @@ impl TableStore {
             edits: Mutex::new(()),
             unsynced: Mutex::default(),
             dirty_from: AtomicU64::new(CLEAN),
+            map_charged: Mutex::new(0),
             indexes: Mutex::new(HashMap::new()),
         }
     }
@@ -187,6 +190,14 @@ impl TableStore {
         self.shared.budget.sub(Part::RunIndexes, before.map_or(0, |b| b.bytes));
     }
 
+    /// Charges the block map as it is now: after opening, and at each checkpoint, in between it grows little.
+    pub(crate) fn charge_map(&self) {
+        let Some(file) = self.file.get() else { return };
+        let now = usize::try_from(file.memory_bytes()).unwrap_or(usize::MAX);
+        let mut charged = self.map_charged.lock();
+        self.shared.budget.replace(Part::Metadata, std::mem::replace(&mut *charged, now), now);
+    }
+
     /// Only readers with an older view may still read the block.
     fn let_go(&self, block: BlockId) {
         self.shared.readahead.forget(self.id, block);
@@ -266,6 +277,7 @@ impl Drop for TableStore {
         // Runs that no edit removed are not released one by one: the table was closed or dropped.
         let bytes = self.indexes.get_mut().values().map(|i| i.bytes).sum();
         self.shared.budget.sub(Part::RunIndexes, bytes);
+        self.shared.budget.sub(Part::Metadata, *self.map_charged.get_mut());
     }
 }
 
@@ -374,6 +386,11 @@ impl RunStore for TableStore {
         if let Some(file) = self.file.get() {
             file.free(block, lsn);
         }
+    }
+
+    fn charge_trunk(&self, before: u64, now: u64) {
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        self.shared.budget.replace(Part::Metadata, bytes(before), bytes(now));
     }
 }
 

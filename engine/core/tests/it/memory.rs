@@ -48,6 +48,38 @@ fn free_memory_is_returned_after_a_large_transaction_and_then_left_alone() {
     assert_eq!(counter(&engine, "memory_returns"), 1);
 }
 
+#[test]
+fn metadata_are_charged_to_the_budget_until_their_table_goes() {
+    let vfs = memory();
+    let engine = Engine::open(Arc::new(vfs.clone()), small()).unwrap();
+    let charged = |engine: &Engine| counter(engine, "metadata_bytes");
+    let rounds = || {
+        for _ in 0..100 {
+            vfs.advance(Duration::from_millis(100));
+            engine.background_step();
+        }
+    };
+    let empty = charged(&engine);
+    let names: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+    for name in &names {
+        let table = engine.create_table(plain(name)).unwrap();
+        put(&engine, &table, b"key", b"value");
+    }
+    let created = charged(&engine);
+    assert!(created > empty + 100 * 100, "each table has a trunk");
+    engine.flush_all().unwrap();
+    rounds();
+    let flushed = charged(&engine);
+    assert!(flushed > created + 100 * 100, "each trunk has a run: {created}, {flushed}");
+    assert!(counter(&engine, "cache_bytes_used") >= flushed);
+    for name in &names {
+        engine.drop_table(name).unwrap();
+    }
+    rounds();
+    let dropped = charged(&engine);
+    assert!(dropped < empty + (flushed - empty) / 4, "{empty}, {flushed}, {dropped}");
+}
+
 /// Nothing is flushed here: what goes, the write buffer drops.
 #[test]
 fn a_row_that_is_changed_again_and_again_takes_little_memory() {

@@ -1,10 +1,10 @@
 //! Crashes at every kind of moment, against a model of the engine around the file: a log of edits, of
 //! which a prefix is durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use frond_base::{BlockId, ErrorKind, Lsn, Result};
-use frond_space::{Extent, TableFile};
+use frond_space::{BlockChange, Extent, TableFile};
 use frond_vfs::Vfs;
 
 use crate::fault::FaultVfs;
@@ -20,6 +20,7 @@ enum Edit {
 
 /// Blocks that the trunk names: id -> salt of the contents.
 type Trunk = BTreeMap<BlockId, u64>;
+type Blocks = BTreeSet<BlockId>;
 
 fn trunk_after(log: &[Edit]) -> Trunk {
     let mut trunk = Trunk::new();
@@ -59,7 +60,7 @@ impl World {
 
     /// One life of the process: opens (or creates), recovers, checks, works until it stops.
     fn live(&mut self, steps: u64) -> Result<()> {
-        let file = self.recover()?;
+        let (file, mut imaged) = self.recover()?;
         let mut trunk = trunk_after(&self.log);
         self.check(&file, &trunk);
         // Removed, but a reader still holds them.
@@ -87,7 +88,7 @@ impl World {
                     let pin = file.begin_checkpoint();
                     self.durable = self.log.len(); // the log is synced up to the image's LSN first
                     let (image, lsn) = (encode(&trunk), self.end());
-                    let live: Vec<BlockId> = trunk.keys().rev().copied().collect();
+                    let live: Blocks = trunk.keys().copied().collect();
                     let mut trunk_then = trunk.clone();
                     // Work goes on meanwhile.
                     if self.rng.chance(50) {
@@ -99,8 +100,17 @@ impl World {
                         file.release(self.end());
                     }
                     trunk = trunk_then;
-                    pin.write(&image, lsn, &live)?;
-                    self.trimmed = lsn;
+                    if self.rng.chance(20) {
+                        continue; // Given up: the next one differs from the same image.
+                    }
+                    if self.rng.chance(10) {
+                        pin.write(&image, lsn, &live.iter().rev().copied().collect::<Vec<_>>())?;
+                    } else {
+                        let added = live.difference(&imaged).copied().collect();
+                        let removed = imaged.difference(&live).copied().collect();
+                        pin.write_changed(&image, lsn, &BlockChange { added, removed })?;
+                    }
+                    (imaged, self.trimmed) = (live, lsn);
                 }
                 _ => {}
             }
@@ -136,11 +146,12 @@ impl World {
         Ok(())
     }
 
-    fn recover(&mut self) -> Result<TableFile> {
+    /// The file, and the blocks that its newest image names.
+    fn recover(&mut self) -> Result<(TableFile, Blocks)> {
         let (file, checkpoint) = match TableFile::open(&self.vfs, NAME, &options()) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 assert!(self.log.is_empty(), "the file was durable before the first edit");
-                return TableFile::create(&self.vfs, NAME, &options(), 0);
+                return Ok((TableFile::create(&self.vfs, NAME, &options(), 0)?, Blocks::new()));
             }
             other => other?,
         };
@@ -149,6 +160,7 @@ impl World {
         assert!(lsn <= self.end());
         let mut trunk = checkpoint.map_or_else(Trunk::new, |c| decode(&c.image));
         assert_eq!(trunk, trunk_after(&self.log[..lsn as usize]));
+        let imaged = trunk.keys().copied().collect();
         for edit in &self.log[lsn as usize..] {
             match edit {
                 Edit::Add(block, extent, salt) => {
@@ -163,7 +175,7 @@ impl World {
         }
         self.durable = self.log.len(); // what was replayed is synced
         file.finish_recovery(self.trimmed)?;
-        Ok(file)
+        Ok((file, imaged))
     }
 
     fn check(&self, file: &TableFile, trunk: &Trunk) {

@@ -2,7 +2,7 @@
 
 use frond_run::testing::TestRng;
 
-use frond_tree::{Job, JobKind, TreeOptions};
+use frond_tree::{Job, JobKind, StoredVersion, TreeOptions};
 
 use crate::owner::{Changes, Owner};
 use crate::support::{below, tiny, Bench};
@@ -71,6 +71,8 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
     let keys = load.keys;
     let mut key = |rng: &mut TestRng| format!("key{:07}", below(rng, keys)).into_bytes();
     let mut image = None;
+    // A checkpoint that is not durable yet.
+    let mut slow = None;
     let mut highest = 0;
     for round in 0..load.rounds {
         // Few steps: then more happens in the middle of a freeze.
@@ -95,10 +97,19 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
             5 if load.reopen && below(&mut rng, 4) == 0 => {
                 let from = if below(&mut rng, 2) == 0 { None } else { image.clone() };
                 open.iter_mut().for_each(|open| open.owner = None);
+                slow = None;
                 image.clone_from(&from); // Without it its packs are gone.
                 bench.reopen(from);
             }
-            6 => image = Some(bench.checkpoint()),
+            6 => match (slow.take(), below(&mut rng, 4)) {
+                (Some((_, stored)), 0) => drop::<StoredVersion>(stored),
+                (Some((at, stored)), _) => {
+                    image = Some(at);
+                    bench.set_durable(stored);
+                }
+                (None, 0 | 1) => slow = Some(bench.store_version()),
+                (None, _) => image = Some(bench.checkpoint()),
+            },
             7 if round % 3 == 0 => bench.settle(),
             _ => {
                 let n = 1 + below(&mut rng, 120);
@@ -129,6 +140,8 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
         highest = highest.max(bench.tree.stats().height);
     }
     open.iter_mut().for_each(|open| open.owner = None);
+    drop(slow);
+    bench.checkpoint();
     bench.verify_all(bench.seq);
     for at in bench.snapshots.clone() {
         bench.verify_all(at);

@@ -1,14 +1,16 @@
 //! Shared by the tests: tiny options, a model of versioned keys, a tree with its model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, EntryRef, Readers, Seq, TableId, TreeId, SEQ_MAX};
+use frond_base::{BlockId, EntryKind, EntryRef, Readers, Seq, TableId, TreeId, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{Compression, KeyShape, RunFormat, RunMeta};
 use frond_tree::testing::{MemLog, MemStore};
-use frond_tree::{Bounds, Extent, Job, RunStore, Seek, Step, Tree, TreeLoader, TreeOptions};
+use frond_tree::{
+    Bounds, Extent, Job, RunStore, Seek, Step, StoredVersion, Tree, TreeLoader, TreeOptions,
+};
 use parking_lot::Mutex;
 
 use crate::owner::Owner;
@@ -94,6 +96,8 @@ pub struct Bench {
     pub jobs: Vec<Job>,
     /// The records written: position, sequence, and what.
     pub records: Vec<(u64, Seq, Record)>,
+    /// The blocks that the newest durable image names, by the differences that checkpoints told.
+    imaged: BTreeSet<BlockId>,
 }
 
 type Lists = Vec<Vec<(RunMeta, Extent)>>;
@@ -121,6 +125,7 @@ impl Bench {
             live,
             jobs: Vec::new(),
             records: Vec::new(),
+            imaged: BTreeSet::new(),
         }
     }
 
@@ -174,13 +179,39 @@ impl Bench {
 
     /// A checkpoint: the image that names what is stored of the tree now.
     pub fn checkpoint(&mut self) -> frond_tree::Image {
+        let (image, stored) = self.store_version();
+        self.set_durable(stored);
+        let mut held = self.held();
+        held.sort_unstable();
+        assert!(self.imaged.iter().eq(&held), "the image names the blocks of the tree");
+        image
+    }
+
+    /// A checkpoint that is not durable yet.
+    pub fn store_version(&self) -> (frond_tree::Image, StoredVersion) {
         let version = self.tree.version();
         let stored = version.store().unwrap();
         let image = frond_tree::Image { lsn: version.image().lsn, bytes: stored.image().to_vec() };
+        (image, stored)
+    }
+
+    /// The image of `stored` is durable.
+    pub fn set_durable(&mut self, stored: StoredVersion) {
+        for block in stored.added() {
+            assert!(self.imaged.insert(block), "block {block} is added twice");
+        }
+        for block in stored.removed() {
+            assert!(self.imaged.remove(&block), "block {block} is removed twice");
+        }
         let dead = stored.dead_packs().to_vec();
         stored.set_durable();
         dead.into_iter().for_each(|block| self.store.retire(block, self.lsn));
-        image
+    }
+
+    /// Runs and packs.
+    fn held(&self) -> Vec<BlockId> {
+        let runs = self.tree.run_extents().into_iter().map(|(block, _)| block);
+        runs.chain(self.tree.packs()).collect()
     }
 
     pub fn freeze(&mut self) {
@@ -224,6 +255,7 @@ impl Bench {
         };
         if image.is_none() {
             self.tree.packs().into_iter().for_each(|block| self.store.retire(block, 0));
+            self.imaged.clear();
         }
         for (lsn, bytes) in self.log.edits(TREE) {
             let edit = frond_tree::TrunkEdit::decode(&bytes, "log").unwrap();
@@ -235,8 +267,7 @@ impl Bench {
             loader.finish(self.options.clone(), store, log, self.live.clone(), "log").unwrap();
         assert_eq!(tree.image().bytes, self.tree.image().bytes, "replay gives the same trunk");
         self.tree = tree;
-        let mut held: Vec<_> = self.tree.run_extents().iter().map(|(b, _)| *b).collect();
-        held.extend(self.tree.packs());
+        let mut held = self.held();
         for (lsn, seq, record) in &self.records {
             if *lsn < self.tree.flushed_upto() {
                 continue;

@@ -100,7 +100,7 @@ fn eighty_by_twenty_four_has_all_of_it() {
         "slow          -",
         "delayed     -",
         "snap    -",
-        "pages 100M write 28M idx 0B lock 0B",
+        "pages 100M write 28M meta 0B lock 0B",
         "shop.u k",
         "shop/orders29",
         "14.5k",
