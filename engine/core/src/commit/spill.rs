@@ -184,12 +184,6 @@ impl Transaction {
         }
     }
 
-    /// Whether it has written to the tree.
-    pub(crate) fn has_own(&self, tree: TreeId) -> bool {
-        self.writes.buffer(tree).is_some_and(|own| !own.is_empty())
-            || self.spilled.of(tree).is_some_and(|p| !p.is_empty())
-    }
-
     /// What cursors read of the tree's private runs.
     pub(crate) fn private_view(&self, tree: TreeId) -> Option<PrivateView> {
         self.spilled.of(tree).map(PrivateRuns::view)
