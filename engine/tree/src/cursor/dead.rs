@@ -1,0 +1,106 @@
+//! Dead keys that a cursor passes: it skips the ranges that other readers found, and tells of new ones (DR1, DR2).
+
+use frond_base::{Result, Seq, SEQ_MAX};
+
+use super::TreeCursor;
+use crate::bounds::{successor, Bounds};
+use crate::dead_ranges::DeadRange;
+use crate::tree::Tree;
+
+/// So many dead keys in a row, besides those in ranges that are known, are worth a range: finding them costs as much again.
+const WORTH: u64 = 64;
+
+/// Dead keys with no row between them.
+#[derive(Default)]
+pub(super) struct DeadKeys {
+    /// Passed one by one in write buffers.
+    passed: u64,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// The largest sequence of their tombstones, and of the ranges among them.
+    newest: Seq,
+}
+
+impl DeadKeys {
+    pub fn clear(&mut self) {
+        self.passed = 0;
+        self.first.clear();
+        self.last.clear();
+        self.newest = 0;
+    }
+
+    fn add(&mut self, lo: &[u8], last: &[u8], newest: Seq, forward: bool) {
+        let set = |to: &mut Vec<u8>, key: &[u8]| {
+            to.clear();
+            to.extend_from_slice(key);
+        };
+        if self.first.is_empty() || !forward {
+            set(&mut self.first, lo);
+        }
+        if self.last.is_empty() || forward {
+            set(&mut self.last, last);
+        }
+        self.newest = self.newest.max(newest);
+    }
+}
+
+impl TreeCursor {
+    /// The source `best` stands on a dead key. The range around it, if one is known.
+    pub(super) fn note_dead(&mut self, best: usize) -> Option<DeadRange> {
+        if self.privates > 0 {
+            // The transaction's own runs are not among what other readers saw.
+            return None;
+        }
+        let (source, forward) = (&self.sources[best], self.walk.forward);
+        // Tombstones in runs heat their nodes until they are merged away; no range may hide them.
+        let buffered = best < self.buffers;
+        if buffered && self.tree.dead_ranges.any() {
+            if let Some(range) = self.tree.dead_ranges.around(&source.key, self.walk.at) {
+                // The last key below `hi`, which is its successor or above it.
+                let last = &range.hi[..range.hi.len() - 1];
+                self.dead_keys.add(&range.lo, last, range.from, forward);
+                return Some(range);
+            }
+        }
+        self.dead_keys.passed += u64::from(buffered);
+        self.dead_keys.add(&source.key, &source.key, source.seq, forward);
+        None
+    }
+
+    /// The dead keys have ended, at a row or at the end.
+    #[inline]
+    pub(super) fn end_dead(&mut self) -> Result<()> {
+        if self.dead_keys.last.is_empty() {
+            return Ok(());
+        }
+        let keys = std::mem::take(&mut self.dead_keys);
+        let told = match keys.passed >= WORTH && !self.verifies {
+            true => self.tell(&keys),
+            false => Ok(()),
+        };
+        self.dead_newest = self.dead_newest.max(keys.newest);
+        self.dead_keys = keys;
+        self.dead_keys.clear();
+        told
+    }
+
+    /// DR2: announces, looks again at the newest versions, confirms.
+    #[cold]
+    fn tell(&self, keys: &DeadKeys) -> Result<()> {
+        let hi = successor(&keys.last);
+        let ranges = &self.tree.dead_ranges;
+        let number = ranges.announce(&keys.first, &hi);
+        let bounds = Bounds { lo: keys.first.clone(), hi: Some(hi) };
+        let mut again = Tree { inner: self.tree.clone() }.cursor(SEQ_MAX, bounds);
+        again.verifies = true;
+        match again.first() {
+            Ok(false) => ranges.confirm(number, again.dead_newest),
+            Ok(true) => ranges.withdraw(number),
+            Err(e) => {
+                ranges.withdraw(number);
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+}
