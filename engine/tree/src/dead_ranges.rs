@@ -10,11 +10,11 @@
 //!
 //! Invariants
 //!
-//! - DR1. In a confirmed range every snapshot from its sequence on sees no row: when it was confirmed the newest version of
+//! - KR1. In a confirmed range every snapshot from its sequence on sees no row: when it was confirmed the newest version of
 //!   each key was a tombstone at or before that sequence, and a later put removes the range before its commit is published.
-//! - DR2. A writer has inserted its puts before it looks for ranges; a reader has announced a range before it looks again. So
+//! - KR2. A writer has inserted its puts before it looks for ranges; a reader has announced a range before it looks again. So
 //!   one of the two sees the other.
-//! - DR3. Confirmed ranges are ascending and do not overlap.
+//! - KR3. Confirmed ranges are ascending and do not overlap.
 //!
 //! `cursor/dead.rs` is the reader's side. Tested here, in `tests/it/dead.rs`, and by the simulator.
 
@@ -94,11 +94,11 @@ impl DeadRanges {
             ranges.confirmed.insert(at, DeadRange { lo, hi, from });
         }
         let sorted = ranges.confirmed.windows(2).all(|w| w[0].hi <= w[1].lo);
-        debug_assert!(sorted, "ranges overlap (DR3)");
+        debug_assert!(sorted, "ranges overlap (KR3)");
         self.note_any(&ranges);
     }
 
-    /// Puts with keys from `first` to `last` were inserted, and are not published yet (DR1, DR2).
+    /// Puts with keys from `first` to `last` were inserted, and are not published yet (KR1, KR2).
     #[inline]
     pub fn note_puts(&self, first: &[u8], last: &[u8]) {
         fence(Ordering::SeqCst);

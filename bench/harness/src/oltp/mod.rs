@@ -29,7 +29,7 @@ use crate::units;
 mod report;
 mod workload;
 
-use report::{Row, Rows};
+use report::{Measured, Row, Rows};
 use workload::{Phase, Workload};
 
 pub struct Options {
@@ -45,15 +45,6 @@ pub struct Options {
     /// Multiplies the number of transactions of each measurement.
     pub scale: f64,
     pub rounds: u32,
-}
-
-/// One measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
-    /// Server CPU time per transaction.
-    pub cpu_us: f64,
-    /// Transactions per second.
-    pub rate: f64,
 }
 
 /// Runs everything and prints a table. `Ok(false)` when an engine that was asked for did not run, or Frond took

@@ -4,10 +4,18 @@
 use std::collections::BTreeMap;
 
 use super::workload::Workload;
-use super::Measured;
 use crate::engines::Engine;
 use crate::table;
 use crate::units;
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Server CPU time per transaction.
+    pub cpu_us: f64,
+    /// Transactions per second.
+    pub rate: f64,
+}
 
 /// The parts of the table, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,8 @@
-//! Dead keys that a cursor passes: it skips the ranges that other readers found, and tells of new ones (DR1, DR2).
+//! Dead keys that a cursor passes: it skips the ranges that other readers found, and tells of new ones (KR1, KR2).
 
-use frond_base::{Result, Seq, SEQ_MAX};
+use frond_base::{Result, SEQ_MAX};
 
+use super::dead_keys::DeadKeys;
 use super::TreeCursor;
 use crate::bounds::{successor, Bounds};
 use crate::dead_ranges::DeadRange;
@@ -9,40 +10,6 @@ use crate::tree::Tree;
 
 /// So many dead keys in a row, besides those in ranges that are known, are worth a range: finding them costs as much again.
 const WORTH: u64 = 64;
-
-/// Dead keys with no row between them.
-#[derive(Default)]
-pub(super) struct DeadKeys {
-    /// Passed one by one in write buffers.
-    passed: u64,
-    first: Vec<u8>,
-    last: Vec<u8>,
-    /// The largest sequence of their tombstones, and of the ranges among them.
-    newest: Seq,
-}
-
-impl DeadKeys {
-    pub fn clear(&mut self) {
-        self.passed = 0;
-        self.first.clear();
-        self.last.clear();
-        self.newest = 0;
-    }
-
-    fn add(&mut self, lo: &[u8], last: &[u8], newest: Seq, forward: bool) {
-        let set = |to: &mut Vec<u8>, key: &[u8]| {
-            to.clear();
-            to.extend_from_slice(key);
-        };
-        if self.first.is_empty() || !forward {
-            set(&mut self.first, lo);
-        }
-        if self.last.is_empty() || forward {
-            set(&mut self.last, last);
-        }
-        self.newest = self.newest.max(newest);
-    }
-}
 
 impl TreeCursor {
     /// The source `best` stands on a dead key. The range around it, if one is known.
@@ -84,7 +51,7 @@ impl TreeCursor {
         told
     }
 
-    /// DR2: announces, looks again at the newest versions, confirms.
+    /// KR2: announces, looks again at the newest versions, confirms.
     #[cold]
     fn tell(&self, keys: &DeadKeys) -> Result<()> {
         let hi = successor(&keys.last);

@@ -32,6 +32,7 @@ use crate::tree::{Tree, TreeInner};
 use crate::view::{Content, View};
 
 mod dead;
+mod dead_keys;
 mod window;
 
 /// Where a seek goes.
@@ -67,8 +68,8 @@ pub struct TreeCursor {
     dead: u64,
     buffer_dead: u64,
     /// Those since the last row, while the cursor moves.
-    dead_keys: dead::DeadKeys,
-    /// It looks at a range again (DR2): the largest sequence of a tombstone so far.
+    dead_keys: dead_keys::DeadKeys,
+    /// It looks at a range again (KR2): the largest sequence of a tombstone so far.
     verifies: bool,
     dead_newest: Seq,
 }
@@ -99,7 +100,7 @@ impl Tree {
             spare_keys: Vec::new(),
             dead: 0,
             buffer_dead: 0,
-            dead_keys: dead::DeadKeys::default(),
+            dead_keys: dead_keys::DeadKeys::default(),
             verifies: false,
             dead_newest: 0,
         };

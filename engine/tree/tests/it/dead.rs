@@ -107,7 +107,7 @@ fn rows_that_come_into_a_range_without_rows_are_read_at_every_snapshot() {
     }
 }
 
-/// DR2: a reader that is about to confirm a range and a writer of a row in it.
+/// KR2: a reader that is about to confirm a range and a writer of a row in it.
 #[test]
 fn a_row_that_is_committed_while_readers_look_at_its_range_is_read() {
     let (store, log) = (MemStore::new(), MemLog::new());
