@@ -39,6 +39,11 @@ bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRoc
 	@scripts/setup.sh bench
 	@scripts/oltp.sh
 
+.PHONY: bench-scale
+bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
+	@scripts/setup.sh bench
+	@scripts/scale.sh
+
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes
 	@scripts/digest-bench.sh

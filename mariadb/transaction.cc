@@ -81,7 +81,7 @@ frond_txn *Frond_session::take(bool may_be_killed) {
     if (taken && may_be_killed) {
         committing_ = frond_txn_id(taken);
         frond_txn_clear_interrupt(taken);
-        // A KILL that came before counts.
+        // A KILL that came earlier interrupts too.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(taken);
     }
@@ -103,7 +103,7 @@ int Frond_session::enter() {
                 frond_txn_set_lock_timeout(transaction_, timeout_ms_ = timeout);
             frond_txn_clear_interrupt(transaction_);
         }
-        // A KILL that came before the transaction was there, or was cleared just now, counts.
+        // A KILL may have come before the transaction began, or have been cleared just now: it is passed on again.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(transaction_);
         statement_start_ = frond_txn_savepoint(transaction_);
@@ -130,15 +130,15 @@ void Frond_session::undo_statement() {
     end_statement();
 }
 
-// A commit may wait for memory, with nothing of it in the log yet: then KILL ends it. Not when the server has
-// written the transaction to the binary log, from which replicas take it.
+// A commit may wait for memory before any of it is in the log. KILL ends that wait, unless the server has already
+// written the transaction to the binary log: replicas read it from there.
 int Frond_session::commit_now(frond_txn *txn) {
     frond_txn_clear_interrupt(txn);
     if (thd_binlog_format(thd_) == BINLOG_FORMAT_UNSPEC) {
         std::unique_lock<std::mutex> locked(guard_);
         committing_ = frond_txn_id(txn);
         locked.unlock();
-        // A KILL that came before counts.
+        // A KILL that came earlier interrupts too.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(txn);
     }

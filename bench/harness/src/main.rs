@@ -1,6 +1,6 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench) and `make bench-oltp`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench), `make bench-oltp` and `make bench-scale`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
 //! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
@@ -22,8 +22,10 @@ mod report;
 mod result;
 mod run;
 mod sample;
+mod scale;
 mod server;
 mod stats;
+mod sysbench;
 mod table;
 mod units;
 
@@ -48,6 +50,8 @@ enum Cmd {
     Iibench(IibenchArgs),
     /// The everyday load with sysbench, engines side by side in one server
     Oltp(OltpArgs),
+    /// Many partitions, tables and connections; restarts after a kill
+    Scale(ScaleArgs),
 }
 
 #[derive(Args)]
@@ -127,6 +131,31 @@ struct OltpArgs {
     rounds: u32,
 }
 
+#[derive(Args)]
+struct ScaleArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[arg(long, default_value = "innodb,myrocks,frond", value_parser = engine_list)]
+    engines: EngineList,
+    #[arg(long, default_value = "256M", value_parser = units::parse_bytes)]
+    cache: u64,
+    /// Numbers of hash partitions, comma-separated
+    #[arg(long, default_value = "1,100,1000", value_delimiter = ',')]
+    partitions: Vec<u32>,
+    /// Rows for each number of partitions
+    #[arg(long, default_value = "200k", value_parser = units::parse_count)]
+    rows: u64,
+    /// Tables of one row each
+    #[arg(long, default_value_t = 3000)]
+    tables: u32,
+    /// Seconds of each measurement with 4 and 64 connections; 0: none
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+    /// Times that each engine's server is killed under load; 0: none
+    #[arg(long, default_value_t = 3)]
+    kills: u32,
+}
+
 #[derive(Clone)]
 struct EngineList(Vec<Engine>);
 
@@ -189,6 +218,18 @@ fn run(cli: Cli) -> Result<bool, String> {
             threads: a.threads.max(1),
             scale: a.scale,
             rounds: a.rounds.max(1),
+        }),
+        Cmd::Scale(a) => scale::run(&scale::Options {
+            programs: a.server.programs(),
+            plugins: a.server.plugins()?,
+            out: a.server.out,
+            engines: a.engines.0,
+            cache: a.cache,
+            partitions: a.partitions,
+            rows: a.rows.max(1),
+            tables: a.tables.max(1),
+            seconds: a.seconds,
+            kills: a.kills,
         }),
     }
 }

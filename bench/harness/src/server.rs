@@ -13,6 +13,7 @@
 //! Not here: touch any other server on the machine.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -78,6 +79,7 @@ impl Site {
 pub struct Server {
     child: Child,
     programs: Programs,
+    config: PathBuf,
     data: PathBuf,
     socket: PathBuf,
     log: PathBuf,
@@ -97,19 +99,25 @@ impl Server {
         let text = config_text(&data, &socket, &log, settings);
         fs::write(&config, text).map_err(|e| format!("{}: {e}", config.display()))?;
 
-        let mut command = base_command(&programs.mariadbd);
-        command.arg(format!("--defaults-file={}", config.display()));
-        if is_root() {
-            command.arg("--user=root");
-        }
-        // Its own process group: Ctrl-C reaches this program alone, which then stops in order.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|e| format!("cannot start {}: {e}", programs.mariadbd.display()))?;
-        let mut server = Server { child, programs: programs.clone(), data, socket, log };
+        let child = spawn(&programs.mariadbd, &config)?;
+        let mut server = Server { child, programs: programs.clone(), config, data, socket, log };
         server.wait_until_it_answers()?;
         Ok(server)
+    }
+
+    /// Ends the server at once, as a crash does. Only [`restart`](Self::restart) may follow.
+    pub fn kill(&mut self) -> Result<(), String> {
+        self.child.kill().map_err(|e| format!("cannot kill the server: {e}"))?;
+        self.child.wait().map_err(|e| format!("the killed server does not end: {e}"))?;
+        // It would be taken for the new server's.
+        let _ = fs::remove_file(&self.socket);
+        Ok(())
+    }
+
+    /// Starts the server again on its data after [`kill`](Self::kill), and waits until it answers.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.child = spawn(&self.programs.mariadbd, &self.config)?;
+        self.wait_until_it_answers()
     }
 
     fn wait_until_it_answers(&mut self) -> Result<(), String> {
@@ -148,6 +156,25 @@ impl Server {
             return Err(String::from_utf8_lossy(&out.stderr).trim().to_string());
         }
         Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Runs a script of any length through the command-line client; its first error ends it.
+    pub fn script(&self, text: &str) -> Result<(), String> {
+        let mut child = Command::new(&self.programs.client)
+            .args(["--no-defaults", "--user=root", "--batch", "--skip-column-names"])
+            .arg(format!("--socket={}", self.socket.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot start {}: {e}", self.programs.client.display()))?;
+        // A client that ends early closes the pipe; its own message says why.
+        let written = child.stdin.take().map_or(Ok(()), |mut to| to.write_all(text.as_bytes()));
+        let out = child.wait_with_output().map_err(|e| e.to_string())?;
+        if !out.status.success() {
+            return Err(String::from_utf8_lossy(&out.stderr).trim().to_string());
+        }
+        written.map_err(|e| format!("the client does not read its script: {e}"))
     }
 
     /// Whether `CREATE TABLE ... ENGINE=name` would use that engine.
@@ -194,6 +221,18 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.data);
     }
+}
+
+/// A server with the given configuration, in a process group of its own: Ctrl-C reaches this program
+/// alone, which then stops in order.
+fn spawn(mariadbd: &Path, config: &Path) -> Result<Child, String> {
+    let mut command = base_command(mariadbd);
+    command.arg(format!("--defaults-file={}", config.display()));
+    if is_root() {
+        command.arg("--user=root");
+    }
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map_err(|e| format!("cannot start {}: {e}", mariadbd.display()))
 }
 
 /// setpriv, where it exists, so that the server ends with this process whatever happens to it.

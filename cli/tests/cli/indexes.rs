@@ -1,25 +1,17 @@
 //! `frond indexes`: files, and what is said of bad ones.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::client::{Client, Server};
 use crate::programs::{bounded, has};
+use crate::tool::{self, Files};
 
 fn frond(args: &[&str], input: &[u8]) -> (i32, String, String) {
-    let mut command = bounded(env!("CARGO_BIN_EXE_frond"));
-    command.arg("indexes").args(args).env_remove("MYSQL_PWD");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // A program that complains of its options reads nothing.
-    let _ = child.stdin.take().unwrap().write_all(input);
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    tool::frond("indexes", args, input)
 }
 
 const FOUND: &str = "use shop; create table t (id int not null, a int, b int, primary key (id), \
@@ -55,26 +47,15 @@ fn what_is_found_in_a_dump_is_printed_with_its_statements() {
 
 #[test]
 fn bad_files_are_named_with_what_is_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, bytes: &[u8]| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    };
-    let complaint = |path: &Path| {
-        let (status, out, error) = frond(&[path.to_str().unwrap()], b"");
-        assert_eq!(status, 2, "{out} {error}");
-        assert!(error.contains(path.to_str().unwrap()), "{error}");
-        (out, error)
-    };
-    assert!(complaint(&write("empty.sql", b"")).1.contains("the file is empty"));
-    assert!(complaint(&write("binary", b"\x7fELF\x02\0\0\0")).1.contains("no SQL text"));
-    assert!(complaint(&write("rows.sql", b"insert into t values (1);")).1.contains("CREATE TABLE"));
-    assert!(complaint(&dir.path().join("missing.sql")).1.contains("no such file"));
-    assert!(complaint(dir.path()).1.contains("directory"));
+    let files = Files::of("indexes");
+    let complaint = |name: &str, bytes: &[u8]| files.complaint(&files.write(name, bytes));
+    assert!(complaint("empty.sql", b"").1.contains("the file is empty"));
+    assert!(complaint("binary", b"\x7fELF\x02\0\0\0").1.contains("no SQL text"));
+    assert!(complaint("rows.sql", b"insert into t values (1);").1.contains("CREATE TABLE"));
+    files.assert_missing_and_directories_are_named();
     // What is before the cut is shown all the same.
     let cut = format!("{FOUND}create table late (a int, key (a");
-    let (out, error) = complaint(&write("cut.sql", cut.as_bytes()));
+    let (out, error) = complaint("cut.sql", cut.as_bytes());
     assert!(error.contains("late") && error.contains("not closed"), "{error}");
     assert!(out.contains("2 findings"), "{out}");
 }

@@ -10,17 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client::{Client, Server};
-use crate::programs::{bounded, has};
+use crate::programs::has;
+use crate::tool::{self, Files};
 
 fn frond(args: &[&str], input: &[u8]) -> (i32, String, String) {
-    let mut command = bounded(env!("CARGO_BIN_EXE_frond"));
-    command.arg("locks").args(args).env_remove("MYSQL_PWD");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input);
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    tool::frond("locks", args, input)
 }
 
 const STATUS: &str = "\
@@ -87,28 +81,15 @@ fn who_waits_for_whom_is_printed() {
 
 #[test]
 fn bad_files_are_named_with_what_is_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, bytes: &[u8]| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    };
-    let complaint = |path: &Path| {
-        let (status, out, error) = frond(&[path.to_str().unwrap()], b"");
-        assert_eq!(status, 2, "{out} {error}");
-        assert!(error.contains(path.to_str().unwrap()), "{error}");
-        (out, error)
-    };
-    assert!(complaint(&write("empty", b"")).1.contains("no monitor output"));
-    assert!(complaint(&write("binary", &[0x7f, 0, 0xff, 3].repeat(5000)))
-        .1
-        .contains("no monitor output"));
-    assert!(complaint(&write("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0")).1.contains("cut.gz: "));
-    assert!(complaint(&dir.path().join("missing")).1.contains("no such file"));
-    assert!(complaint(dir.path()).1.contains("directory"));
+    let files = Files::of("locks");
+    let complaint = |name: &str, bytes: &[u8]| files.complaint(&files.write(name, bytes));
+    assert!(complaint("empty", b"").1.contains("no monitor output"));
+    assert!(complaint("binary", &[0x7f, 0, 0xff, 3].repeat(5000)).1.contains("no monitor output"));
+    assert!(complaint("cut.gz", b"\x1f\x8b\x08\0\0\0\0\0").1.contains("cut.gz: "));
+    files.assert_missing_and_directories_are_named();
     // What can be read is shown all the same, and so is what is before a cut.
-    let good = write("good", STATUS.as_bytes());
-    let missing = dir.path().join("missing");
+    let good = files.write("good", STATUS.as_bytes());
+    let missing = files.path("missing");
     let (status, out, error) = frond(&[good.to_str().unwrap(), missing.to_str().unwrap()], b"");
     assert!(status == 2 && out.contains("1 wait") && error.contains("missing"), "{out} {error}");
     let cut = &STATUS[..STATUS.find("---TRANSACTION 33").unwrap()];

@@ -22,3 +22,4 @@ mod programs;
 mod recipes;
 mod sample;
 mod secrets;
+mod tool;

@@ -1,6 +1,6 @@
 //! The offline reader: reads a log without changing it and lists what is wrong instead of stopping.
 //!
-//! For `frond check` and `frond salvage`-like tools. The directory must not be open elsewhere.
+//! For `frond check` and `frond log`. The directory must not be open elsewhere.
 //! Where frames do not verify it looks for the next header that does and goes on there, so that
 //! damage to one record hides no other; records are visited in stream order, with holes.
 
@@ -131,8 +131,8 @@ pub fn inspect(
     Ok(report)
 }
 
-/// A reader for a segment whose header is damaged: where its predecessor ended it must begin, and
-/// its first frame proves it. What proves nothing is left alone.
+/// A reader for a segment whose header is damaged. It must begin where its predecessor ended, and its
+/// first frame verifies only there. `None` when that frame does not verify.
 fn guess_header(
     database: u64,
     number: u32,
@@ -191,7 +191,7 @@ fn read_segment(
                     if promised == at {
                         return Ok(frames);
                     }
-                    // Known from here on: saves looking again behind each bad frame below it.
+                    // Kept, so that the bad frames below it are not each followed by the same search.
                     report.promised = promised;
                 }
                 let next = reader.find_header(at + 8, |_, _| true)?;

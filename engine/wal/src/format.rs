@@ -294,7 +294,7 @@ mod tests {
             assert_eq!(e.kind(), ErrorKind::UnsupportedFormat, "{e}");
             let says = format!("log.7: log format {}", VERSION + 1);
             assert!(e.to_string().contains(&says), "{e}");
-            // There never was such a one, nor will there be for long.
+            // Versions that no release writes are damage, not a newer format.
             for version in [0, 0x1_0000] {
                 let e = with_version(version, sealed);
                 assert_eq!(e.kind(), ErrorKind::Corruption, "{version}: {e}");

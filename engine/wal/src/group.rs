@@ -57,7 +57,7 @@ impl Wal {
             self.done.wait(&mut group);
         }
         if waits {
-            // Unserved, so still listed.
+            // No sync has reached `end`, so the list of waiters still has it.
             if let Some(at) = group.waiting.iter().position(|&e| e == end) {
                 group.waiting.swap_remove(at);
             }
@@ -137,7 +137,8 @@ impl Wal {
             restart: false,
         };
         io.file = self.spares.lock().begin(&*self.vfs, &header)?;
-        // With the descriptor of the segment before: the next rotation may come before anything is prepared.
+        // The segment before has freed a descriptor. A spare takes it now: the next rotation may come before
+        // `reserve` opens one.
         self.spares.lock().hold_one(&*self.vfs);
         io.segment = part.segment;
         self.room.file_moved(part.segment);

@@ -40,10 +40,10 @@ pub struct Wal {
     chunk_bytes: usize,
 
     pub(crate) tail: Mutex<Tail>,
-    /// A long append gave up its turn.
+    /// Signalled when an append of several frames is done (`Tail` says whether one is under way).
     turn: Condvar,
     pub(crate) group: Mutex<Group>,
-    /// A leader stepped down, or the log was poisoned.
+    /// Signalled when a leader steps down or the log is poisoned.
     pub(crate) done: Condvar,
     pub(crate) io: Mutex<Io>,
     pub(crate) segments: Mutex<VecDeque<Segment>>,
@@ -297,7 +297,7 @@ impl Wal {
         drop(tail);
         let turn = Turn(self);
         self.drive(end, false)?;
-        // Between giving the turn back and having the lock again nobody may slip in.
+        // No other append may begin between the end of the turn and taking the lock again.
         std::mem::forget(turn);
         let mut tail = self.tail.lock();
         tail.taken = false;

@@ -113,7 +113,7 @@ impl Recovered {
         let Some(segment) = self.segments.front() else { return Ok(false) };
         let (header, file) =
             read_header(&*self.vfs, segment.number, Some(self.database), OpenHow::READ)?;
-        // Not before it could be read: the next call must not pass over it.
+        // Only now that its header was read: after an error the next call reports the same segment.
         self.segments.pop_front();
         if header.restart {
             self.assembler.abandon();

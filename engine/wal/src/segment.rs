@@ -100,8 +100,8 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Takes over the spares found at open; surplus ones are deleted, and those that cannot have the
-    /// disk space of a segment (it has grown since, or making them was cut short).
+    /// Takes over the spares found at open. Deletes surplus ones, and those that cannot get the disk space
+    /// of a segment: segments have become larger since, or a crash cut their preparation short.
     pub fn adopt(
         vfs: &dyn Vfs,
         found: Vec<String>,
@@ -141,7 +141,7 @@ impl Spares {
                 continue;
             }
             if let Err(e) = open_allocated(vfs, &name, self.segment_bytes) {
-                // Half an allocation helps nobody; what cannot be removed is adopted at the next open.
+                // Half an allocation is of no use. A file that cannot be removed is adopted at the next open.
                 let _ = vfs.remove(&name);
                 return Err(e);
             }
@@ -167,12 +167,12 @@ impl Spares {
         Ok(())
     }
 
-    /// Opens a spare, if none is open and it can be: one that is needed later is more easily had now.
+    /// Opens a spare unless one is open. A failure is ignored: the spare is opened again when it is needed.
     pub fn hold_one(&mut self, vfs: &dyn Vfs) {
         let _ = self.hold(vfs, 1);
     }
 
-    /// Removes a spare that is not listed any more. Its space comes back when nobody has it open.
+    /// Removes the file of a spare that is not listed any more. Its space is free when its last descriptor is closed.
     fn remove(held: &mut Vec<(String, Arc<dyn VfsFile>)>, vfs: &dyn Vfs, name: &str) -> Result<()> {
         held.retain(|(open, _)| open != name);
         vfs.remove(name).map_err(|e| Error::io("remove", name, e))
@@ -187,7 +187,7 @@ impl Spares {
         self.held.len()
     }
 
-    /// Removes all spares: they have not the space of a segment.
+    /// Removes all spares: they are smaller than a segment.
     pub fn clear(&mut self, vfs: &dyn Vfs) -> Result<()> {
         for name in self.names.drain(..) {
             Spares::remove(&mut self.held, vfs, &name)?;

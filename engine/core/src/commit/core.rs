@@ -62,7 +62,7 @@ pub struct Core {
     pub(crate) locks: Arc<LockTable>,
     pub(crate) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(crate) names: RwLock<Names>,
-    /// Another number after each change of foreign keys, or of tables that they name.
+    /// Changes with each change of foreign keys, or of tables that they name.
     pub(crate) foreign_version: AtomicU64,
     /// Serialises definitions: one CREATE, DROP, RENAME or TRUNCATE at a time.
     pub(crate) ddl: Mutex<()>,
@@ -198,7 +198,7 @@ impl Core {
         self.may_write()?;
         let large = writes.bytes() > LARGE;
         if large {
-            // Held back before there is a second copy of the changes.
+            // Writers are delayed here, before there is a second copy of the changes.
             self.pace(writes.bytes() as u64 / 2, owner)?;
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
@@ -239,7 +239,7 @@ impl Core {
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
         let _room = match claim {
             Claim::Ordinary => room.map_err(|e| self.disk.note(e))?,
-            // Makes room: what else is refused is decided by others.
+            // Its refusal is not noted as a full disk: ordinary claims find out about that.
             _ => room?,
         };
         self.commit_payload(payload, writes, tables, true)
@@ -322,7 +322,7 @@ impl Core {
     /// which a prepared transaction may have, takes none.
     pub(crate) fn apply(&self, writes: &WriteSet, tables: &[Arc<Table>], log_from: Lsn, seq: Seq) {
         assert!(self.gate.is_locked(), "entries of {seq} without the gate (C1)");
-        // Within the assertion: it takes a latch of the log.
+        // Only in debug builds: `kept_from` takes a latch of the log.
         debug_assert!(
             self.shared.wal.kept_from() <= log_from,
             "a record is gone before it is applied (K4)"

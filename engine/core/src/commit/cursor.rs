@@ -132,8 +132,8 @@ impl Cursor {
         })
     }
 
-    /// Takes up what the transaction has written out since: then the tree's cursor has no position. The
-    /// entries were in the write set before, so nothing that was passed comes again.
+    /// Reads the private runs that the transaction has written since; the tree's cursor loses its position
+    /// then. Their entries were in the write set before, so no entry is seen twice.
     fn refresh(&mut self, txn: &Transaction) -> bool {
         let id = self.table.tree(self.index).id();
         let now = txn.private_stamp(id);
@@ -205,7 +205,7 @@ impl Cursor {
         if turned {
             tree.seek(key, if forward { Seek::Gt } else { Seek::Lt })?;
         } else if tree.valid() {
-            // The tree's own entry is behind already when the current one is an own write.
+            // When the current entry is an own write, the tree's cursor may stand behind it already.
             if forward && tree.key() <= key {
                 tree.next()?;
             } else if !forward && tree.key() >= key {

@@ -83,7 +83,7 @@ impl LargeCommits {
             door.taken = door.taken.saturating_add(bytes);
         }
         drop(door);
-        // The next one's turn.
+        // The commit behind this one may enter.
         self.moved.notify_all();
         if leaves {
             return Err(Error::new(
@@ -103,7 +103,7 @@ impl LargeCommits {
 impl Drop for LargeCommit<'_> {
     fn drop(&mut self) {
         let bytes = self.charge.bytes();
-        // First, as the next commit is charged at once.
+        // Before the room is given away: the next commit charges its own bytes at once.
         self.charge.resize(0);
         let mut door = self.of.door.lock();
         door.taken = door.taken.saturating_sub(bytes);
@@ -128,8 +128,8 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
-    /// Notes how much is in use. True: return what is free. To be called several times a window,
-    /// however often: `now` counts.
+    /// Notes how much is in use; true when free memory should be returned. Call it several times per
+    /// window. How often does not matter: windows are measured by `now`.
     pub fn look(&mut self, in_use: usize, limit: usize, now: Duration) -> bool {
         self.high = self.high.max(in_use);
         self.now = self.now.max(in_use);
@@ -146,7 +146,7 @@ impl Returned {
         true
     }
 
-    /// In use for less time than lies between two looks, perhaps.
+    /// Notes a peak that may be over before the next [`Returned::look`].
     pub fn note(&mut self, in_use: usize) {
         self.high = self.high.max(in_use);
         self.now = self.now.max(in_use);

@@ -42,7 +42,7 @@ pub(crate) struct PreparedSet {
 
 pub(crate) struct Entry {
     pub owner: TxnId,
-    /// The log is needed from here on (PR1).
+    /// The log is needed from here on (PX1).
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
     pub attached: AtomicBool,
@@ -56,7 +56,7 @@ pub(crate) struct State {
     pub parts: Parts,
     /// Where its newest prepare record starts.
     pub at: Lsn,
-    /// For the record of its end. None after a start on a full disk.
+    /// Log space for the record of its end. `None` after a start on a full disk.
     pub room: Option<KeptRoom>,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! - RX1. What a serializable transaction has read in a range, or not found, stays so until it ends: nobody's
 //!   change of an index entry in the range becomes visible meanwhile.
-//! - RX4. Who has read an entry in a range has locked its row as well, also when a condition on the index passed over it. So
-//!   only new entries need a range's leave: what changes or goes has a row, and its writer the row's lock.
+//! - RX4. A reader of a range also locks the row of each entry that it reads, even when a condition on the index rejects
+//!   the entry. So only new entries are checked against ranges: changing or deleting one takes its row's lock.
 //! - RX2. A commit or prepare that found no reader ([`frond_txn::LockTable::has_readers`]) is visible, or among the prepared
 //!   ones, before a reader that came later reads. One-phase commits hold the gate from that moment on, and the
 //!   reader passes the gate exclusively; prepared ones are in their set before they look.
@@ -32,7 +32,7 @@ impl Transaction {
         self.options().isolation == Isolation::Serializable
     }
 
-    /// Locks what is going to be read. Anything in the range that was read before is out of date.
+    /// Locks a range before it is read. What the caller read of it before is out of date.
     pub(crate) fn lock_range(
         &mut self,
         table: &Table,
@@ -48,7 +48,7 @@ impl Transaction {
         if granted == Granted::AlreadyHeld {
             return Ok(granted);
         }
-        // Commits that did not see this reader end (RX2).
+        // Waits for the end of the commits that did not see this reader (RX2).
         drop(core.gate.write());
         if core.impose_prepared(table, tree, &range)? {
             locker.lock_range(tree, range, mode, true, wait)?;

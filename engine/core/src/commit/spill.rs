@@ -91,7 +91,7 @@ impl Core {
             spilled.filled().map(|p| AttachedRuns { tree: p.id(), lists: p.lists() }).collect();
         let large = writes.bytes() > LARGE;
         if large {
-            // Not behind the door, where the others would wait for it.
+            // Before `enter_large`: a commit that is delayed inside would delay the large commits behind it.
             self.pace(writes.bytes() as u64 / 2, owner)?;
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
@@ -111,7 +111,7 @@ impl Core {
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
         for table in tables {
             self.ledger.note_all(table);
-            // Of an index that was given up meanwhile.
+            // Runs of an index that was dropped meanwhile.
             self.clear_dropped_later(table);
         }
         self.wrote(bytes, tables);
@@ -189,7 +189,7 @@ impl Transaction {
         self.spilled.of(tree).map(PrivateRuns::view)
     }
 
-    /// Another number whenever [`Self::private_view`] is another one; 0: there is none.
+    /// Changes whenever [`Self::private_view`] does; 0: there is none.
     pub(crate) fn private_stamp(&self, tree: TreeId) -> u64 {
         self.spilled.of(tree).map_or(0, PrivateRuns::stamp)
     }
@@ -204,7 +204,7 @@ impl Transaction {
             .trees()
             .map(|id| (self.writes.buffer(id).map_or(0, SortedBuffer::bytes), id))
             .collect();
-        // The largest first: the runs of small trees would be slivers.
+        // The largest trees first: small ones would make very small runs.
         trees.sort_by_key(|(bytes, id)| (std::cmp::Reverse(*bytes), *id));
         for (_, id) in trees {
             if self.writes.bytes() <= share / 4 {
@@ -243,7 +243,7 @@ impl Transaction {
         let table = table.expect("every tree written to belongs to a noted table").clone();
         let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
-        // A commit returns to none of them.
+        // A commit rolls back to no savepoint.
         let marks = if all { Vec::new() } else { self.writes.live_savepoints().to_vec() };
         let from = private.upto();
         let buffer = Arc::new(self.writes.take(id));
@@ -267,7 +267,7 @@ impl Transaction {
         self.writes.put_back(id, left);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
         let outcome = outcome.and_then(|()| match all {
-            // The tree merges what a commit attaches, in its time.
+            // Background merges take care of what a commit attaches.
             true => Ok(()),
             false => private.tidy(&marks, poll).or_else(unless_short),
         });
@@ -290,7 +290,7 @@ impl Transaction {
     }
 }
 
-/// More generations than there should be are slower to read, and that is all.
+/// Too many generations only make reads slower.
 fn unless_short(e: Error) -> Result<()> {
     match e.kind().is_shortage() {
         true => Ok(()),
@@ -326,8 +326,8 @@ impl Stretches {
         Stretches { segments, bytes }
     }
 
-    /// The operation behind which entries stay in memory: a last stretch that is small beside the others,
-    /// because savepoints of single statements go soon, would be a run of its own.
+    /// The operation behind which entries stay in memory. A small last part would become a run of its own,
+    /// and the savepoints of single statements, which cause it, are released soon.
     fn kept_from(&self, all: bool) -> u64 {
         let Some(last) = self.segments.last() else { return u64::MAX };
         let total: usize = self.bytes.iter().sum();

@@ -61,6 +61,7 @@ fn what_was_found_stays_fixed() {
         (Profile::Swarm, 5550),
         (Profile::Swarm, 9733),
         (Profile::Swarm, 200_045),
+        (Profile::Swarm, 5_514_058),
     ] {
         passes(profile, seed..seed + 1);
     }

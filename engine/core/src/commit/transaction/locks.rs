@@ -44,7 +44,7 @@ impl Transaction {
         }
     }
 
-    /// Another number after each wait for a lock: what was read before it is out of date.
+    /// Changes with each wait for a lock: what was read before the wait is out of date.
     #[inline]
     pub(crate) fn lock_waits(&self) -> u64 {
         self.locker.waits()
@@ -62,7 +62,7 @@ impl Transaction {
         self.locker.loosen()
     }
 
-    /// The lock stays.
+    /// The loose lock is kept until the transaction ends.
     pub fn fasten_lock(&mut self, lock: LooseLock) {
         self.locker.fasten(lock);
     }

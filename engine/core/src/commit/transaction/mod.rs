@@ -89,7 +89,7 @@ pub struct Transaction {
     charge_step: usize,
     /// Tables written to, for counters and commit.
     pub(crate) tables: IdMap<TableId, Arc<Table>>,
-    /// Where in `tables` the one written to last is.
+    /// Position in `tables` of the table written to last.
     last_table: usize,
 }
 
@@ -139,7 +139,7 @@ impl Transaction {
         &mut self.locker
     }
 
-    /// Also for those (of a commit).
+    /// The write set and the locks, for the range locks of a commit.
     pub(crate) fn written(&mut self) -> (&mut Locker, &WriteSet, &Spilled) {
         self.locker.set_weight(self.changes());
         (&mut self.locker, &self.writes, &self.spilled)
@@ -414,7 +414,7 @@ impl Transaction {
         let published = self.core.clock.published();
         assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
         self.locker.release_all();
-        // Its memory is not needed while others are waited for.
+        // Frees the memory before it waits for other transactions.
         self.writes = WriteSet::new();
         self.charged = None;
         if let Some(end) = end {
@@ -423,9 +423,9 @@ impl Transaction {
         Ok(end)
     }
 
-    /// Nothing is read or changed by it any more.
+    /// The parts of a transaction that reads and changes nothing any more.
     pub(crate) fn into_parts(mut self) -> Parts {
-        // Something has to stay here that can be dropped.
+        // `self` is dropped afterwards, so each part is replaced, not moved out.
         let nobody = self.core.locks.locker(self.core.next_txn_id());
         Parts {
             locker: std::mem::replace(&mut self.locker, nobody),

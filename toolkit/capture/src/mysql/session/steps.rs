@@ -9,7 +9,10 @@
 //!    silent for [`QUIET`], and longer than any answer took.
 //!  - Neither yet, behind a loss or where the begin of the connection is not known: requests are
 //!    held back, [`MOST_HELD`] at most, until the client was seen to wait since. If it is seen not
-//!    to, they have no time.
+//!    to, they have no time. Rejected: to hold nothing back, and give what is sent meanwhile no time.
+//!    That is as honest, but much is lost: of the load in `tests/it/losses.rs` 95 of 100 statements are
+//!    measured then instead of 98 when 1 % of the packets is missing, 73 instead of 90 when 5 % is, 25
+//!    instead of 63 when 20 % is; and a capture that begins within a connection lacks its first times.
 //!
 //! Of any client, a request behind a loss that acknowledges none of the server's bytes since may
 //! have been sent before the answer to a lost one. Requests are in doubt from there on until one

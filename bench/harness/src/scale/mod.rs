@@ -1,0 +1,49 @@
+//! `frond-demo scale`: what costs when there are many of something.
+//!
+//! Purpose: partitions, tables and connections. One server holds all engines; each step runs on one
+//! engine after the other, and what counts is the server's CPU time, which says more than the clock on a
+//! machine that others use, too. BLACKHOLE gets the same statements and stores nothing: what an engine
+//! adds to it is what the engine costs.
+//!
+//! Tested below; the whole by `make bench-scale`.
+
+mod common;
+mod connections;
+mod partitions;
+mod restart;
+mod tables;
+mod verdicts;
+
+use std::fs;
+
+use crate::server::Site;
+use crate::units;
+
+use common::{plugin_directory, start};
+use verdicts::Verdicts;
+
+pub use common::Options;
+
+/// Runs everything and prints the tables. `Ok(false)` when Frond missed a limit or an engine.
+pub fn run(options: &Options) -> Result<bool, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
+    fs::create_dir_all(&options.out).map_err(failed)?;
+    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
+    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
+    let site = Site::create(options.programs.clone(), &path)?;
+    let plugins = plugin_directory(options, &path)?;
+    let mut all = Verdicts::default();
+    println!(
+        "\nscale: {} of cache for each engine; CPU time is the server's, until it is quiet",
+        units::bytes(options.cache)
+    );
+    {
+        let (server, subjects) = start(options, &site, &plugins)?;
+        all.missing(options.engines.len() + 1 - subjects.len());
+        partitions::run(options, &server, &subjects, &mut all)?;
+        connections::run(options, &server, &subjects, &mut all)?;
+    }
+    tables::run(options, &site, &plugins, &mut all)?;
+    restart::run(options, &site, &plugins, &mut all)?;
+    Ok(all.report())
+}

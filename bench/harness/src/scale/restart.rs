@@ -1,0 +1,90 @@
+//! Time from the start of a killed server to its first answer from a table.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::common::{header, line, seconds, settings, Options};
+use super::verdicts::Verdicts;
+use crate::engines::Engine;
+use crate::server::{Server, Site};
+
+/// How long the load runs before each kill.
+const LOAD: Duration = Duration::from_secs(8);
+
+pub fn run(
+    options: &Options,
+    site: &Site,
+    plugins: &Path,
+    verdicts: &mut Verdicts,
+) -> Result<(), String> {
+    if options.kills == 0 {
+        return Ok(());
+    }
+    let mut columns = vec!["server alone".to_string()];
+    columns.extend((1..=options.kills).map(|i| format!("kill {i}")));
+    header("first answer after", columns);
+    for &engine in &options.engines {
+        let lines = settings(options, plugins, &[engine], false);
+        let mut server = Server::start(site, "restart", &lines)?;
+        if !server.has_engine(engine.sql_name()) {
+            continue;
+        }
+        let alone = again(&mut server, "SELECT 1")?;
+        server.sql(&format!(
+            "CREATE DATABASE r; CREATE TABLE r.t (id BIGINT AUTO_INCREMENT PRIMARY KEY, a INT, b INT, \
+             c CHAR(60), KEY (a), KEY (b)) ENGINE={}",
+            engine.sql_name()
+        ))?;
+        let mut times = Vec::new();
+        for _ in 0..options.kills {
+            load(&server)?;
+            match again(&mut server, "SELECT MAX(id) FROM r.t") {
+                Ok(time) => times.push(time),
+                Err(why) if engine != Engine::Frond => {
+                    println!(
+                        "  {} did not come back: {why}\n{}",
+                        engine.label(),
+                        server.log_errors()
+                    );
+                    break;
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        let mut cells = vec![alone];
+        cells.extend(&times);
+        line(engine.label(), cells.into_iter().map(seconds));
+        if engine == Engine::Frond {
+            let worst = times.into_iter().fold(0.0, f64::max);
+            verdicts.at_most(
+                "restart: s after a kill, over the server's start",
+                worst - alone,
+                5.0,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Kills the server, starts it again, and waits for the answer to `query`.
+fn again(server: &mut Server, query: &str) -> Result<f64, String> {
+    server.kill()?;
+    let begun = Instant::now();
+    server.restart()?;
+    server.sql(query)?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Rows from sequences, each statement a transaction of 10 000 rows in random places of two indexes.
+fn load(server: &Server) -> Result<(), String> {
+    let statement = "INSERT INTO t (a, b, c) SELECT 1e9*RAND(), 1e9*RAND(), SHA2(seq, 224) \
+                     FROM seq_1_to_10000;\n"
+        .repeat(10);
+    // A sequence's table is looked for in the database that is in use.
+    let script = format!("USE r;\n{statement}");
+    let until = Instant::now() + LOAD;
+    while Instant::now() < until {
+        server.script(&script)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! What must hold of the figures, and whether it did.
+
+/// Collects limits while the sections run.
+#[derive(Default)]
+pub struct Verdicts {
+    lines: Vec<(String, bool)>,
+}
+
+impl Verdicts {
+    /// `count` engines could not be measured.
+    pub fn missing(&mut self, count: usize) {
+        if count > 0 {
+            self.lines.push((format!("{count} engines are missing"), false));
+        }
+    }
+
+    /// `value` must be at most `limit`.
+    pub fn at_most(&mut self, what: &str, value: f64, limit: f64) {
+        let met = value.is_finite() && value <= limit;
+        self.lines.push((format!("{what}: {value:.2} (<= {limit})"), met));
+    }
+
+    /// `value` must be at least `limit`.
+    pub fn at_least(&mut self, what: &str, value: f64, limit: f64) {
+        let met = value.is_finite() && value >= limit;
+        self.lines.push((format!("{what}: {value:.2} (>= {limit})"), met));
+    }
+
+    /// Prints all of them; whether all were met.
+    pub fn report(&self) -> bool {
+        println!("\n  What must hold");
+        for (text, met) in &self.lines {
+            println!("  {} {text}", if *met { "met   " } else { "MISSED" });
+        }
+        self.lines.iter().all(|(_, met)| *met)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_limit_or_no_number_fails() {
+        let mut v = Verdicts::default();
+        v.missing(0);
+        v.at_most("a", 1.0, 1.0);
+        v.at_least("b", 2.0, 1.0);
+        assert!(v.report());
+        v.at_most("c", f64::NAN, 1.0);
+        assert!(!v.report());
+        let mut v = Verdicts::default();
+        v.at_least("d", 0.9, 1.0);
+        assert!(!v.report());
+    }
+}
