@@ -35,11 +35,17 @@ pub(crate) struct DeadRange {
     pub from: Seq,
 }
 
+/// A range that its reader looks at again.
+struct Announced {
+    number: u64,
+    lo: Box<[u8]>,
+    hi: Box<[u8]>,
+}
+
 #[derive(Default)]
 struct Ranges {
     confirmed: Vec<DeadRange>,
-    /// Announced ones, with their numbers.
-    announced: Vec<(u64, Box<[u8]>, Box<[u8]>)>,
+    announced: Vec<Announced>,
     last: u64,
 }
 
@@ -70,7 +76,7 @@ impl DeadRanges {
         let mut ranges = self.ranges.lock();
         ranges.last += 1;
         let number = ranges.last;
-        ranges.announced.push((number, lo.into(), hi.into()));
+        ranges.announced.push(Announced { number, lo: lo.into(), hi: hi.into() });
         self.any.store(true, Ordering::SeqCst);
         drop(ranges);
         fence(Ordering::SeqCst);
@@ -79,15 +85,15 @@ impl DeadRanges {
 
     pub fn withdraw(&self, number: u64) {
         let mut ranges = self.ranges.lock();
-        ranges.announced.retain(|(n, ..)| *n != number);
+        ranges.announced.retain(|a| a.number != number);
         self.note_any(&ranges);
     }
 
     /// The range has no row for snapshots at or after `from`; nothing happens if a put came meanwhile.
     pub fn confirm(&self, number: u64, from: Seq) {
         let mut ranges = self.ranges.lock();
-        let Some(at) = ranges.announced.iter().position(|(n, ..)| *n == number) else { return };
-        let (_, lo, hi) = ranges.announced.swap_remove(at);
+        let Some(at) = ranges.announced.iter().position(|a| a.number == number) else { return };
+        let Announced { lo, hi, .. } = ranges.announced.swap_remove(at);
         ranges.confirmed.retain(|r| r.hi <= lo || r.lo >= hi);
         if ranges.confirmed.len() < MOST {
             let at = ranges.confirmed.partition_point(|r| r.lo < lo);
@@ -105,7 +111,7 @@ impl DeadRanges {
         if self.any.load(Ordering::SeqCst) {
             let mut ranges = self.ranges.lock();
             ranges.confirmed.retain(|r| *r.hi <= *first || *r.lo > *last);
-            ranges.announced.retain(|(_, lo, hi)| **hi <= *first || **lo > *last);
+            ranges.announced.retain(|a| *a.hi <= *first || *a.lo > *last);
             self.note_any(&ranges);
         }
     }

@@ -26,29 +26,35 @@ pub enum Row {
     Apart,
 }
 
+/// A workload, with the rounds of each engine.
+struct Line {
+    name: &'static str,
+    rounds: Vec<Vec<Measured>>,
+}
+
 /// All measurements.
 pub struct Rows {
     engines: Vec<Engine>,
-    /// Part, position in it and name, to the rounds of each engine.
-    rounds: BTreeMap<(Row, usize), (&'static str, Vec<Vec<Measured>>)>,
+    /// By part, and position in it.
+    lines: BTreeMap<(Row, usize), Line>,
     cells: Vec<Vec<String>>,
 }
 
 impl Rows {
     pub fn new(engines: &[Engine]) -> Rows {
-        Rows { engines: engines.to_vec(), rounds: BTreeMap::new(), cells: Vec::new() }
+        Rows { engines: engines.to_vec(), lines: BTreeMap::new(), cells: Vec::new() }
     }
 
     pub fn add(&mut self, part: Row, workload: &Workload, engine: Engine, measured: Measured) {
-        let known = self.rounds.iter().find(|((p, _), (n, _))| *p == part && *n == workload.name);
+        let known = self.lines.iter().find(|((p, _), l)| *p == part && l.name == workload.name);
         let at = match known {
             Some(((_, at), _)) => *at,
-            None => self.rounds.keys().filter(|(p, _)| *p == part).count(),
+            None => self.lines.keys().filter(|(p, _)| *p == part).count(),
         };
-        let none = || (workload.name, vec![Vec::new(); self.engines.len()]);
-        let (_, rounds) = self.rounds.entry((part, at)).or_insert_with(none);
+        let none = || Line { name: workload.name, rounds: vec![Vec::new(); self.engines.len()] };
+        let line = self.lines.entry((part, at)).or_insert_with(none);
         if let Some(i) = self.engines.iter().position(|e| *e == engine) {
-            rounds[i].push(measured);
+            line.rounds[i].push(measured);
         }
     }
 
@@ -59,7 +65,7 @@ impl Rows {
         header.extend(self.engines.iter().map(|e| format!("{} /s", e.label())));
         header.push("CPU vs InnoDB".into());
         self.cells = vec![header];
-        for ((part, _), (name, rounds)) in &self.rounds {
+        for ((part, _), Line { name, rounds }) in &self.lines {
             let after = if *part == Row::Written { ", after writes" } else { "" };
             let mut row = vec![format!("{name}{after}")];
             let cpu: Vec<f64> = rounds.iter().map(|r| median(r, |m| m.cpu_us)).collect();

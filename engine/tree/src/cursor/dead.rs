@@ -53,14 +53,18 @@ impl TreeCursor {
 
     /// KR2: announces, looks again at the newest versions, confirms.
     #[cold]
-    fn tell(&self, keys: &DeadKeys) -> Result<()> {
+    fn tell(&mut self, keys: &DeadKeys) -> Result<()> {
         let hi = successor(&keys.last);
-        let ranges = &self.tree.dead_ranges;
-        let number = ranges.announce(&keys.first, &hi);
+        let number = self.tree.dead_ranges.announce(&keys.first, &hi);
         let bounds = Bounds { lo: keys.first.clone(), hi: Some(hi) };
         let mut again = Tree { inner: self.tree.clone() }.cursor(SEQ_MAX, bounds);
         again.verifies = true;
-        match again.first() {
+        // It may take as long as the walk before: KILL ends it, too.
+        again.walk.interrupt = self.walk.interrupt.take();
+        let found = again.first();
+        self.walk.interrupt = again.walk.interrupt.take();
+        let ranges = &self.tree.dead_ranges;
+        match found {
             Ok(false) => ranges.confirm(number, again.dead_newest),
             Ok(true) => ranges.withdraw(number),
             Err(e) => {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::{AllReaders, EntryKind, EntryRef, Seq, SEQ_MAX};
+use frond_base::{AllReaders, EntryKind, EntryRef, ErrorKind, Seq, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_tree::testing::{MemLog, MemStore};
 use frond_tree::{Bounds, Seek, Tree, TreeOptions};
@@ -105,6 +105,29 @@ fn rows_that_come_into_a_range_without_rows_are_read_at_every_snapshot() {
             }
         }
     }
+}
+
+#[test]
+fn an_interrupt_also_ends_the_second_look_at_a_range() {
+    let mut bench = Bench::new(TreeOptions { cursor_refills: 1000, ..tiny() });
+    bench.write((0..10_000).map(|n| (row(n), None)).collect());
+    let mut cursor = bench.tree.cursor(bench.seq, Bounds::all());
+    assert!(cursor.first().is_ok_and(|found| !found));
+    let first = cursor.examined() / 1000;
+    bench.write(vec![put(5)]);
+    bench.write(vec![(row(5), None)]);
+    // Polled once in 1000 entries: the walk itself is over when this is raised.
+    let mut polls = 0;
+    let mut cursor = bench.tree.cursor(bench.seq, Bounds::all());
+    cursor.set_interrupt(Box::new(move || {
+        polls += 1;
+        polls > first + 3
+    }));
+    assert_eq!(cursor.first().unwrap_err().kind(), ErrorKind::Interrupted);
+    let mut cursor = bench.tree.cursor(bench.seq, Bounds::all());
+    assert!(!cursor.first().unwrap());
+    assert!(!cursor.first().unwrap());
+    assert!(cursor.examined() < 12_000, "the range is known: {}", cursor.examined());
 }
 
 /// KR2: a reader that is about to confirm a range and a writer of a row in it.
