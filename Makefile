@@ -72,9 +72,17 @@ stages: ## the stages of `make test`
 soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 	@HOURS=$${HOURS:-1} scripts/soak.sh
 
+.PHONY: test-apps
+test-apps: plugin ## tests of Django and SQLAlchemy with Frond as the default engine, beside InnoDB; MINUTES= each (30)
+	@/usr/bin/python3 -B tests/apps/run.py --minutes $(or $(MINUTES),30)
+
 .PHONY: backups
 backups: ## BACKUPS= (50) backups of servers under load, each restored and compared
 	@BACKUPS=$${BACKUPS:-50} scripts/stages/83-backup.sh
+
+.PHONY: replay
+replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
+	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/86-tools.sh
 
 .PHONY: man
 man: ## man pages and shell completions, in target/share as a package installs them

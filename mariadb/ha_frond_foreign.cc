@@ -157,7 +157,11 @@ int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
 // ALTER TABLE asks before it creates the copy, which has to know of what it is one.
 int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
-    return give(thd, frond_foreigns_of(name_, true), to);
+    // One that the table does not fit as a parent is not enforced: ALTER TABLE may make the table fit.
+    std::vector<Frond_foreign> all = frond_foreigns_of(name_, true);
+    all.erase(std::remove_if(all.begin(), all.end(), [](const Frond_foreign &f) { return f.parent_index.empty(); }),
+              all.end());
+    return give(thd, all, to);
 }
 
 bool ha_frond::referenced_by_foreign_key() const noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS. Each is a plugin of its own in the same
+// Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS, FROND_TABLES, FROND_TREES. Each is a plugin of its own in the same
 // library. They need the PROCESS privilege, as they show what other users do.
 //
 // A table consists of its columns, a function that fills it, and a descriptor (at the end).
@@ -265,6 +265,96 @@ int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *) {
     return fill<frond_lock_wait_info>(thd, tables, frond_each_lock_wait, emit_lock_wait);
 }
 
+// ---------------------------------------------------------------- FROND_TABLES
+
+Column tables_columns[] = {
+    Column("TABLE_ID", Number(), NOT_NULL),
+    Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("FILE_NAME", Varchar(64), NOT_NULL),
+    Column("INDEXES", Number(), NOT_NULL),
+    Column("TABLE_ROWS", Number(), NOT_NULL),
+    Column("DATA_BYTES", Number(), NOT_NULL),
+    Column("INDEX_BYTES", Number(), NOT_NULL),
+    Column("FILE_BYTES", Number(), NOT_NULL),
+    Column("FREE_BYTES", Number(), NOT_NULL),
+    Column("AUTO_INCREMENT", Number(), NOT_NULL),
+    CEnd(),
+};
+
+int emit_table(void *to, const frond_table_info *info) {
+    Filling &filling = *static_cast<Filling *>(to);
+    filling.failed = Row(filling.thd, filling.table)
+                         .number(info->id)
+                         .table_name(info->table)
+                         .text(info->file)
+                         .number(info->indexes)
+                         .number(info->rows)
+                         .number(info->data_bytes)
+                         .number(info->index_bytes)
+                         .number(info->file_bytes)
+                         .number(info->free_bytes)
+                         .number(info->auto_increment)
+                         .store();
+    return filling.failed;
+}
+
+int fill_tables(THD *thd, TABLE_LIST *tables, COND *) {
+    return fill<frond_table_info>(thd, tables, frond_each_table, emit_table);
+}
+
+// ---------------------------------------------------------------- FROND_TREES
+
+Column trees_columns[] = {
+    Column("TABLE_SCHEMA", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("TABLE_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("INDEX_NAME", Varchar(NAME_CHAR_LEN), NULLABLE),
+    Column("TREE", Number(), NOT_NULL),
+    Column("LEVELS", Number(), NOT_NULL),
+    Column("INNER_NODES", Number(), NOT_NULL),
+    Column("LEAVES", Number(), NOT_NULL),
+    Column("RUNS", Number(), NOT_NULL),
+    Column("ENTRIES", Number(), NOT_NULL),
+    Column("TOMBSTONES", Number(), NOT_NULL),
+    Column("STORED_BYTES", Number(), NOT_NULL),
+    Column("LOGICAL_BYTES", Number(), NOT_NULL),
+    Column("BUFFERED_ENTRIES", Number(), NOT_NULL),
+    Column("BUFFERED_BYTES", Number(), NOT_NULL),
+    Column("DEBT_BYTES", Number(), NOT_NULL),
+    Column("BYTES_WRITTEN", Number(), NOT_NULL),
+    Column("ENTRIES_WRITTEN", Number(), NOT_NULL),
+    Column("ENTRIES_FLUSHED", Number(), NOT_NULL),
+    CEnd(),
+};
+
+int emit_tree(void *to, const frond_tree_info *info) {
+    Filling &filling = *static_cast<Filling *>(to);
+    filling.failed = Row(filling.thd, filling.table)
+                         .table_name(info->table)
+                         .text_or_null(info->index)
+                         .number(info->tree)
+                         .number(info->levels)
+                         .number(info->inner_nodes)
+                         .number(info->leaves)
+                         .number(info->runs)
+                         .number(info->entries)
+                         .number(info->tombstones)
+                         .number(info->stored_bytes)
+                         .number(info->logical_bytes)
+                         .number(info->buffered_entries)
+                         .number(info->buffered_bytes)
+                         .number(info->debt_bytes)
+                         .number(info->bytes_written)
+                         .number(info->entries_written)
+                         .number(info->entries_flushed)
+                         .store();
+    return filling.failed;
+}
+
+int fill_trees(THD *thd, TABLE_LIST *tables, COND *) {
+    return fill<frond_tree_info>(thd, tables, frond_each_tree, emit_tree);
+}
+
 // ---------------------------------------------------------------- plugins
 
 template <Column *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *)> int init(void *p) {
@@ -288,3 +378,7 @@ st_maria_plugin frond_locks_plugin =
     FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold", (init<locks_columns, fill_locks>));
 st_maria_plugin frond_lock_waits_plugin =
     FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what", (init<lock_waits_columns, fill_lock_waits>));
+st_maria_plugin frond_tables_plugin =
+    FROND_SCHEMA_TABLE("FROND_TABLES", "Tables, their files and sizes", (init<tables_columns, fill_tables>));
+st_maria_plugin frond_trees_plugin =
+    FROND_SCHEMA_TABLE("FROND_TREES", "Trees: levels, runs, debt, amplification", (init<trees_columns, fill_trees>));

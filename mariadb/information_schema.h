@@ -10,5 +10,7 @@
 extern st_maria_plugin frond_trx_plugin;
 extern st_maria_plugin frond_locks_plugin;
 extern st_maria_plugin frond_lock_waits_plugin;
+extern st_maria_plugin frond_tables_plugin;
+extern st_maria_plugin frond_trees_plugin;
 
 #endif

@@ -147,4 +147,5 @@ maria_declare_plugin(frond){
     "0.1",
     MariaDB_PLUGIN_MATURITY_EXPERIMENTAL,
 },
-    frond_trx_plugin, frond_locks_plugin, frond_lock_waits_plugin maria_declare_plugin_end;
+    frond_trx_plugin, frond_locks_plugin, frond_lock_waits_plugin, frond_tables_plugin,
+    frond_trees_plugin maria_declare_plugin_end;

@@ -11,7 +11,9 @@
 #   versioning, period, vcol, gcol, json, handler, parts, sql_sequence
 #                   suites that name InnoDB or MyISAM, with the engine's name instead
 #   named           these eight in one call (about 200 tests run, half a minute)
-#   all             frond, storage_engine, named, iuds, funcs (the default)
+#   foreign         tests of foreign keys from the suites innodb, main and rpl, with the engine's name instead
+#   foreign_few     those of them that say most in little time
+#   all             frond, storage_engine, named, foreign_few, iuds, funcs (the default)
 # or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert, vcol.update.
 #
 #   --engine NAME   the engine under test (default Frond; another one proves the harness itself)
@@ -54,6 +56,15 @@ DIFFERENCES=$OURS/differences
 TREE_RULES=("$ROOT/scripts/mtr.sh" "$ROOT/scripts/modernise-results.pl" "$ROOT/scripts/name-engine.pl")
 # Suites that name engines in their text.
 NAMING=(versioning period vcol gcol json handler parts sql_sequence)
+# All suites whose copies are changed.
+CHANGED=("${NAMING[@]}" foreign)
+# Tests of other suites that make the suite `foreign`: SQL only, no debug server.
+FOREIGN_FROM=(
+    innodb/{add_foreign_key,fk_col_alter,fk_drop_alter,foreign_key,foreign_key_not_windows,foreign_null}
+    innodb/{foreign_sql_mode,innodb-fk,innodb-fk-virtual,innodb-fk-warnings,innodb-fkcheck,innodb-get-fk,stored_fk}
+    main/foreign_key rpl/rpl_foreign_key_innodb
+)
+FOREIGN_FEW=(add_foreign_key fk_col_alter foreign_key_not_windows foreign_sql_mode innodb-fkcheck main_foreign_key stored_fk)
 # The same tests once more, for engines that are not under test.
 OTHERS='(^|_)(myisam|maria|aria|heap|memory|archive|blackhole)$'
 
@@ -104,7 +115,8 @@ make_tree() {
             -exec "$ROOT/scripts/modernise-results.pl" {} +
         # Frond writes rows to the binary log (deviations says why).
         sed -i '/^\[stmt\]/,/^$/d' "$TREE/include/rpl_init.combinations"
-        "$ROOT/scripts/name-engine.pl" "$ENGINE" "${NAMING[@]/#/$TREE/suite/}"
+        make_foreign_suite
+        "$ROOT/scripts/name-engine.pl" "$ENGINE" "${CHANGED[@]/#/$TREE/suite/}"
         apply_differences
         # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
         sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
@@ -118,13 +130,45 @@ make_tree() {
     fi
     # mtr finds overlays and a plugin's own suites in mysql-test/plugin/<name>/ only.
     rm -rf "$TREE/plugin/frond"
-    find "$TREE/suite/storage_engine" "${NAMING[@]/#/$TREE/suite/}" -name '*.reject' -delete
+    find "$TREE/suite/storage_engine" "${CHANGED[@]/#/$TREE/suite/}" -name '*.reject' -delete
     cp -r "$OURS" "$TREE/plugin/frond"
     if [[ $ENGINE != Frond ]]; then
         # Another engine is measured against the suite's own results.
         find "$TREE/plugin/frond" \( -name '*.rdiff' -o -name disabled.def \) -delete
     fi
     mkdir -p "$LOGS"
+}
+
+# The suite `foreign`: copies of FOREIGN_FROM. A test of main gets its suite before its name.
+make_foreign_suite() {
+    local test name from to=$TREE/suite/foreign file
+    mkdir -p "$to/t" "$to/r" "$to/include"
+    cp "$TREE/suite/innodb/include/wait_all_purged.inc" "$to/include/"
+    # Where InnoDB refuses, a metadata lock on the parent makes a statement wait.
+    printf -- '--lock-wait-timeout=1\n--loose-%s-lock-wait-timeout=1\n' "$ENGINE_LOWER" >"$to/suite.opt"
+    for test in "${FOREIGN_FROM[@]}"; do
+        name=${test#*/}
+        from=$TREE/suite/${test%%/*}
+        case $test in
+            main/*)
+                cp "$TREE/$test.test" "$to/t/main_$name.test"
+                cp "$TREE/$test.result" "$to/r/main_$name.result"
+                ;;
+            *)
+                for file in "$from/t/$name.test" "$from/t/alter_sql_mode.inc"; do
+                    [[ ! -f $file ]] || cp "$file" "$to/t/"
+                done
+                for file in "$from/r/$name".result "$from/r/$name",*.rdiff; do
+                    [[ ! -f $file ]] || cp "$file" "$to/r/"
+                done
+                ;;
+        esac
+    done
+    # Tables with foreign keys are copied, and InnoDB decides some of this by the SQL mode.
+    printf '[COPY]\n' | tee "$to/t/foreign_null.combinations" >"$to/t/foreign_sql_mode.combinations"
+    printf '[STRICT]\n--sql_mode=STRICT_TRANS_TABLES\n' >"$to/t/alter_sql_mode.combinations"
+    # A waiting statement has another state in the list of processes.
+    sed -i "s/state *= *'update' and //; s/state='Updating'/info LIKE 'UPDATE%'/" "$to/t/foreign_key.test"
 }
 
 # The suites that name engines are no overlays: what Frond does differently is patched into their results.
@@ -326,6 +370,7 @@ run_set() {
             run_set frond
             run_set storage_engine
             run_set named
+            run_set foreign_few
             run_mtr engines "$engine_option" --suite=engines/iuds,engines/funcs
             ;;
         frond)
@@ -341,7 +386,10 @@ run_set() {
             run_mtr storage_engine --suite="$(IFS=, && printf '%s' "${suites[*]}")"
             ;;
         named) run_named named "$(IFS=, && printf '%s' "${NAMING[*]}")" ;;
-        versioning | period | vcol | gcol | json | handler | parts | sql_sequence) run_named "$1" "$1" ;;
+        versioning | period | vcol | gcol | json | handler | parts | sql_sequence | foreign) run_named "$1" "$1" ;;
+        foreign_few)
+            run_mtr foreign_few --mysqld=--default-storage-engine="$ENGINE" "${FOREIGN_FEW[@]/#/foreign.}"
+            ;;
         iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
@@ -369,7 +417,7 @@ copy_recorded() {
 # directories are in no result.
 accept_differences() {
     local reject base name plain
-    for name in "${NAMING[@]}"; do
+    for name in "${CHANGED[@]}"; do
         while read -r reject; do
             base=${reject%.reject}.result
             [[ -f $base ]] || continue

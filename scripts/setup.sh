@@ -16,7 +16,7 @@
 #
 # What it changes outside the checkout: installed packages, and nothing else. The source package is
 # fetched with a private apt configuration under target/mariadb/apt; no file in /etc/apt is touched.
-# No MariaDB service is started or left enabled.
+# No service, of MariaDB or Prometheus, is started or left enabled.
 #
 # FROND_REPLACE_SERVER=1 allows it to replace a MariaDB or MySQL server that is in use.
 
@@ -38,8 +38,9 @@ BENCH_PACKAGES=(sysbench)
 # Packages that the tests run: scripts, the C example under valgrind, the manual page.
 LINT_PACKAGES=(shellcheck valgrind groff)
 # Programs with which `frond digest` is compared, that measure both, that capture its tests'
-# traffic, and that open its HTML reports (81 MB to download, and its libraries).
-PEER_PACKAGES=(percona-toolkit time tcpdump chromium)
+# traffic, and that open its HTML reports (81 MB to download, and its libraries). Prometheus scrapes
+# `frond exporter`.
+PEER_PACKAGES=(percona-toolkit time tcpdump chromium prometheus)
 
 SUDO=()
 LEVEL=${1:-all}
@@ -339,14 +340,25 @@ setup_bench() {
     install_missing "${DRIVER_PACKAGES[@]}" "${BENCH_PACKAGES[@]}"
 }
 
+# The package's server would run from the next boot on, for every user of the machine.
+setup_peers() {
+    local was_there
+    was_there=$(package_version prometheus)
+    install_missing "${PEER_PACKAGES[@]}"
+    if [[ -z $was_there ]] && command -v systemctl >/dev/null 2>&1; then
+        "${SUDO[@]}" systemctl -q disable prometheus.service >/dev/null 2>&1 || true
+    fi
+}
+
 setup_digest() {
     setup_base
-    install_missing "${PEER_PACKAGES[@]}"
+    setup_peers
 }
 
 setup_all() {
     setup_bench
-    install_missing "${LINT_PACKAGES[@]}" "${PEER_PACKAGES[@]}"
+    install_missing "${LINT_PACKAGES[@]}"
+    setup_peers
 }
 
 check() {

@@ -3,7 +3,7 @@
 # The long tests: fresh seeds, round after round, until the time is over. `make soak` runs this.
 #
 #   HOURS=8 scripts/soak.sh [PART...]    parts: mtr mtr-small sqllogic sim fuzz differential
-#                                        isolation kill9 alter kill9-binlog kill
+#                                        isolation kill9 alter kill9-binlog kill foreign
 #
 # mtr (MariaDB's suites with the tests that they call big), mtr-small (the suites with 8 MiB of cache and pages of
 # 4 KiB) and sqllogic run once, the others in every round, each for a few minutes. fuzz gives each target of
@@ -67,7 +67,7 @@ END=$(awk -v now="$SECONDS" -v hours="$HOURS" 'BEGIN { print int(now + hours * 3
 [[ -n ${SLT_DIR:-} ]] || say "soak: SLT_DIR is not set, so sqllogic runs its own small file only"
 part sqllogic /usr/bin/python3 -B tests/sql/sqllogic.py --minutes "${SLT_MINUTES:-30}" \
     "${SLT_DIR:-tests/sql/sqllogic}"
-part mtr scripts/mtr.sh --big --minutes 90 named storage_engine iuds funcs
+part mtr scripts/mtr.sh --big --minutes 90 named foreign storage_engine iuds funcs
 part mtr-small scripts/mtr.sh --minutes 60 storage_engine iuds funcs -- --mysqld=--loose-frond-cache-size=8M \
     --mysqld=--loose-frond-default-page-size=4096
 while [[ $SECONDS -lt $END ]]; do
@@ -83,11 +83,13 @@ while [[ $SECONDS -lt $END ]]; do
         scripts/stages/81-alter.sh
     part kill9-binlog SEED="$seed" KILL9_BINLOG_CYCLES="${KILL9_BINLOG_CYCLES:-500}" \
         KILL9_BINLOG_SECONDS="${KILL9_BINLOG_SECONDS:-2400}" scripts/stages/82-kill9-binlog.sh
+    part foreign SEED="$seed" FOREIGN_SECONDS="${FOREIGN_SECONDS:-60}" FOREIGN_KILLS="${FOREIGN_KILLS:-60}" \
+        scripts/stages/77-foreign.sh
     part kill SEED="$seed" KILL_SECONDS="${KILL_SECONDS:-120}" scripts/stages/76-bad-input.sh
     [[ $((PASSED + FAILED)) -gt 0 ]] || die "no part has one of these names: ${WANTED[*]}"
     ROUND=$((ROUND + 1))
     # Parts that run once are no reason to go on.
-    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|kill9|alter|kill9-binlog|kill)\  ]] || break
+    [[ ${#WANTED[@]} -eq 0 || " ${WANTED[*]} " =~ \ (sim|fuzz|differential|isolation|kill9|alter|kill9-binlog|kill|foreign)\  ]] || break
 done
 
 [[ ${#FAILURES[@]} -eq 0 ]] || printf 'FAILED %s\n' "${FAILURES[@]}"

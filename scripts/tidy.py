@@ -5,7 +5,8 @@ Rules
  1. No file of code is longer than 600 lines.
  2. No note says that something is still to do.
  3. A path in backquotes, in comments and documents, exists: from the root, from the file's folder or one above
-    it, or from the `src` of one above it. What tests run with other tools' trees (`FOREIGN`) is no path of ours.
+    it, or from the `src` of one above it. What tests run with other tools' trees, and what may lie beside the
+    checkout, is no path of ours (`FOREIGN`).
  4. The id of an invariant (`//! - W1. ...`, ` * W1. ...`, `// Invariant W1: ...`) is defined once, and its prefix
     belongs to one file. A list under a line "Invariants" has ids and no plain numbers, and so have references.
  5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
@@ -31,7 +32,7 @@ CODE = {".rs", ".cc", ".h", ".c", ".py", ".sh", ".js", ".css", ".pl"}
 TEXT = CODE | {".md", ".toml"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 QUOTED_PATH = re.compile(r"`([A-Za-z_.][\w.-]*(?:/[\w.-]+)+)`")
-FOREIGN = ("engines/", "frond/t/NAME", "include/", "target/", "usr/", "suite/", "percona/", "mysql-test/")
+FOREIGN = ("../", "engines/", "frond/t/NAME", "include/", "target/", "usr/", "suite/", "percona/", "mysql-test/")
 ENDINGS = CODE | {".md", ".svg", ".test", ".result", ".toml", ".sql"}
 # What begins a line of a comment in Rust, C++, shell and make. In Python's texts nothing does.
 COMMENT = r"^\s*(?://[/!]?|/?\*|#)?\s*"
@@ -144,7 +145,7 @@ def self_test() -> None:
     broken = {
         "long.py": "pass\n" * 601,
         "later.rs": "// TO" + "DO: more\n",
-        "path.md": "See `docs/" + "nowhere.md`.\n",
+        "path.md": "See `docs/" + "nowhere.md`, or `../beside" + "/the/checkout`.\n",
         "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n/// W1. Named.\n",
         "c.h": "/* Invariants\n *  1. No id. */\n\n/* Steps\n *  1. One. */\n// Invariant V1: once, "
         "(invariant" + " 1).\n",

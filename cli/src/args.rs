@@ -38,6 +38,9 @@ pub enum Command {
     Indexes(Box<crate::indexes::IndexesArgs>),
     Locks(Box<crate::locks::LocksArgs>),
     Doctor(Box<crate::doctor::DoctorArgs>),
+    Top(Box<crate::top::TopArgs>),
+    Exporter(Box<crate::exporter::ExporterArgs>),
+    Replay(Box<crate::replay::ReplayArgs>),
     #[command(subcommand)]
     Backup(Box<crate::backup::BackupCommand>),
     /// Measure the engine on this machine

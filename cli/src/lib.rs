@@ -8,6 +8,9 @@
 //! digest/    query logs and traffic of any MariaDB or MySQL server, through `frond_digest`
 //! indexes/   indexes that repeat others, from dumps and servers, through `frond_indexes`
 //! locks/     who waits for whom, from logs and servers, through `frond_locks`
+//! replay/    a log's statements on two servers, compared, through `frond_replay`
+//! exporter/  counters of a running server for Prometheus
+//! top/       a server in a terminal, second by second, through `frond_top`
 //! doctor/    what is wrong with a server and its machine, through `frond_doctor`
 //! server_args.rs  the same with the port, connected
 //! backup/    copies of a running server
@@ -38,11 +41,14 @@ pub mod connection;
 pub mod digest;
 pub mod doctor;
 pub mod dump;
+pub mod exporter;
 pub mod indexes;
 pub mod locks;
 pub mod log;
 pub mod manual;
 pub mod open;
 pub mod out;
+pub mod replay;
 pub mod server_args;
 pub mod stat;
+pub mod top;

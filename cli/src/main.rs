@@ -8,7 +8,8 @@ use clap::Parser;
 use frond_cli::args::{BenchCommand, CheckArgs, Cli, Command, DumpArgs};
 use frond_cli::out::Outcome;
 use frond_cli::{
-    backup, bench, check, digest, doctor, dump, indexes, locks, log, manual, open, stat,
+    backup, bench, check, digest, doctor, dump, exporter, indexes, locks, log, manual, open,
+    replay, stat, top,
 };
 
 /// What a command came to.
@@ -65,6 +66,9 @@ fn run(command: Command, out: &mut dyn Write) -> Outcome<End> {
         Command::Indexes(args) => indexes::run(&args, out).map(End::from),
         Command::Locks(args) => locks::run(&args, out).map(End::from),
         Command::Doctor(args) => doctor::run(&args, out).map(End::from),
+        Command::Top(args) => top::run(&args, out).map(End::from),
+        Command::Exporter(args) => exporter::run(&args, out).map(End::from),
+        Command::Replay(args) => replay::run(&args, out).map(End::from),
         Command::Backup(command) => backup::run(&command, out).map(End::from),
         Command::Man(args) => manual::man(&args, out).map(|()| End::Fine),
         Command::Completions(args) => {

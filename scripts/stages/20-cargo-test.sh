@@ -33,7 +33,7 @@ awk -v digest="$DIGEST" -v most="$DIGEST_BUDGET" '
     END {
         for (name in cpu) printf "%-20s %7.1f s CPU %7.1f s clock\n", name, cpu[name], clock[name] | "sort -k2,2nr"
         close("sort -k2,2nr")
-        printf "the digest: %.1f s CPU of at most %d%s\n", sum, most, sum > most ? ": over budget" : ""
+        printf "the digest: %.1f s CPU of at most %d%s\n", sum, most, (sum > most ? ": over budget" : "")
     }' "$costs"
 
 # "test result: ok. 12 passed; 0 failed; 1 ignored; ..." once for each test binary

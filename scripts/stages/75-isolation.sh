@@ -17,7 +17,7 @@ checker=$?
 say "histories"
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-/usr/bin/python3 -B tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-12}" ${SEED:+--seed "$SEED"} \
+/usr/bin/python3 -B tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-9}" ${SEED:+--seed "$SEED"} \
     | tee "$output"
 histories=${PIPESTATUS[0]}
 read -r passed failed <<<"$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$output" | tail -n 1)"

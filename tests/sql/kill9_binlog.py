@@ -10,7 +10,7 @@ What the clients do, with sync_binlog=1 and frond_flush_log_at_commit=1 and 2 by
 
 The server is killed at random moments, and by itself at the points between the steps of a commit that
 FROND_CRASH_POINT names: after prepare, after the binary log was written, between two commits of one group,
-around a checkpoint of the binary log.
+around a checkpoint of the binary log. Once, before the first cycle, the binary log is cut within an XA transaction.
 
 After each restart: the XA transactions that are left are ended; none is prepared any more; the sum holds; what was
 acknowledged is there; and the binary log, replayed into another server that started empty, gives the same tables, by
@@ -36,11 +36,14 @@ from server import Server, ServerFailed, engine, rows, run
 
 ACCOUNTS = 30
 START_BALANCE = 1000
-TABLES = ("accounts_f", "accounts_i", "journal")
+# Each with what its rows are ordered by.
+TABLES = {"accounts_f": "id", "accounts_i": "id", "journal": "n"}
 POINTS = ("after_prepare", "before_commit_ordered", "after_commit_ordered", "before_checkpoint",
           "after_checkpoint")
 # Kills that a run must get through, if as many were asked for, however long it takes.
 LEAST_CYCLES = 20
+# A transaction that a crash tore off gives its GTID to the next one.
+READ = ("mariadb-binlog", "--no-defaults", "--skip-gtid-strict-mode")
 
 
 class Transfers(Client):
@@ -146,11 +149,19 @@ class Branches(Transfers):
         self.acknowledged += 1
 
 
-class Replayed:
-    """The server that has only what the binary log says."""
+def end_torn(statements: bytes) -> bytes:
+    """Statements of mariadb-binlog, with an end for each XA transaction that a crash tore off in the binary log. For
+    it mariadb-binlog writes ROLLBACK at the start of the next file, which the server refuses within an XA transaction."""
+    torn = rb"^(XA START (X'\w*',X'\w*',\d+)(?:(?!^XA END ).*\n)*?)ROLLBACK/\*!\*/;$"
+    return re.sub(torn, rb"\1XA END \2/*!*/;\nXA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
 
-    def __init__(self, source: Server, target: Server):
+
+class Replayed:
+    """The server that has only what the binary log says. Of `database` the `tables` are compared."""
+
+    def __init__(self, source: Server, target: Server, database: str, tables: dict[str, str]):
         self.source, self.target, self.done = source, target, ""
+        self.database, self.tables = database, tables
 
     def new_files(self, admin: pymysql.Connection) -> list[str]:
         logs = [r[0].decode() for r in rows(admin, "SHOW BINARY LOGS")]
@@ -158,8 +169,7 @@ class Replayed:
 
     def said_of(self, admin: pymysql.Connection) -> dict[bytes, str]:
         """What the binary log last says of each XA transaction: PREPARE, COMMIT or ROLLBACK."""
-        read = subprocess.run(["mariadb-binlog", "--no-defaults", *self.new_files(admin)], capture_output=True,
-                              timeout=300, check=True)
+        read = subprocess.run([*READ, *self.new_files(admin)], capture_output=True, timeout=300, check=True)
         found = re.findall(rb"^XA (PREPARE|COMMIT|ROLLBACK) X'([0-9a-f]*)'", read.stdout, re.MULTILINE)
         return {bytes.fromhex(name.decode()): said.decode() for said, name in found}
 
@@ -169,14 +179,15 @@ class Replayed:
         files = self.new_files(admin)[:-1]
         self.done = files[-1].rsplit("/", 1)[1]
         statements = self.target.directory() / "replayed.sql"
-        read = ["mariadb-binlog", "--no-defaults", f"--result-file={statements}", *files]
+        read = [*READ, f"--result-file={statements}", *files]
         subprocess.run(read, capture_output=True, timeout=300, check=True)
+        statements.write_bytes(end_torn(statements.read_bytes()))
         write = ["mariadb", "--no-defaults", "--binary-mode", f"--socket={self.target.socket}", "-uroot"]
         with open(statements, "rb") as source:
             done = subprocess.run(write, stdin=source, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise Problem(f"the binary log cannot be replayed: {done.stderr.strip()}")
-        other = self.target.connect("kill9", read_timeout=300)
+        other = self.target.connect(self.database, read_timeout=300)
         for row in rows(other, "XA RECOVER"):
             if row[3] in Branches.prepared:
                 raise Problem(f"{row[3]!r} was prepared, and only the binary log has it")
@@ -184,11 +195,10 @@ class Replayed:
         other.close()
 
     def compare(self, admin: pymysql.Connection) -> None:
-        other = self.target.connect("kill9", read_timeout=300)
-        for table in TABLES:
+        other = self.target.connect(self.database, read_timeout=300)
+        for table, order in self.tables.items():
             sql = f"CHECKSUM TABLE {table} EXTENDED"
             if rows(admin, sql) != rows(other, sql):
-                order = "n" if table == "journal" else "id"
                 here = rows(admin, f"SELECT * FROM {table} ORDER BY {order}")
                 there = rows(other, f"SELECT * FROM {table} ORDER BY {order}")
                 raise Problem(f"{table}: the table has {sorted(set(here) - set(there))[:3]}, the binary log "
@@ -232,6 +242,23 @@ class Cycle:
             client.end()
         self.choose_point(number)
         self.server.start()
+        self.verify()
+
+    def torn_branch(self) -> None:
+        """A kill in the middle of the write of an XA transaction to the binary log; the next one gets its GTID."""
+        admin = self.server.connect("kill9")
+        value = "v" * 100
+        for statement in ("FLUSH BINARY LOGS", "XA START 'torn'", f"INSERT INTO journal VALUES (-1, '{value}')",
+                          "XA END 'torn'", "XA PREPARE 'torn'"):
+            run(admin, statement)
+        last = self.server.data() / rows(admin, "SHOW BINARY LOGS")[-1][0].decode()
+        self.server.kill()
+        written = last.read_bytes()
+        last.write_bytes(written[:written.rindex(value.encode()) + len(value) // 2])
+        self.server.start()
+        admin = self.server.connect("kill9")
+        run(admin, "INSERT INTO journal VALUES (0, '')")
+        admin.close()
         self.verify()
 
     def choose_point(self, number: int) -> None:
@@ -291,8 +318,9 @@ def main() -> int:
     logged = ["--log-bin=binlog", "--binlog-format=ROW", "--sync-binlog=1", "--server-id=1"]
     with Server("kill9b", OPTIONS + logged) as server, Server("replay", OPTIONS) as target:
         try:
-            cycle = Cycle(server, Replayed(server, target), arguments.seed)
+            cycle = Cycle(server, Replayed(server, target, "kill9", TABLES), arguments.seed)
             cycle.prepare()
+            cycle.torn_branch()
             least = min(LEAST_CYCLES, arguments.cycles)
             while passed < least or (passed < arguments.cycles
                                      and time.monotonic() - begin < arguments.seconds):

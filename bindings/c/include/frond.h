@@ -308,6 +308,43 @@ int frond_each_lock(frond_db *db, int (*emit)(void *ctx, const frond_lock_info *
 /* One call for each pair of a transaction that waits and one that it waits for. */
 int frond_each_lock_wait(frond_db *db, int (*emit)(void *ctx, const frond_lock_wait_info *info), void *ctx);
 
+typedef struct frond_table_info {
+    const char *table;       /* "" for the catalog */
+    const char *file;        /* below the directory of the database; need not exist yet */
+    uint32_t id;
+    uint32_t indexes;
+    uint64_t rows;
+    uint64_t data_bytes;     /* of the primary index, uncompressed, estimated */
+    uint64_t index_bytes;    /* of the others */
+    uint64_t file_bytes;
+    uint64_t free_bytes;     /* of these, bytes that are used again */
+    uint64_t auto_increment; /* the next value */
+} frond_table_info;
+
+typedef struct frond_tree_info {
+    const char *table;       /* "" for the catalog */
+    const char *index;       /* "" for a table of keys and values, and while it is built or dropped */
+    uint32_t tree;           /* number in its table */
+    uint32_t levels;
+    uint64_t leaves;
+    uint64_t inner_nodes;
+    uint64_t runs;
+    uint64_t entries;        /* in runs: versions and tombstones */
+    uint64_t tombstones;
+    uint64_t stored_bytes;   /* of the runs */
+    uint64_t logical_bytes;  /* of the runs' entries before encoding */
+    uint64_t buffered_entries;
+    uint64_t buffered_bytes;
+    uint64_t debt_bytes;     /* that flushes and merges have still to move */
+    uint64_t bytes_written;  /* this and the rest since the database was opened */
+    uint64_t entries_written;
+    uint64_t entries_flushed; /* from buffers; entries_written divided by this is the amplification */
+} frond_tree_info;
+
+/* As the lists above: read in pieces while others go on, not of one moment; `emit` returns 0 to go on. */
+int frond_each_table(frond_db *db, int (*emit)(void *ctx, const frond_table_info *info), void *ctx);
+int frond_each_tree(frond_db *db, int (*emit)(void *ctx, const frond_tree_info *info), void *ctx);
+
 /* Told of lock waits. `waits` is called by the thread that is about to sleep, and again when others came before it;
  * `waited` by the same thread afterwards. Both may interrupt transactions. */
 typedef struct frond_wait_hooks {

@@ -1,4 +1,4 @@
-//! Transactions, locks and waits; who is told of waits.
+//! Transactions, locks and waits, tables and trees; who is told of waits.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::ptr;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use frond_engine::{LockKind, LockMode, LockPlace, TransactionState, WaitHooks, Xid};
 
 use crate::abi::{
-    frond_lock_info, frond_lock_wait_info, frond_transaction_info, frond_wait_hooks, frond_xid,
-    EmitLock, EmitLockWait, EmitTransaction, FROND_KIND_INDEX, FROND_KIND_RANGE, FROND_KIND_ROW,
+    frond_lock_info, frond_lock_wait_info, frond_table_info, frond_transaction_info,
+    frond_tree_info, frond_wait_hooks, frond_xid, EmitLock, EmitLockWait, EmitTable,
+    EmitTransaction, EmitTree, FROND_KIND_INDEX, FROND_KIND_RANGE, FROND_KIND_ROW,
     FROND_MODE_EXCLUSIVE, FROND_MODE_INTENTION_EXCLUSIVE, FROND_MODE_INTENTION_SHARED,
     FROND_MODE_SHARED, FROND_OK, FROND_TRANSACTION_DETACHED, FROND_TRANSACTION_PREPARED,
     FROND_TRANSACTION_RUNNING, FROND_TRANSACTION_WAITING,
@@ -49,12 +50,15 @@ fn kind(kind: LockKind) -> u32 {
     }
 }
 
+fn text(s: &str) -> CString {
+    CString::new(s.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
 /// Table, index and key for C.
 struct Texts([CString; 3]);
 
 impl Texts {
     fn of(place: &LockPlace) -> Texts {
-        let text = |s: &str| CString::new(s.replace('\0', "\u{fffd}")).unwrap_or_default();
         Texts([&place.table, &place.index, &place.key].map(|s| text(s)))
     }
 
@@ -152,6 +156,74 @@ pub unsafe extern "C" fn frond_each_lock_wait(
                 table,
                 index,
                 key,
+            };
+            emit(ctx, &info) == 0
+        });
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_each_table(
+    db: *mut frond_db,
+    emit: Option<EmitTable>,
+    ctx: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let db = unsafe { handle(db, "db") }?;
+        let emit = emit.ok_or_else(|| invalid("emit is NULL"))?;
+        db.engine.each_table(&mut |t| {
+            let (table, file) = (text(&t.name), text(&t.file));
+            let info = frond_table_info {
+                table: table.as_ptr(),
+                file: file.as_ptr(),
+                id: t.id,
+                indexes: t.indexes,
+                rows: t.statistics.rows,
+                data_bytes: t.statistics.data_bytes,
+                index_bytes: t.statistics.index_bytes,
+                file_bytes: t.statistics.file_bytes,
+                free_bytes: t.statistics.free_bytes,
+                auto_increment: t.auto_increment,
+            };
+            emit(ctx, &info) == 0
+        });
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_each_tree(
+    db: *mut frond_db,
+    emit: Option<EmitTree>,
+    ctx: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let db = unsafe { handle(db, "db") }?;
+        let emit = emit.ok_or_else(|| invalid("emit is NULL"))?;
+        db.engine.each_tree(&mut |t| {
+            let (table, index) = (text(&t.table), text(&t.index));
+            let s = &t.stats;
+            let info = frond_tree_info {
+                table: table.as_ptr(),
+                index: index.as_ptr(),
+                tree: t.number,
+                levels: u32::try_from(s.height).unwrap_or(u32::MAX),
+                leaves: s.leaves,
+                inner_nodes: s.inner_nodes,
+                runs: s.runs,
+                entries: s.entries,
+                tombstones: s.tombstones,
+                stored_bytes: s.run_bytes,
+                logical_bytes: s.logical_bytes,
+                buffered_entries: s.buffered_entries,
+                buffered_bytes: s.buffered_bytes,
+                debt_bytes: s.debt.total(),
+                bytes_written: s.bytes_written,
+                entries_written: s.entries_written,
+                entries_flushed: s.entries_flushed,
             };
             emit(ctx, &info) == 0
         });

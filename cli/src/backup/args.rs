@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::private::PrivateArgs;
+use super::replay::{until, Until};
 use crate::connection::ConnectionArgs;
 use crate::out::{parse_bytes, parse_count};
 
@@ -18,7 +20,9 @@ pub enum BackupCommand {
     Incremental(IncrementalArgs),
     List(ListArgs),
     Verify(VerifyArgs),
+    Prepare(PrepareArgs),
     Restore(RestoreArgs),
+    Extract(ExtractArgs),
     Keep(KeepArgs),
 }
 
@@ -110,7 +114,11 @@ pub struct ListArgs {
 /// Verify a backup without a server
 ///
 /// Reads everything: the checksums of all files and blocks, then all that `frond check` reads (each page, tree, row and index), with
-/// what it is based on put together in memory. Files of mariadb-backup are compared with their checksums.
+/// what it is based on put together in memory, and counts each table's rows. Files of mariadb-backup are compared with their checksums.
+///
+/// With --against-server also: restores the backup beside it, replays the server's binary logs since then on a private server, and
+/// compares the checksum of every Frond table with that of a snapshot of the running server. That needs the space of the
+/// backup, and the rights to SELECT, RELOAD and BINLOG MONITOR.
 ///
 /// Exit status: 0 sound, 1 damaged (what is named), 2 could not be done.
 #[derive(Args)]
@@ -124,6 +132,19 @@ pub struct VerifyArgs {
     /// Only checksums
     #[arg(long)]
     pub quick: bool,
+    /// Compare with a running server, too: the one it was made of, or one that replicates from it
+    #[arg(long)]
+    pub against_server: bool,
+    /// Where to restore it for that; beside the backup unless told
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub work: Option<PathBuf>,
+    /// The server's port
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    pub server: PrivateArgs,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -137,10 +158,14 @@ pub struct VerifyArgs {
 /// Verifies each block as it is copied. Files of mariadb-backup are copied and prepared with it. The server recovers the rest when
 /// it starts. The backup is not changed. The command then says what to do next: ownership, start, and the position for a replica.
 ///
+/// With --until the binary logs since the backup are replayed with mariadb-binlog into a private server on the new directory, up to a GTID
+/// (included) or a time (not included).
+///
 /// Exit status: 0 done, 2 not done.
 #[derive(Args)]
 #[command(after_long_help = "Examples:\n  \
     frond backup restore /backup/monday /var/lib/mysql\n  \
+    frond backup restore /backup/monday /var/lib/mysql --until '2026-11-23 10:14:00' --binlogs /old/mysql\n  \
     chown -R mysql:mysql /var/lib/mysql && systemctl start mariadb")]
 pub struct RestoreArgs {
     /// The backup
@@ -155,12 +180,98 @@ pub struct RestoreArgs {
     /// The program that prepares other engines' files
     #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup", value_hint = ValueHint::CommandName)]
     pub mariadb_backup: PathBuf,
+    /// Replay binary logs up to a GTID (0-1-4711) or a local time ('2026-11-23 10:00:00')
+    #[arg(long, value_name = "GTID|TIME", value_parser = until, requires = "binlogs")]
+    pub until: Option<Until>,
+    /// Binary logs, or a directory that has them; may be given again
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, requires = "until")]
+    pub binlogs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub server: PrivateArgs,
     /// Bytes per second to copy at most
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub rate: Option<u64>,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Make a full backup of an incremental one
+///
+/// Copies a backup, put together with those that it is based on, to a new directory, verifying each block. The result has the same moment
+/// and needs no other backup; the members of the chain are not changed, and may be removed then. No server is needed.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup prepare /backup/monday-12h /backup/monday-12h-full")]
+pub struct PrepareArgs {
+    /// The backup
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The directory to make; it must not exist, or be empty
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub to: PathBuf,
+    /// Backups that it is based on, if they are elsewhere; may be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chain: Vec<PathBuf>,
+    /// Bytes per second to copy at most
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub rate: Option<u64>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Put one table of a backup into a running server
+///
+/// The table's part of the backup is restored beside it, a private server is started on that, and mariadb-dump copies the table into the
+/// running server, where it must not exist. Both are compared by checksum. For a table of Frond only its own blocks are
+/// copied; with --until, and for other engines' tables, the whole backup is.
+///
+/// The account needs CREATE, ALTER, INSERT, SELECT, DROP and TRIGGER in the database.
+///
+/// Exit status: 0 done, 2 not done; nothing of the table is left then.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup extract /backup/monday --table shop.orders\n  \
+    frond backup extract /backup/monday --table shop.orders --as orders_monday\n  \
+    frond backup extract /backup/monday --table shop.orders --until '2026-11-23 10:14:00' --binlogs /var/lib/mysql")]
+pub struct ExtractArgs {
+    /// The backup
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// The table
+    #[arg(long, value_name = "DATABASE.TABLE")]
+    pub table: String,
+    /// Its new name, in the same database
+    #[arg(long = "as", value_name = "TABLE")]
+    pub name: Option<String>,
+    /// Backups that it is based on, if they are elsewhere; may be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chain: Vec<PathBuf>,
+    /// Replay binary logs up to a GTID (0-1-4711) or a local time ('2026-11-23 10:00:00')
+    #[arg(long, value_name = "GTID|TIME", value_parser = until, requires = "binlogs")]
+    pub until: Option<Until>,
+    /// Binary logs, or a directory that has them; may be given again
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, requires = "until")]
+    pub binlogs: Vec<PathBuf>,
+    /// Where to restore; beside the backup unless told
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub work: Option<PathBuf>,
+    /// The program that prepares other engines' files
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup", value_hint = ValueHint::CommandName)]
+    pub mariadb_backup: PathBuf,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The server's port
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    pub server: PrivateArgs,
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
 }
 
 /// Remove backups that are not needed any more

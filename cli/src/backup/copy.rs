@@ -39,6 +39,15 @@ impl Meter {
         Ok(Meter { clock, rate, began, shown, done: 0, total: 0 })
     }
 
+    /// Runs `what` without the limit of the rate: for what the server's commits wait for. Its bytes count, so
+    /// what comes later waits for them.
+    pub fn unlimited<T>(&mut self, what: impl FnOnce(&mut Meter) -> T) -> T {
+        let rate = self.rate.take();
+        let done = what(self);
+        self.rate = rate;
+        done
+    }
+
     /// `n` bytes were copied: waits if that was too fast.
     pub fn add(&mut self, n: u64) {
         self.done += n;
@@ -47,9 +56,7 @@ impl Meter {
             let due = Duration::from_secs_f64(self.done as f64 / rate as f64);
             let early = due.saturating_sub(spent);
             if early > Duration::from_millis(5) {
-                let (never, bell) = (Mutex::new(()), Condvar::new());
-                let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
-                drop(bell.wait_timeout(guard, early));
+                wait(early);
             }
         }
         self.show();
@@ -139,6 +146,34 @@ pub fn file(from: &Path, to: &Path, len: Option<u64>, meter: &mut Meter) -> Outc
     let copied = unsynced(from, to, len, meter)?;
     sync(to)?;
     Ok(copied)
+}
+
+/// Sleeps.
+pub fn pause(milliseconds: u64) {
+    wait(Duration::from_millis(milliseconds));
+}
+
+fn wait(time: Duration) {
+    let (never, bell) = (Mutex::new(()), Condvar::new());
+    let guard = never.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(bell.wait_timeout(guard, time));
+}
+
+/// The first MiB of a file, as text.
+pub fn text(path: &Path) -> Outcome<String> {
+    let file = open(path, OpenHow::READ)?;
+    let len = file.len().map_err(failed("read", path))?.min(1 << 20);
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(failed("read", path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Removes a file.
+pub fn remove(path: &Path) -> Outcome<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
+    vfs.remove(&name).map_err(failed("remove", path))
 }
 
 /// Makes a file durable.

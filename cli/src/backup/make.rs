@@ -109,7 +109,8 @@ fn make(
     let mut manifest = Manifest::new(clock.random_u64(), &session.name);
     let staged = match drives {
         true => session.drive(how, &server, &mut meter)?,
-        false => session.stages(&server, &mut meter)?,
+        // DDL and then commits wait until the stages end.
+        false => meter.unlimited(|meter| session.stages(&server, meter))?,
     };
     manifest.created = clock.wall_clock().as_secs();
     manifest.others = if drives { "mariadb-backup" } else { "frond" }.into();
@@ -119,6 +120,7 @@ fn make(
     let described = session.describe()?;
     manifest.database = hex(described.database);
     manifest.commit_sequence = described.at;
+    manifest.rows = Some(described.rows.iter().cloned().collect());
     let source = session.datadir.join(FROND);
     if let Some(base) = base {
         if base.database != manifest.database {

@@ -15,7 +15,8 @@ use crate::out::{Failure, Outcome};
 
 pub const NAME: &str = "manifest.json";
 const TEMPORARY: &str = "manifest.json.new";
-const FORMAT: u32 = 1;
+/// 2: with `rows`. Format 1 is read, too.
+const FORMAT: u32 = 2;
 /// A manifest of more bytes is none: about 10 million blocks.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -40,6 +41,9 @@ pub struct Manifest {
     /// Milliseconds that commits were blocked, where this program did it.
     pub blocked_ms: Option<u64>,
     pub tables: Vec<TableFile>,
+    /// Committed rows of each of Frond's tables, `database/table`; with a file or without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<BTreeMap<String, u64>>,
     /// By their paths in the backup, `/` between names.
     pub files: BTreeMap<String, PlainFile>,
     /// 16 hexadecimal digits: of this with an empty one here.
@@ -117,6 +121,7 @@ impl Manifest {
             commit_sequence: 0,
             blocked_ms: None,
             tables: Vec::new(),
+            rows: None,
             files: BTreeMap::new(),
             checksum: String::new(),
         }
@@ -188,9 +193,9 @@ impl Manifest {
             format: u32,
         }
         let front: Front = serde_json::from_slice(text).map_err(|e| format!("damaged: {e}"))?;
-        if front.format != FORMAT {
+        if !(1..=FORMAT).contains(&front.format) {
             return Err(format!(
-                "it has format {}, this program reads {FORMAT}: use the release that made it",
+                "it has format {}, this program reads 1 to {FORMAT}: use the release that made it",
                 front.format
             ));
         }
@@ -239,6 +244,7 @@ mod tests {
         m.chain = vec![hex(3)];
         let blocks = vec![Block(1, 8192, 4096, hex(1), 0), Block(9, 12288, 4096, hex(2), 1)];
         let own = vec![Piece(0, 8192, hex(5))];
+        m.rows = Some(BTreeMap::from([("a/b".into(), 12)]));
         m.tables = vec![TableFile {
             table: 4,
             name: "a/b".into(),
@@ -275,7 +281,8 @@ mod tests {
             Manifest::parse(&m.text().unwrap()).is_err()
         };
         assert!(!refused(|_| {}));
-        assert!(refused(|m| m.format = 2));
+        assert!(!refused(|m| (m.format, m.rows) = (1, None)));
+        assert!(refused(|m| m.format = 3));
         assert!(refused(|m| m.tables[0].blocks[1].1 = u64::MAX));
         assert!(refused(|m| m.tables[0].blocks[0].4 = 2));
         assert!(refused(|m| drop(

@@ -3,21 +3,32 @@
 //!
 //! ```text
 //! args.rs     options                       manifest.rs  what a backup consists of
-//! make.rs     full, incremental             server.rs    the session with the pin, stages, the server's own files
+//! make.rs     full, incremental             server.rs    the session with the pin, mariadb-backup
+//!                                           stages.rs    the server's own files, where no other engine has data
 //! chain.rs    a backup put together with those that it is based on
+//! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
+//! extract.rs  one table into a server       replay.rs    binary logs, up to a moment
+//! against.rs  compared with a running server    clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress
 //! ```
 //!
 //! Tested by `tests/sql/backup.py`, with servers.
 
+mod against;
 pub mod args;
 mod chain;
+mod clients;
 mod copy;
+mod extract;
 mod list;
 mod make;
 pub mod manifest;
+mod prepare;
+pub mod private;
+mod replay;
 mod restore;
 mod server;
+mod stages;
 mod verify;
 
 use std::io::Write;
@@ -35,6 +46,8 @@ pub fn run(command: &BackupCommand, out: &mut dyn Write) -> Outcome<bool> {
         BackupCommand::List(args) => list::run(args, out),
         BackupCommand::Verify(args) => verify::run(args, out),
         BackupCommand::Restore(args) => restore::run(args, out).map(|()| true),
+        BackupCommand::Prepare(args) => prepare::run(args, out).map(|()| true),
+        BackupCommand::Extract(args) => extract::run(args, out).map(|()| true),
         BackupCommand::Keep(args) => list::keep(args, out).map(|()| true),
     }
 }

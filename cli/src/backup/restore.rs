@@ -7,12 +7,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use frond_vfs::OpenHow;
-
 use super::args::RestoreArgs;
-use super::chain::{Chain, ChainVfs};
+use super::chain::Chain;
 use super::copy::{self, failed, Meter};
-use super::manifest::{hex, PlainFile, TableFile};
+use super::manifest::{PlainFile, TableFile};
+use super::prepare::table;
+use super::private::Private;
+use super::replay::{self, Until};
 use super::server::{self, FROND};
 use crate::out::{bytes, Failure, Outcome};
 
@@ -21,61 +22,103 @@ const IDENTITY: &str = "frond/frond.id";
 pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
     let chain = Chain::find(&args.dir, &args.chain)?;
     let manifest = &chain.manifest;
-    copy::new_directory(
-        &args.datadir,
-        "restore makes a data directory anew; stop the server, and move the old one away",
-    )?;
-    let frond = args.datadir.join(FROND);
-    std::fs::create_dir(&frond).map_err(failed("make", &frond))?;
-    let mut meter = Meter::new(&args.datadir, args.rate, args.quiet)?;
-    meter.total = manifest.files.values().map(|f| f.bytes).sum::<u64>()
-        + manifest.tables.iter().flat_map(|t| &t.blocks).map(|b| b.2).sum::<u64>();
-    let vfs = chain.vfs()?;
-    for file in &manifest.tables {
-        table(&vfs, file, &frond, &mut meter)?;
-    }
-    for (path, want) in manifest.files.iter().filter(|(path, _)| *path != IDENTITY) {
-        let target = match path.strip_prefix("frond/") {
-            Some(name) => frond.join(name),
-            None => args.datadir.join(path.strip_prefix("server/").unwrap_or(path)),
-        };
-        plain(&args.dir.join(path), &target, want, &mut meter)?;
-    }
-    meter.finish();
-    if manifest.others == "mariadb-backup" {
-        let log = args.datadir.join("mariadb-backup-prepare.log");
-        let mut command = Command::new(&args.mariadb_backup);
-        command.arg("--prepare").arg(format!("--target-dir={}", args.datadir.display()));
-        server::run(command, &log)?;
-    }
-    let Some(want) = manifest.files.get(IDENTITY) else {
-        return Err(Failure::Request(format!("{}: it has no {IDENTITY}", args.dir.display())));
+    // What a replay needs is looked for before hours of copying.
+    let replayed = match (&args.until, &manifest.binlog) {
+        (None, _) => None,
+        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at)?)),
+        (Some(_), None) => {
+            let what = "the backup has no binary log position: its server wrote no binary log";
+            return Err(Failure::Request(format!("{}: {what}", args.dir.display())));
+        }
     };
-    copy::sync_directories(&args.datadir)?;
-    plain(&args.dir.join(IDENTITY), &frond.join("frond.id"), want, &mut meter)?;
-    copy::sync_directories(&frond)?;
-    writeln!(
-        out,
-        "restored backup {} to {}: {}",
-        manifest.id,
-        args.datadir.display(),
-        bytes(meter.done)
-    )?;
-    writeln!(out, "next: chown -R mysql:mysql {}; start the server", args.datadir.display())?;
+    let how = Lay {
+        datadir: &args.datadir,
+        mariadb_backup: &args.mariadb_backup,
+        rate: args.rate,
+        quiet: args.quiet,
+    };
+    let copied = how.lay(&chain, None)?;
+    let datadir = args.datadir.display();
+    writeln!(out, "restored backup {} to {datadir}: {}", manifest.id, bytes(copied))?;
+    if let Some((until, at, files)) = &replayed {
+        let server = Private::start(&args.datadir, &args.server, &[])?;
+        let command = replay::run(&server, files, at, Some(until))?;
+        server.stop()?;
+        writeln!(out, "replayed: {command}")?;
+    }
+    writeln!(out, "next: chown -R mysql:mysql {datadir}; start the server")?;
     if manifest.others == "frond" {
         writeln!(
             out,
             "then: mariadb-upgrade --force, which makes InnoDB's own tables in mysql anew"
         )?;
     }
-    if let Some(at) = &manifest.binlog {
-        writeln!(
+    match (&manifest.binlog, &replayed) {
+        (Some(at), None) => writeln!(
             out,
             "as a replica: SET GLOBAL gtid_slave_pos = '{}' (binary log {} position {})",
             at.gtid, at.file, at.position
-        )?;
+        )?,
+        (_, Some((Until::Gtid(gtid), _, _))) => {
+            writeln!(out, "as a replica: SET GLOBAL gtid_slave_pos = '{gtid}'")?;
+        }
+        _ => {}
     }
     Ok(())
+}
+
+/// How a data directory is made.
+pub struct Lay<'a> {
+    pub datadir: &'a Path,
+    pub mariadb_backup: &'a Path,
+    pub rate: Option<u64>,
+    pub quiet: bool,
+}
+
+impl Lay<'_> {
+    /// Copies, and has other engines' files prepared. `only`: of Frond's tables these, and no other engine's data; the
+    /// catalog still names the rest, so a server has to be told to do without. Returns the bytes.
+    pub fn lay(&self, chain: &Chain, only: Option<&dyn Fn(&str) -> bool>) -> Outcome<u64> {
+        let manifest = &chain.manifest;
+        let dir = &chain.members[chain.members.len() - 1].0;
+        copy::new_directory(
+            self.datadir,
+            "restore makes a data directory anew; stop the server, and move the old one away",
+        )?;
+        let frond = self.datadir.join(FROND);
+        std::fs::create_dir(&frond).map_err(failed("make", &frond))?;
+        let wanted = |t: &&TableFile| t.name.is_empty() || only.is_none_or(|only| only(&t.name));
+        let mut meter = Meter::new(self.datadir, self.rate, self.quiet)?;
+        let tables: Vec<&TableFile> = manifest.tables.iter().filter(wanted).collect();
+        meter.total = manifest.files.values().map(|f| f.bytes).sum::<u64>()
+            + tables.iter().flat_map(|t| &t.blocks).map(|b| b.2).sum::<u64>();
+        let vfs = chain.vfs()?;
+        for file in tables {
+            table(&vfs, file, &frond, &mut meter)?;
+        }
+        let needed = |path: &str| path != IDENTITY && (only.is_none() || !server::is_others(path));
+        for (path, want) in manifest.files.iter().filter(|(path, _)| needed(path)) {
+            let target = match path.strip_prefix("frond/") {
+                Some(name) => frond.join(name),
+                None => self.datadir.join(path.strip_prefix("server/").unwrap_or(path)),
+            };
+            plain(&dir.join(path), &target, want, &mut meter)?;
+        }
+        meter.finish();
+        if manifest.others == "mariadb-backup" && only.is_none() {
+            let log = self.datadir.join("mariadb-backup-prepare.log");
+            let mut command = Command::new(self.mariadb_backup);
+            command.arg("--prepare").arg(format!("--target-dir={}", self.datadir.display()));
+            server::run(command, &log)?;
+        }
+        let Some(want) = manifest.files.get(IDENTITY) else {
+            return Err(Failure::Request(format!("{}: it has no {IDENTITY}", dir.display())));
+        };
+        copy::sync_directories(self.datadir)?;
+        plain(&dir.join(IDENTITY), &frond.join("frond.id"), want, &mut meter)?;
+        copy::sync_directories(&frond)?;
+        Ok(meter.done)
+    }
 }
 
 fn plain(from: &Path, to: &Path, want: &PlainFile, meter: &mut Meter) -> Outcome<()> {
@@ -89,23 +132,4 @@ fn plain(from: &Path, to: &Path, want: &PlainFile, meter: &mut Meter) -> Outcome
             from.display()
         ))),
     }
-}
-
-fn table(vfs: &ChainVfs, table: &TableFile, to: &Path, meter: &mut Meter) -> Outcome<()> {
-    let path = to.join(table.file_name());
-    let told =
-        |what: String| Failure::Request(format!("{} ({}): {what}", table.shown(), path.display()));
-    let source = vfs.table(table).map_err(|e| told(e.to_string()))?;
-    let target = copy::open(&path, OpenHow::CREATE)?;
-    let own = table.own.iter().map(|p| (p.0, p.1, &p.2));
-    for (offset, len, want) in own.chain(table.blocks.iter().map(|b| (b.1, b.2, &b.3))) {
-        let is = copy::range(&source, Some(&*target), offset, len, meter);
-        if hex(is.map_err(|e| told(e.to_string()))?) != *want {
-            return Err(told(format!(
-                "damaged in the backup: the checksum of {len} bytes at offset {offset} does not match"
-            )));
-        }
-    }
-    target.set_len(table.bytes).map_err(|e| told(e.to_string()))?;
-    target.sync().map_err(|e| told(e.to_string()))
 }

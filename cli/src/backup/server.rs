@@ -1,4 +1,4 @@
-//! The server's side of a backup: the session that has the pin, the stages, and the server's own files.
+//! The server's side of a backup: the session that has the pin, and mariadb-backup for other engines' files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use frond_engine::{Description, PIN_FILE};
 use frond_vfs::OpenHow;
 
 use super::args::HowArgs;
+use super::clients;
 use super::copy::{self, failed, Meter};
 use super::manifest::{Binlog, PlainFile};
 use crate::digest::live::connect::Server;
@@ -17,11 +18,11 @@ const NEEDS: &str = "RELOAD, PROCESS, BINLOG MONITOR ON *.*";
 /// The engine's directory in the data directory.
 pub const FROND: &str = "#frond";
 /// Extensions of files that belong to no engine: definitions, options, triggers, partitions.
-const DEFINITIONS: [&str; 5] = ["frm", "opt", "TRG", "TRN", "par"];
+pub const DEFINITIONS: [&str; 5] = ["frm", "opt", "TRG", "TRN", "par"];
 /// Databases of the server itself.
-const OWN: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
+pub const OWN: [&str; 4] = ["mysql", "sys", "performance_schema", "information_schema"];
 /// InnoDB's tables in `mysql`: statistics that it makes anew, and positions.
-const INNODB_OWN: [&str; 4] =
+pub const INNODB_OWN: [&str; 4] =
     ["innodb_table_stats", "innodb_index_stats", "transaction_registry", "gtid_slave_pos"];
 
 /// A connection that asks for a pin, and has it until it ends.
@@ -104,50 +105,20 @@ impl Session {
         Ok(copy::walk(&self.datadir)?.into_iter().find(foreign))
     }
 
-    /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
-    pub fn stages(&mut self, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
-        self.step("begin")?;
-        for stage in ["START", "FLUSH", "BLOCK_DDL"] {
-            self.server.run(&format!("BACKUP STAGE {stage}"))?;
-        }
-        let all = copy::walk(&self.datadir)?;
-        let mut files = BTreeMap::new();
-        for path in all.iter().filter(|path| is_definition(path)) {
-            self.take(path, to, &mut files, meter)?;
-        }
-        let before = meter.seconds();
-        self.server.run("BACKUP STAGE BLOCK_COMMIT")?;
-        let binlog = self.position()?;
-        // Aria's log is complete afterwards, and Frond is pinned.
-        self.server.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
-        for path in all.iter().filter(|path| is_system_data(path)) {
-            self.take(path, to, &mut files, meter)?;
-        }
-        self.server.run("BACKUP STAGE END")?;
-        let blocked_ms = Some(((meter.seconds() - before) * 1000.0) as u64);
-        for path in copy::walk(to)? {
-            copy::sync(&to.join(path))?;
-        }
-        Ok(Staged { binlog, blocked_ms, files })
+    /// A statement without a result.
+    pub fn run(&mut self, sql: &str) -> Outcome<()> {
+        self.server.run(sql)
     }
 
-    fn take(
-        &self,
-        path: &Path,
-        to: &Path,
-        files: &mut BTreeMap<String, PlainFile>,
-        meter: &mut Meter,
-    ) -> Outcome<()> {
-        let target = to.join(path);
-        if let Some(dir) = target.parent() {
-            std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
-        }
-        let copied = copy::unsynced(&self.datadir.join(path), &target, None, meter)?;
-        files.insert(format!("server/{}", path.to_string_lossy()), copied);
-        Ok(())
+    /// The binary log that is written now, `None` without one.
+    pub fn binlog_file(&mut self) -> Outcome<Option<PathBuf>> {
+        let Some(at) = self.position()? else { return Ok(None) };
+        let base = self.server.value("SELECT @@log_bin_basename")?.unwrap_or_default();
+        // A relative name is one in the data directory.
+        Ok(Some(self.datadir.join(Path::new(&base).with_file_name(at.file))))
     }
 
-    fn position(&mut self) -> Outcome<Option<Binlog>> {
+    pub fn position(&mut self) -> Outcome<Option<Binlog>> {
         if !self.binlog {
             return Ok(None);
         }
@@ -175,23 +146,7 @@ impl Session {
         }
         command.arg("--backup").arg(format!("--target-dir={}", to.display()));
         command.arg(format!("--datadir={}", self.datadir.display()));
-        if let Some(user) = &how.connection.user {
-            command.arg(format!("--user={user}"));
-        }
-        if let Some(socket) = &how.connection.socket {
-            command.arg(format!("--socket={}", socket.display()));
-        }
-        if let Some(host) = &how.connection.host {
-            command.arg(format!("--host={host}"));
-        }
-        if let Some(port) = how.port {
-            command.arg(format!("--port={port}"));
-        }
-        // Standard input was read already.
-        let on_disk = how.connection.password_file.as_ref().filter(|file| file.as_os_str() != "-");
-        if let Some(file) = on_disk {
-            command.env("MYSQL_PWD", first_line(file)?);
-        }
+        clients::connect(&how.connection, how.port, &mut command)?;
         run(command, &log)?;
         let mut files = BTreeMap::new();
         for path in copy::walk(to)? {
@@ -200,9 +155,21 @@ impl Session {
         }
         let binlog = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"]
             .iter()
-            .find_map(|name| text_of(&to.join(name)).ok())
+            .find_map(|name| copy::text(&to.join(name)).ok())
             .and_then(|text| parse_position(&text));
         Ok(Staged { binlog, blocked_ms: None, files })
+    }
+}
+
+/// Whether a file of a backup has other engines' data, which a server for Frond's tables can do without.
+pub fn is_others(path: &str) -> bool {
+    let Some(path) = path.strip_prefix("server/") else { return false };
+    match path.split_once('/') {
+        None => !path.starts_with("aria_log"),
+        Some((db, name)) => {
+            let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+            !DEFINITIONS.contains(&extension) && (!OWN.contains(&db) || extension == "ibd")
+        }
     }
 }
 
@@ -237,66 +204,9 @@ pub fn run(mut command: Command, log: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn text_of(path: &Path) -> Outcome<String> {
-    let file = copy::open(path, OpenHow::READ)?;
-    let len = file.len().map_err(failed("read", path))?.min(1 << 20);
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(failed("read", path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn first_line(path: &Path) -> Outcome<String> {
-    Ok(text_of(path)?.lines().next().unwrap_or_default().to_string())
-}
-
-fn parts(path: &Path) -> Option<(String, String, String)> {
-    let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
-    let (db, name) = (parts.next()?, parts.next()?);
-    let (stem, extension) = name.rsplit_once('.')?;
-    (!db.starts_with('#') && parts.next().is_none())
-        .then(|| (db, stem.to_string(), extension.to_string()))
-}
-
-/// Definitions; not those of tables that InnoDB keeps about itself, whose data are not copied.
-fn is_definition(path: &Path) -> bool {
-    let innodb = |db: &str, stem: &str| db == "mysql" && INNODB_OWN.contains(&stem);
-    parts(path).is_some_and(|(db, stem, extension)| {
-        DEFINITIONS.contains(&extension.as_str())
-            && !stem.starts_with("#sql")
-            && !(innodb(&db, &stem) && stem != "gtid_slave_pos")
-    })
-}
-
-/// Tables of the server itself in Aria and CSV, and Aria's log.
-fn is_system_data(path: &Path) -> bool {
-    let of_aria = path.components().count() == 1 && path.to_string_lossy().starts_with("aria_log");
-    of_aria
-        || parts(path).is_some_and(|(db, _, extension)| {
-            OWN.contains(&db.as_str())
-                && matches!(extension.as_str(), "MAI" | "MAD" | "CSV" | "CSM" | "MYI" | "MYD")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn definitions_and_system_tables_are_told_from_data() {
-        let definition = |path: &str| is_definition(Path::new(path));
-        assert!(
-            definition("shop/orders.frm")
-                && definition("shop/db.opt")
-                && definition("mysql/db.frm")
-        );
-        assert!(!definition("shop/orders.ibd") && !definition("shop/#sql-1.frm"));
-        assert!(!definition("mysql/innodb_table_stats.frm") && !definition("#frond/x.frm"));
-        let system = |path: &str| is_system_data(Path::new(path));
-        assert!(
-            system("aria_log_control") && system("mysql/db.MAD") && system("mysql/general_log.CSV")
-        );
-        assert!(!system("shop/a.MAD") && !system("ibdata1") && !system("mysql/gtid_slave_pos.ibd"));
-    }
 
     #[test]
     fn positions_are_read_as_mariadb_backup_writes_them() {

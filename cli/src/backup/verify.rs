@@ -1,16 +1,18 @@
 //! `verify`: everything of a backup is read, without a server.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::against;
 use super::args::VerifyArgs;
 use super::chain::{Assembled, Chain};
 use super::copy::{self, Meter};
 use super::make::compare;
-use super::manifest::{hex, TableFile};
+use super::manifest::{hex, Manifest, TableFile};
 use crate::check::{self, Severity};
 use crate::out::{bytes, Failure, Outcome};
 
@@ -32,7 +34,7 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
     let chain = Chain::find(&args.dir, &args.chain)?;
     let mut meter = Meter::new(&args.dir, None, args.quiet)?;
     let manifest = &chain.manifest;
-    let mut problems = Vec::new();
+    let (mut problems, mut told) = (Vec::new(), Vec::new());
     for (path, want) in &manifest.files {
         problems.extend(compare(&args.dir.join(path), want, &mut meter)?.err());
     }
@@ -69,10 +71,14 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
         let report = check::run(Arc::new(vfs), &check::Options::default(), &mut |_| {})?;
         let found = report.findings.iter().filter(|f| f.severity == Severity::Problem);
         problems.extend(found.map(|f| f.what.clone()));
+        problems.extend(rows(manifest, &report.rows_of, report.complete));
         let named = manifest.tables.iter().filter(|t| !t.name.is_empty()).count() as u64;
         if problems.is_empty() && report.tables < named {
             problems.push(format!("it has {} tables, and should have {named}", report.tables));
         }
+    }
+    if args.against_server && problems.is_empty() {
+        problems.extend(against::run(args, &chain, &mut told)?);
     }
     let more = problems.len().saturating_sub(SHOWN);
     problems.truncate(SHOWN);
@@ -91,6 +97,7 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
         let text = serde_json::to_string(&verified).map_err(|e| Failure::Request(e.to_string()))?;
         writeln!(out, "{text}")?;
     } else {
+        told.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         problems.iter().try_for_each(|problem| writeln!(out, "problem: {problem}"))?;
         let what = if problems.is_empty() { "sound" } else { "DAMAGED" };
         writeln!(
@@ -102,6 +109,17 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
         )?;
     }
     Ok(problems.is_empty())
+}
+
+/// Tables whose rows are not as many as when the backup was made. `whole`: all tables were read.
+fn rows(manifest: &Manifest, found: &BTreeMap<String, u64>, whole: bool) -> Vec<String> {
+    let wrong = |(name, want): (&String, &u64)| match found.get(name) {
+        Some(is) if is == want => None,
+        Some(is) => Some(format!("table '{name}': it has {is} rows, and had {want}")),
+        None => whole.then(|| format!("table '{name}': it is missing, and had {want} rows")),
+    };
+    let wanted = manifest.rows.iter().flatten();
+    wanted.filter_map(wrong).collect()
 }
 
 /// Compares each piece of a table file with its checksum.
@@ -128,5 +146,25 @@ fn blocks(
             table.shown(),
             place.display()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_missing_are_told_with_their_table() {
+        let mut manifest = Manifest::new(1, "here");
+        let of = |all: &[(&str, u64)]| all.iter().map(|(n, r)| (n.to_string(), *r)).collect();
+        manifest.rows = Some(of(&[("a/b", 3), ("a/c", 0), ("a/d", 7)]));
+        assert!(
+            rows(&manifest, &of(&[("a/b", 3), ("a/c", 0), ("a/d", 7), ("x", 1)]), true).is_empty()
+        );
+        let told = rows(&manifest, &of(&[("a/b", 2), ("a/c", 0)]), true);
+        assert!(
+            told.len() == 2 && told[0].contains("'a/b': it has 2") && told[1].contains("'a/d'")
+        );
+        assert_eq!(rows(&manifest, &of(&[("a/b", 2)]), false).len(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! The result of a check, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde::Serialize;
@@ -45,6 +46,9 @@ pub struct Report {
     /// Entries in runs, all versions.
     pub entries: u64,
     pub rows: u64,
+    /// Of each table whose rows were all read.
+    #[serde(skip)]
+    pub rows_of: BTreeMap<String, u64>,
     /// Entries of secondary indexes that were compared with rows.
     pub index_entries: u64,
     /// Indexes that were counted but not derived, because only the server knows their order.

@@ -87,6 +87,7 @@ fn said(progress: Progress<'_>, what: &str, n: u64) {
 }
 
 fn row_count(table: &Table, name: &str, rows: u64, report: &mut Report) {
+    report.rows_of.insert(name.to_string(), rows);
     if table.rows() != rows {
         report.problem(format!(
             "table '{name}': the counter says {} rows, there are {rows}",

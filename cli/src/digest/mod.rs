@@ -15,7 +15,7 @@ mod plan;
 mod process;
 mod progress;
 mod read;
-mod when;
+pub(crate) mod when;
 mod write;
 
 use std::io::Write;

@@ -20,6 +20,8 @@ mod mistakes;
 #[path = "../../../toolkit/sqltext/tests/it/programs.rs"]
 mod programs;
 mod recipes;
+mod replay;
 mod sample;
 mod secrets;
 mod tool;
+mod top;

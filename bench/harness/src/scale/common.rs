@@ -2,10 +2,10 @@
 //!
 //! Invariants
 //!
-//! - MN1. All engines get the same statements, made from the same seed, over one connection of the same client
-//!   (or sysbench with the same threads and seed).
-//! - MN2. A measurement ends when the server has been quiet for [`QUIET`]: work that an engine leaves for later
-//!   counts.
+//! - MN1. All engines get the same statements in the same order, over one connection of the same client (or
+//!   sysbench with the same threads and seed).
+//! - MN2. [`measured`] ends when the server has been quiet for [`QUIET`]: work that an engine leaves for later counts.
+//!   sysbench runs for a time, and its CPU is that of this time.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -194,7 +194,7 @@ pub fn seconds(value: f64) -> String {
     format!("{value:.2} s")
 }
 
-/// `a` over `b`, where `b` is never less than one tick of the kernel's clock.
-pub fn ratio(a: f64, b: f64) -> f64 {
-    a.max(0.0) / b.max(0.01)
+/// `a` over `b`, which were measured in ticks of 10 ms: no number when `b` has less than ten.
+pub fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b >= 0.1).then(|| a.max(0.0) / b)
 }

@@ -1,11 +1,12 @@
 //! `frond-demo scale`: what costs when there are many of something.
 //!
-//! Purpose: partitions, tables and connections. One server holds all engines; each step runs on one
-//! engine after the other, and what counts is the server's CPU time, which says more than the clock on a
-//! machine that others use, too. BLACKHOLE gets the same statements and stores nothing: what an engine
-//! adds to it is what the engine costs.
+//! Purpose: partitions, connections, tables, and restarts after a kill. Partitions and connections are measured in
+//! one server that holds all engines, one after the other. What counts there is the server's CPU time, which
+//! says more than the clock on a machine that others use, too. BLACKHOLE gets the same statements and stores
+//! nothing: what an engine adds to it is what the engine costs. Tables and restarts have a server for each engine, as
+//! memory and the time to the first answer are those of a process.
 //!
-//! Tested below; the whole by `make bench-scale`.
+//! Tested in the sections' files; the whole by `make bench-scale`.
 
 mod common;
 mod connections;
@@ -16,6 +17,7 @@ mod verdicts;
 
 use std::fs;
 
+use crate::engines::Engine;
 use crate::server::Site;
 use crate::units;
 
@@ -26,6 +28,11 @@ pub use common::Options;
 
 /// Runs everything and prints the tables. `Ok(false)` when Frond missed a limit or an engine.
 pub fn run(options: &Options) -> Result<bool, String> {
+    if options.engines.contains(&Engine::InnoDbChangeBuffer) {
+        return Err(
+            "innodb-cb is InnoDB with another setting: it cannot be beside it in one server".into(),
+        );
+    }
     let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
     fs::create_dir_all(&options.out).map_err(failed)?;
     let work = tempfile::tempdir_in(&options.out).map_err(failed)?;

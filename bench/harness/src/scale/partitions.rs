@@ -119,12 +119,12 @@ fn judge(
     if let (Some(hole), Some(last)) = (find(Subject::Blackhole), counts.len().checked_sub(1)) {
         let added = |i: usize| frond[i].cpu_seconds - hole[i].cpu_seconds;
         let name = format!("{what}: what Frond adds, {} to {} partitions", counts[0], counts[last]);
-        verdicts.at_most(&name, ratio(added(last), added(0)), MOST_GROWTH);
+        verdicts.ratio_at_most(&name, ratio(added(last), added(0)), MOST_GROWTH);
     }
     if let Some(inno) = find(Subject::Engine(Engine::InnoDb)) {
         for (i, count) in counts.iter().enumerate() {
             let name = format!("{what}: CPU over InnoDB's, {count} partitions");
-            verdicts.at_most(&name, ratio(frond[i].cpu_seconds, inno[i].cpu_seconds), 1.0);
+            verdicts.ratio_at_most(&name, ratio(frond[i].cpu_seconds, inno[i].cpu_seconds), 1.0);
         }
     }
 }

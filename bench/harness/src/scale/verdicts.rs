@@ -3,36 +3,50 @@
 /// Collects limits while the sections run.
 #[derive(Default)]
 pub struct Verdicts {
-    lines: Vec<(String, bool)>,
+    /// What was compared, and whether it is as it must be; `None`: it could not be told.
+    lines: Vec<(String, Option<bool>)>,
 }
 
 impl Verdicts {
     /// `count` engines could not be measured.
     pub fn missing(&mut self, count: usize) {
         if count > 0 {
-            self.lines.push((format!("{count} engines are missing"), false));
+            self.lines.push((format!("{count} engines are missing"), Some(false)));
         }
     }
 
     /// `value` must be at most `limit`.
     pub fn at_most(&mut self, what: &str, value: f64, limit: f64) {
         let met = value.is_finite() && value <= limit;
-        self.lines.push((format!("{what}: {value:.2} (<= {limit})"), met));
+        self.lines.push((format!("{what}: {value:.2} (<= {limit})"), Some(met)));
+    }
+
+    /// As [`Verdicts::at_most`] of a ratio; `None`: what it is compared with is too small to be measured.
+    pub fn ratio_at_most(&mut self, what: &str, value: Option<f64>, limit: f64) {
+        match value {
+            Some(value) => self.at_most(what, value, limit),
+            None => self.lines.push((format!("{what}: too small to compare"), None)),
+        }
     }
 
     /// `value` must be at least `limit`.
     pub fn at_least(&mut self, what: &str, value: f64, limit: f64) {
         let met = value.is_finite() && value >= limit;
-        self.lines.push((format!("{what}: {value:.2} (>= {limit})"), met));
+        self.lines.push((format!("{what}: {value:.2} (>= {limit})"), Some(met)));
     }
 
-    /// Prints all of them; whether all were met.
+    /// Prints all of them; whether none was missed.
     pub fn report(&self) -> bool {
         println!("\n  What must hold");
         for (text, met) in &self.lines {
-            println!("  {} {text}", if *met { "met   " } else { "MISSED" });
+            let word = match met {
+                Some(true) => "met",
+                Some(false) => "MISSED",
+                None => "-",
+            };
+            println!("  {word:<6} {text}");
         }
-        self.lines.iter().all(|(_, met)| *met)
+        self.lines.iter().all(|(_, met)| *met != Some(false))
     }
 }
 
@@ -46,6 +60,7 @@ mod tests {
         v.missing(0);
         v.at_most("a", 1.0, 1.0);
         v.at_least("b", 2.0, 1.0);
+        v.ratio_at_most("nothing to compare with", None, 1.0);
         assert!(v.report());
         v.at_most("c", f64::NAN, 1.0);
         assert!(!v.report());

@@ -240,6 +240,8 @@ pub type EmitText = extern "C" fn(ctx: *mut c_void, text: *const c_char);
 pub type EmitTransaction = extern "C" fn(*mut c_void, *const frond_transaction_info) -> c_int;
 pub type EmitLock = extern "C" fn(*mut c_void, *const frond_lock_info) -> c_int;
 pub type EmitLockWait = extern "C" fn(*mut c_void, *const frond_lock_wait_info) -> c_int;
+pub type EmitTable = extern "C" fn(*mut c_void, *const frond_table_info) -> c_int;
+pub type EmitTree = extern "C" fn(*mut c_void, *const frond_tree_info) -> c_int;
 pub type Waits = extern "C" fn(*mut c_void, u64, *const u64, usize);
 pub type Waited = extern "C" fn(*mut c_void, u64);
 pub type Victim = extern "C" fn(*mut c_void, u64, u64) -> c_int;
@@ -308,6 +310,37 @@ structures! {
         table: *const c_char,
         index: *const c_char,
         key: *const c_char,
+    }
+    frond_table_info {
+        table: *const c_char,
+        file: *const c_char,
+        id: u32,
+        indexes: u32,
+        rows: u64,
+        data_bytes: u64,
+        index_bytes: u64,
+        file_bytes: u64,
+        free_bytes: u64,
+        auto_increment: u64,
+    }
+    frond_tree_info {
+        table: *const c_char,
+        index: *const c_char,
+        tree: u32,
+        levels: u32,
+        leaves: u64,
+        inner_nodes: u64,
+        runs: u64,
+        entries: u64,
+        tombstones: u64,
+        stored_bytes: u64,
+        logical_bytes: u64,
+        buffered_entries: u64,
+        buffered_bytes: u64,
+        debt_bytes: u64,
+        bytes_written: u64,
+        entries_written: u64,
+        entries_flushed: u64,
     }
     /// Copied when it is given.
     #[derive(Clone, Copy)]

@@ -137,6 +137,11 @@ impl Server {
         Ok(server)
     }
 
+    /// The client, for statements whose results are compared as they are.
+    pub fn client(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+
     /// A statement without a result.
     pub fn run(&mut self, sql: &str) -> Outcome<()> {
         self.conn.query_drop(sql).map_err(|e| self.failure(&e))

@@ -5,12 +5,13 @@
 //! | field | |
 //! |-------|--|
 //! | magic | `FRONDPIN` |
-//! | version | 1 |
+//! | version | 2 |
 //! | pin | `u64`, little-endian: the number of the pin |
 //! | database | `u64`, little-endian |
 //! | commit sequence | the log of the copy ends here |
 //! | n, then n x segment | number, start LSN, ascending |
 //! | n, then n x table | number, name (*bytes*; empty: the catalog), checkpoint sequence, checkpoint LSN, front (*bytes*: the first 8192 bytes of the copy), image offset and length in units (0 0: none), next block, n, then n x block: number minus the previous one, offset and length in units |
+//! | n, then n x table | name (*bytes*), committed rows; of all tables of the catalog, with a file or without |
 //! | checksum | `u64`, little-endian, of all that is in front of it |
 //!
 //! The file lives as long as the pin; it is not synced.
@@ -24,7 +25,7 @@ use frond_space::{Extent, PinnedFile, EXTENT_ALIGN};
 /// The name of the file.
 pub const PIN_FILE: &str = "backup.pin";
 const MAGIC: &[u8; 8] = b"FRONDPIN";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Bytes of a table file in front of its extents.
 const FRONT: usize = 8192;
 /// No extent ends behind this: sums of forged numbers must not overflow.
@@ -44,6 +45,8 @@ pub struct Description {
     pub files: Vec<PinnedFile>,
     /// Of the tables of `files`; that of the catalog is empty.
     pub names: Vec<String>,
+    /// Each table of the catalog and its committed rows.
+    pub rows: Vec<(String, u64)>,
 }
 
 impl Description {
@@ -75,6 +78,11 @@ impl Description {
                 put_extent(&mut out, *extent);
                 previous = *block;
             }
+        }
+        put_varint(&mut out, self.rows.len() as u64);
+        for (name, rows) in &self.rows {
+            put_bytes(&mut out, name.as_bytes());
+            put_varint(&mut out, *rows);
         }
         let sum = checksum64(&out);
         out.extend_from_slice(&sum.to_le_bytes());
@@ -145,10 +153,18 @@ fn read(r: &mut ByteReader<'_>) -> std::result::Result<Description, Bad> {
         if files.last().is_some_and(|before| before.table >= table) {
             return Err(Bad);
         }
-        names.push(String::from_utf8(r.bytes()?.to_vec()).map_err(|_| Bad)?);
+        names.push(read_name(r)?);
         files.push(read_file(r, table)?);
     }
-    Ok(Description { pin, database, at, segments, files, names })
+    let mut rows = Vec::new();
+    for _ in 0..r.bounded_len()? {
+        rows.push((read_name(r)?, r.varint()?));
+    }
+    Ok(Description { pin, database, at, segments, files, names, rows })
+}
+
+fn read_name(r: &mut ByteReader<'_>) -> std::result::Result<String, Bad> {
+    String::from_utf8(r.bytes()?.to_vec()).map_err(|_| Bad)
 }
 
 fn read_file(r: &mut ByteReader<'_>, table: TableId) -> std::result::Result<PinnedFile, Bad> {
@@ -204,7 +220,8 @@ mod tests {
             PinnedFile { table: TableId(9), image: None, blocks: Vec::new(), ..file.clone() };
         let segments = vec![(4, 100), (5, 1000)];
         let names = vec!["a/b".into(), String::new()];
-        Description { pin: 77, database: 99, at: 1234, segments, files: vec![file, fresh], names }
+        let (files, rows) = (vec![file, fresh], vec![("a/b".into(), 4000), ("a/c".into(), 0)]);
+        Description { pin: 77, database: 99, at: 1234, segments, files, names, rows }
     }
 
     #[test]

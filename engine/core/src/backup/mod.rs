@@ -10,6 +10,8 @@
 //!   names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
+//! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would
+//!   wait for its syncs, while the server blocks commits.
 //!
 //! Locks, in this order: `Backups::state`, `Core::ddl`, `Core::trimming`; what others read of a backup
 //! (`pinned`, `log_from`) is behind none of them.
@@ -32,6 +34,8 @@ use crate::table::Table;
 
 /// Bytes that a pin holds before it is broken, unless told otherwise.
 pub const PIN_LIMIT: u64 = 64 << 30;
+/// No longer does a mark keep images waiting (BP4): who took it may be gone.
+const STILL: Duration = Duration::from_secs(2);
 /// Nothing of the log is held.
 const NOTHING: u64 = u64::MAX;
 
@@ -43,6 +47,8 @@ pub struct Backups {
     /// The log is kept from here on.
     log_from: AtomicU64,
     limit: AtomicU64,
+    /// BP4, milliseconds of the vfs' clock.
+    still_until: AtomicU64,
     /// As of the last look.
     held: AtomicU64,
     broken: AtomicU64,
@@ -55,6 +61,8 @@ struct Backup {
     tables: Vec<Arc<Table>>,
     at: Lsn,
     segments: Vec<(u32, Lsn)>,
+    /// Committed rows of each table at the mark.
+    rows: Vec<(String, u64)>,
     since: Duration,
 }
 
@@ -77,6 +85,7 @@ impl Default for Backups {
             pinned: RwLock::default(),
             log_from: AtomicU64::new(NOTHING),
             limit: AtomicU64::new(PIN_LIMIT),
+            still_until: AtomicU64::new(0),
             held: AtomicU64::new(0),
             broken: AtomicU64::new(0),
         }
@@ -91,6 +100,17 @@ impl Backups {
 
     pub fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether images and trims wait (BP4).
+    pub fn is_still(&self, now: Duration) -> bool {
+        (now.as_millis() as u64) < self.still_until.load(Ordering::Relaxed)
+    }
+
+    /// BP4: from `now` on; `None`: no longer.
+    fn keep_still(&self, now: Option<Duration>) {
+        let until = now.map_or(0, |now| (now + STILL).as_millis() as u64);
+        self.still_until.store(until, Ordering::Relaxed);
     }
 
     /// Pinned files, bytes held beyond what the database needs, pins that were broken.

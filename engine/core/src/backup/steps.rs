@@ -23,6 +23,7 @@ struct Taken {
     tables: Vec<Arc<Table>>,
     at: Lsn,
     segments: Vec<(u32, Lsn)>,
+    rows: Vec<(String, u64)>,
 }
 
 impl Core {
@@ -46,6 +47,7 @@ impl Core {
                 tables: Vec::new(),
                 at: 0,
                 segments: Vec::new(),
+                rows: Vec::new(),
                 since: self.shared.vfs.now(),
             });
         }
@@ -77,7 +79,8 @@ impl Core {
         match self.take_pin() {
             Ok(taken) => {
                 (backup.tables, backup.at) = (taken.tables, taken.at);
-                backup.segments = taken.segments;
+                (backup.segments, backup.rows) = (taken.segments, taken.rows);
+                self.backups.keep_still(Some(self.shared.vfs.now()));
                 backup.phase = Phase::Pinned;
                 Ok(true)
             }
@@ -118,7 +121,9 @@ impl Core {
                 self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);
                 let mut segments = self.shared.wal.segments();
                 segments.retain(|(_, start)| *start <= at);
-                Ok(Taken { tables, at, segments })
+                let rows =
+                    tables.iter().skip(1).map(|t| (t.def().name.clone(), t.rows())).collect();
+                Ok(Taken { tables, at, segments, rows })
             }
             Err(e) => {
                 unpin(&tables);
@@ -144,6 +149,7 @@ impl Core {
     pub fn backup_proven(&self, still: bool) {
         let mut state = self.backups.state.lock();
         let Some(backup) = state.as_mut().filter(|b| b.phase == Phase::Pinned) else { return };
+        self.backups.keep_still(None);
         match still {
             true => backup.phase = Phase::Proven,
             false => {
@@ -168,6 +174,7 @@ impl Core {
             segments: backup.segments.clone(),
             files,
             names,
+            rows: backup.rows.clone(),
         };
         self.remove_description();
         let failed = |e: io::Error| Error::io("write", PIN_FILE, e);
@@ -250,6 +257,7 @@ impl Core {
         }
         unpin(&backup.tables);
         backup.tables = Vec::new();
+        self.backups.keep_still(None);
         self.remove_description();
         self.backups.log_from.store(NOTHING, Ordering::Release);
         self.backups.held.store(0, Ordering::Relaxed);

@@ -91,7 +91,8 @@ impl Foreign {
         Foreign { table: table.to_owned(), state, ..self.clone() }
     }
 
-    pub(crate) fn key(&self) -> Vec<u8> {
+    /// Key of its row in the system table, with the prefix.
+    pub fn key(&self) -> Vec<u8> {
         foreign_key(&self.table, &self.name)
     }
 
@@ -128,6 +129,21 @@ impl Foreign {
         out
     }
 
+    /// Decodes a row; `key` is its key without the prefix, `value` is `None` for a deleted row.
+    ///
+    /// # Errors
+    /// `Corruption`, or `UnsupportedFormat` for a newer version.
+    pub fn decode_row(
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(String, String, Option<Foreign>)> {
+        let (table, name) = Foreign::split_key(key).ok_or_else(|| {
+            Error::corruption("catalog (0.frd)", "the key of a foreign key is unreadable")
+        })?;
+        let foreign = value.map(|v| Foreign::decode(&table, &name, v)).transpose()?;
+        Ok((table, name, foreign))
+    }
+
     /// Decodes the row of the constraint `name` of `table`.
     pub fn decode(table: &str, name: &str, bytes: &[u8]) -> Result<Foreign> {
         let place = format!("foreign key '{name}' of table '{table}'");
@@ -139,7 +155,7 @@ impl Foreign {
     }
 
     /// Table and name of a row's key, behind its prefix.
-    pub(crate) fn split_key(key: &[u8]) -> Option<(String, String)> {
+    fn split_key(key: &[u8]) -> Option<(String, String)> {
         let at = key.iter().position(|b| *b == 0)?;
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
         Some((text(&key[..at])?, text(&key[at + 1..])?))
@@ -272,8 +288,8 @@ mod tests {
     fn constraint_round_trips() {
         let f = sample();
         let key = f.key();
-        let (table, name) = Foreign::split_key(&key[1..]).unwrap();
-        assert_eq!(Foreign::decode(&table, &name, &f.encode()).unwrap(), f);
+        let (table, name, again) = Foreign::decode_row(&key[1..], Some(&f.encode())).unwrap();
+        assert_eq!((table, name, again), (f.table.clone(), f.name.clone(), Some(f)));
     }
 
     #[test]

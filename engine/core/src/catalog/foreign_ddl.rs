@@ -1,8 +1,9 @@
 //! What CREATE, RENAME, ALTER and DROP do to foreign keys: changes of constraints' rows, which are committed
 //! with the table's own.
 //!
-//! - FD1. Of an active constraint whose parent exists, both tables fit (FF1): each change of a table is
-//!   checked against the constraints that name it.
+//! - FD1. Of an active constraint whose parent exists, both tables fit (FF1), unless one was created while
+//!   parents might miss: each other change of a table is checked against the constraints that name it. A
+//!   parent that does not fit is as one that is missing.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub struct NewForeigns {
     /// The new table is a copy that will take the place of this one: a foreign key that names this one as
     /// parent means the copy.
     pub replaces: Option<String>,
-    /// A parent need not exist.
+    /// A parent need not exist, and the new table need not fit as the parent that others name.
     pub parents_may_miss: bool,
 }
 
@@ -136,17 +137,31 @@ impl Core {
                 let about = (f.table.as_str(), f.name.as_str());
                 return Err(Error::of_constraint(ErrorKind::DuplicateKey, about, what));
             }
-            if f.parent == stands_for {
-                fit(f, &schema, &schema)?;
-            } else if let Some(parent) = names.get(&f.parent) {
-                fit(f, &schema, &schema_of(parent)?)?;
-            } else if new.parents_may_miss {
-                fit_child(f, &schema)?;
-            } else {
-                return Err(parent_missing(f));
+            let parent = match f.parent == stands_for {
+                true => Some(schema.clone()),
+                false => names.get(&f.parent).map(|def| schema_of(def)).transpose()?,
+            };
+            // What a copy has from its original fits no worse than there.
+            let missed = || -> Result<bool> {
+                let had = names.foreigns.get(stands_for, &f.name).filter(|had| {
+                    f.state == ForeignState::Waiting
+                        && (&had.parent, &had.parent_columns) == (&f.parent, &f.parent_columns)
+                });
+                let old = had.and_then(|_| names.get(stands_for));
+                let (Some(old), Some(parent)) = (old, &parent) else { return Ok(old.is_some()) };
+                Ok(f.parent != stands_for && fit(f, &schema_of(old)?, parent).is_err())
+            };
+            match parent.as_ref().map(|parent| fit(f, &schema, parent)) {
+                Some(Ok(_)) => {}
+                None if new.parents_may_miss => drop(fit_child(f, &schema)?),
+                _ if missed()? => drop(fit_child(f, &schema)?),
+                Some(Err(e)) => return Err(e),
+                None => return Err(parent_missing(f)),
             }
         }
-        check_naming(&names, &naming, stands_for, &schema)?;
+        if !new.parents_may_miss || new.replaces.is_some() {
+            check_naming(&names, &naming, stands_for, &schema)?;
+        }
         Ok(ForeignChange { gone: Vec::new(), come: new.foreigns })
     }
 

@@ -65,10 +65,7 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
             Ok(CatalogRow::Table { name: name.to_owned(), definition })
         }
         Some((&foreign::FOREIGN_PREFIX, rest)) => {
-            let (table, name) = foreign::Foreign::split_key(rest)
-                .ok_or_else(|| bad("the key of a foreign key is unreadable"))?;
-            let decode = |v| foreign::Foreign::decode(&table, &name, v);
-            let definition = value.map(decode).transpose()?;
+            let (table, name, definition) = foreign::Foreign::decode_row(rest, value)?;
             Ok(CatalogRow::Foreign { table, name, definition })
         }
         _ if key == NEXT_KEY => {

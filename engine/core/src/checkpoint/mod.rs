@@ -157,6 +157,9 @@ impl Core {
         holding.sort_by_key(|(lsn, table)| (*lsn, table.id()));
         let (mut any_frozen, mut images) = (false, 0);
         for (_, table) in holding {
+            if self.backups.is_still(self.shared.vfs.now()) {
+                return Ok(()); // BP4
+            }
             let mut frozen = false;
             for tree in table.trees().iter() {
                 if tree.oldest_needed().is_some_and(|lsn| lsn < target) {

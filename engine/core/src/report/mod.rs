@@ -3,9 +3,11 @@
 //! - `places.rs`  a lock's table, index and key as readable text
 //! - `watch.rs`   hears of lock waits and deadlocks, and passes them on
 //! - `lists.rs`   transactions, locks and waits, one after the other
+//! - `tables.rs`  tables and trees, one after the other
 //!
 //! Tested by `tests/it/reports.rs` and by the plugin's tests.
 
 pub(crate) mod lists;
 pub(crate) mod places;
+pub(crate) mod tables;
 pub(crate) mod watch;

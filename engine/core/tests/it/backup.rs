@@ -144,6 +144,9 @@ fn a_copy_made_while_everything_changes_is_the_database_of_the_mark() {
         let copy = memory();
         copy_log(&vfs, &copy, &described);
         engine.backup_log_copied(id).unwrap();
+        let counted: BTreeMap<_, _> = described.rows.iter().cloned().collect();
+        let wanted = then.iter().map(|(name, rows)| (name.clone(), rows.len() as u64)).collect();
+        assert_eq!(counted, wanted, "seed {seed}");
         for file in &described.files {
             live(30);
             copy_file(&vfs, &copy, file);
@@ -304,4 +307,30 @@ fn a_crash_under_a_pin_leaves_the_database_whole() {
     let reopened = open(&copy);
     assert!(reopened.tables().is_empty());
     assert!(!copy.exists(PIN_FILE).unwrap() && !copy.exists("1.frd").unwrap());
+}
+
+/// A mark that is not proven keeps the log thread from images (BP4), and not for ever.
+#[test]
+fn images_wait_for_a_moment_that_is_not_proven_yet() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    let images = |engine: &Engine| {
+        for n in 0..400 {
+            put(engine, &table, &key(n), &[7; 900]);
+        }
+        (0..200).for_each(|_| _ = engine.background_step());
+        status(engine, "images")
+    };
+    let before = images(&engine);
+    assert!(before > 0);
+    engine.backup_begin().unwrap();
+    assert!(engine.backup_mark().unwrap());
+    assert_eq!(images(&engine), before);
+    vfs.advance(std::time::Duration::from_secs(3));
+    let later = images(&engine);
+    assert!(later > before);
+    assert!(engine.backup_mark().unwrap());
+    engine.backup_proven(true);
+    assert!(images(&engine) > later);
 }

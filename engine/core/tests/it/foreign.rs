@@ -423,6 +423,60 @@ fn constraints_follow_renames_and_outlive_a_missing_parent() {
     insert(&engine, "d", &[&[Some(13), Some(99), None]]);
 }
 
+/// As with `foreign_key_checks=0`: a dump may create a parent first and its index later.
+#[test]
+fn a_parent_that_comes_later_may_fit_later() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let lenient = || NewForeigns { parents_may_miss: true, ..NewForeigns::default() };
+    let f = foreign(("c", "p"), ("p", "id"), Action::Cascade, Action::Restrict);
+    let new = NewForeigns { foreigns: vec![f.clone()], ..lenient() };
+    let plain = schema(&["id", "p"], false, false);
+    engine.create_child(spec("c", &plain), new).unwrap();
+    let mut narrow = schema(&["id", "a"], false, false);
+    narrow.columns[0].bytes = 4;
+    let refused = engine.create_child(spec("p", &narrow), NewForeigns::default());
+    assert_eq!(kind(refused.map(drop)), ErrorKind::BadForeignKey);
+    engine.create_child(spec("p", &narrow), lenient()).unwrap();
+    drop(engine);
+    let engine = open(&vfs);
+    let mut txn = begin(&engine);
+    let mut c = Bound::new(&engine, "c");
+    assert_eq!(kind(c.insert(&mut txn, &[Some(1), Some(1)])), ErrorKind::NoParent);
+    c.insert(&mut txn, &[Some(2), None]).unwrap();
+    txn.commit().unwrap();
+    // A child that comes to such a parent does not fit it, and a copy of one that did not fit may come.
+    let twin = Foreign { table: "d".into(), name: "d_p".into(), ..f.clone() };
+    let new = NewForeigns { foreigns: vec![twin], ..lenient() };
+    let refused = engine.create_child(spec("d", &plain), new);
+    assert_eq!(kind(refused.map(drop)), ErrorKind::BadForeignKey);
+    let copied = Foreign { table: "copy".into(), state: ForeignState::Waiting, ..f };
+    let replaces = Some("c".to_owned());
+    let copy = NewForeigns { foreigns: vec![copied], replaces, parents_may_miss: false };
+    engine.create_child(spec("copy", &plain), copy).unwrap();
+    engine.drop_table("copy").unwrap();
+    // Not so a constraint that comes with the copy, though it waits, too.
+    let mut new = foreign(("copy", "p"), ("p", "id"), Action::Restrict, Action::Restrict);
+    new.state = ForeignState::Waiting;
+    let replaces = Some("c".to_owned());
+    let copy = NewForeigns { foreigns: vec![new], replaces, parents_may_miss: true };
+    let refused = engine.create_child(spec("copy", &plain), copy);
+    assert_eq!(kind(refused.map(drop)), ErrorKind::BadForeignKey);
+    // The copy of the parent that fits takes its place.
+    let to = NewForeigns { replaces: Some("p".into()), ..NewForeigns::default() };
+    engine.create_child(spec("fits", &schema(&["id", "a"], false, false)), to).unwrap();
+    let keep = |f: &Foreign| f.name.clone();
+    engine.rename_child("p", "old", &RenameForeigns::Aside, &keep).unwrap();
+    let place = RenameForeigns::InPlace { instead_of: None };
+    engine.rename_child("fits", "p", &place, &keep).unwrap();
+    insert(&engine, "p", &[&[Some(1), None]]);
+    insert(&engine, "c", &[&[Some(1), Some(1)]]);
+    let mut txn = begin(&engine);
+    Bound::new(&engine, "p").delete(&mut txn, &[Some(1), None]).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(rows(&engine, "c"), [vec![Some(2), None]]);
+}
+
 #[test]
 fn a_copy_that_adds_a_constraint_is_checked_and_guards_its_parents() {
     let engine = open(&memory());

@@ -133,6 +133,7 @@ pub fn pins(n: u64) -> Vec<Vec<u8>> {
         segments: vec![(1, 0), (2, 4096 + n)],
         files: vec![file(0), file(1), file(7 + n as u32 % 9)],
         names: vec![String::new(), "a/b".into(), "a/c".into()],
+        rows: vec![("a/b".into(), n), ("a/c".into(), !n), ("a/d".into(), 0)],
     };
     vec![described.encode()]
 }

@@ -2,7 +2,7 @@
 //!
 //! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits, stored nodes and table images; `file.rs` the headers
 //! and the block map of a table file, and the identity file; `log.rs` log segments; `records.rs` what log
-//! records say, through recovery; `rows.rs` schemas and rows; `capi/` the arguments of the C API.
+//! records say, through recovery; `rows.rs` tables, foreign keys, schemas and rows; `capi/` the arguments of the C API.
 
 mod capi;
 mod database;
@@ -32,7 +32,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every target. A check that opens an engine pays for its buffers and threads, which is its constant.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "run_meta", seeds: run::metas, check: run::meta, per_byte: 16, base: 8 * KIB },
     // A page may be one packed value: up to 64 MiB of zeros take a few KiB, and are read in one piece.
     Target { name: "run_page", seeds: run::pages, check: run::page, per_byte: 32, base: 80 * MIB },
@@ -100,6 +100,13 @@ pub const TARGETS: [Target; 16] = [
         check: rows::definition,
         per_byte: 512,
         base: MIB,
+    },
+    Target {
+        name: "foreign_key",
+        seeds: rows::foreigns,
+        check: rows::foreign,
+        per_byte: 512,
+        base: 64 * KIB,
     },
     Target { name: "schema", seeds: rows::schemas, check: rows::schema, per_byte: 512, base: MIB },
     Target { name: "row", seeds: rows::rows, check: rows::row, per_byte: 512, base: MIB },

@@ -1,11 +1,12 @@
-//! Schemas as the catalog keeps them, and rows as trees keep them.
+//! Tables, foreign keys and schemas as the catalog keeps them, and rows as trees keep them.
 //!
+//! The input of `foreign_key` is a key and a value of the system table, each behind its length.
 //! The input of `row` is a schema, an index number of one byte, a key and a value, each behind its length.
 
 use std::sync::Arc;
 
 use frond_base::{ByteReader, TableId};
-use frond_engine::{IndexDef, IndexState, TableDef};
+use frond_engine::{Action, Foreign, ForeignState, IndexDef, IndexState, TableDef};
 use frond_row::{
     Blobs, Column, ColumnType, DefaultValue, Entries, Index, OwnedBlobs, Part, PartPrefix,
     RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
@@ -147,6 +148,48 @@ pub fn definition(input: &[u8]) -> bool {
         Ok(def) => {
             let again = TableDef::decode("t", &def.encode());
             assert!(again.is_ok_and(|again| again == def));
+            true
+        }
+    }
+}
+
+/// Foreign keys of one to many columns.
+pub fn foreigns(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = TestRng::new(seed);
+    let actions = [Action::Restrict, Action::NoAction, Action::Cascade, Action::SetNull];
+    let states = [ForeignState::Active, ForeignState::Adding, ForeignState::Waiting];
+    let mut one = |n: usize| {
+        let names = |of: &str| (0..1 + n * n / 4).map(|i| format!("{of}{i}")).collect();
+        let f = Foreign {
+            name: format!("shop/orders_ibfk_{n}"),
+            table: "shop/orders".into(),
+            parent: "shop/customers".into(),
+            columns: names("own"),
+            parent_columns: names("of_parent"),
+            on_delete: actions[rng.below(4) as usize],
+            on_update: actions[rng.below(4) as usize],
+            state: states[rng.below(3) as usize],
+        };
+        join(&[&f.key()[1..], &f.encode()])
+    };
+    (0..12).map(&mut one).collect()
+}
+
+/// A key is unique: what was accepted is found under the same key again.
+pub fn foreign(input: &[u8]) -> bool {
+    let mut r = ByteReader::new(input);
+    let (Ok(key), Ok(value)) = (r.bytes(), r.bytes()) else { return false };
+    match Foreign::decode_row(key, Some(value)) {
+        Err(e) => {
+            refused(&e);
+            false
+        }
+        Ok((table, name, f)) => {
+            let f = f.expect("there is a value");
+            assert!(f.validate().is_ok());
+            assert_eq!((&f.table, &f.name, &f.key()[1..]), (&table, &name, key));
+            let again = Foreign::decode(&table, &name, &f.encode());
+            assert!(again.is_ok_and(|again| again == f));
             true
         }
     }

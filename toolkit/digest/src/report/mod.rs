@@ -10,7 +10,7 @@ pub mod ptqd;
 pub mod ptqd_numbers;
 pub mod rank;
 pub mod redact;
-pub(crate) mod significance;
+pub mod significance;
 pub mod text;
 
 pub use build::{build, Options};

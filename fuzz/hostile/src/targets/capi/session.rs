@@ -308,7 +308,7 @@ impl Session {
             killed: (!a.seldom()).then_some(killed),
         };
         // Wrong numbers of columns are refused: the array has room for more.
-        let count = (1 + a.number(6)).min(6);
+        let count = a.number(6).saturating_add(1).min(6);
         let record_bytes = if odd { a.number(1 << 13) as usize % (ROOM / 2) } else { RECORD };
         // SAFETY: A2, and the callbacks keep their contracts; the record's buffer is longer than it says.
         unsafe {
@@ -399,7 +399,7 @@ impl Session {
                         } else {
                             size_of::<ffi::TxnOptions>() as u32
                         },
-                        isolation: 1 + a.number(2),
+                        isolation: a.number(2).wrapping_add(1),
                         lock_timeout_ms: 0,
                         latest_writes: a.byte() & 1,
                         reserved: [0; 7],

@@ -1,0 +1,57 @@
+//! Options of a stock client that connects as this program does.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::copy;
+use crate::connection::ConnectionArgs;
+use crate::out::Outcome;
+
+/// Adds them. Option files are named before all others, by the caller.
+///
+/// # Errors
+/// The password's file cannot be read.
+pub fn connect(way: &ConnectionArgs, port: Option<u16>, client: &mut Command) -> Outcome<()> {
+    for (name, value) in [
+        ("user", way.user.clone()),
+        ("host", way.host.clone()),
+        ("socket", way.socket.as_ref().map(|path| path.display().to_string())),
+        ("port", port.map(|port| port.to_string())),
+    ] {
+        client.args(value.map(|value| format!("--{name}={value}")));
+    }
+    // Standard input was read already.
+    if let Some(file) = way.password_file.as_ref().filter(|file| file.as_os_str() != "-") {
+        client.env("MYSQL_PWD", first_line(file)?);
+    }
+    Ok(())
+}
+
+/// A password.
+fn first_line(path: &Path) -> Outcome<String> {
+    Ok(copy::text(path)?.lines().next().unwrap_or_default().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frond_vfs::OpenHow;
+
+    #[test]
+    fn a_password_is_in_the_environment_and_not_among_the_arguments() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        copy::open(&path, OpenHow::CREATE).unwrap().write_all_at(b"secret\nmore", 0).unwrap();
+        let way = ConnectionArgs {
+            user: Some("me".into()),
+            password_file: Some(path),
+            ..ConnectionArgs::default()
+        };
+        let mut command = Command::new("mariadb");
+        connect(&way, Some(7), &mut command).unwrap();
+        let arguments: Vec<_> = command.get_args().collect();
+        assert_eq!(arguments, ["--user=me", "--port=7"]);
+        let password = command.get_envs().find(|(name, _)| *name == "MYSQL_PWD");
+        assert_eq!(password.and_then(|(_, value)| value), Some("secret".as_ref()));
+    }
+}

@@ -1,0 +1,215 @@
+//! `extract`: one table of a backup into a running server.
+//!
+//! - EX1. The table is made under a name of its own and renamed when it is whole, which fails if there is one of its name by then. So nothing
+//!   that is not whole has its name, and nobody else's table is dropped when the command fails.
+
+use std::io::Write;
+use std::process::Command;
+
+use frond_vfs::{OsVfs, Vfs};
+
+use super::args::ExtractArgs;
+use super::chain::Chain;
+use super::clients;
+use super::copy::failed;
+use super::private::{self, Private, Work};
+use super::replay;
+use super::restore::Lay;
+use crate::digest::live::connect::Server;
+use crate::out::{Failure, Outcome};
+
+const NEEDS: &str = "CREATE, ALTER, INSERT, SELECT, DROP, TRIGGER in the database";
+
+/// A table's name and where it goes.
+struct Subject {
+    database: String,
+    table: String,
+    target: String,
+}
+
+impl Subject {
+    fn of(args: &ExtractArgs) -> Outcome<Subject> {
+        let told = || Failure::Request("--table takes DATABASE.TABLE".into());
+        let (database, table) = args.table.split_once('.').ok_or_else(told)?;
+        if database.is_empty() || table.is_empty() {
+            return Err(told());
+        }
+        let target = args.name.as_deref().unwrap_or(table);
+        Ok(Subject { database: database.into(), table: table.into(), target: target.into() })
+    }
+
+    /// In the engine, where partitions are tables of their own.
+    fn is(&self, stored: &str) -> bool {
+        let whole = format!("{}/{}", file_name(&self.database), file_name(&self.table));
+        stored == whole || stored.strip_prefix(&whole).is_some_and(|rest| rest.starts_with("#P#"))
+    }
+}
+
+pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
+    let chain = Chain::find(&args.dir, &args.chain)?;
+    let manifest = &chain.manifest;
+    let subject = Subject::of(args)?;
+    let mut target = Server::connect(&args.connection, args.port, NEEDS)?;
+    let place = format!("{}.{}", quoted(&subject.database), quoted(&subject.target));
+    let known = |what: &str, condition: String| {
+        format!("SELECT COUNT(*) FROM information_schema.{what} WHERE {condition}")
+    };
+    let database = known("schemata", format!("schema_name = {}", text(&subject.database)));
+    if target.value(&database)?.as_deref() != Some("1") {
+        let what =
+            format!("{} has no database {}: CREATE DATABASE first", target.name, subject.database);
+        return Err(Failure::Request(what));
+    }
+    let there = known(
+        "tables",
+        format!(
+            "table_schema = {} AND table_name = {}",
+            text(&subject.database),
+            text(&subject.target)
+        ),
+    );
+    if target.value(&there)?.as_deref() != Some("0") {
+        return Err(Failure::Request(format!(
+            "{place} exists in {}: drop or rename it, or give another name with --as",
+            target.name
+        )));
+    }
+    let replayed = match (&args.until, &manifest.binlog) {
+        (None, _) => None,
+        (Some(until), Some(at)) => Some((until, at, replay::logs(&args.binlogs, at)?)),
+        _ => return Err(Failure::Request("the backup has no binary log position".into())),
+    };
+
+    let stored = manifest.rows.iter().flatten().any(|(name, _)| subject.is(name))
+        || manifest.tables.iter().any(|t| subject.is(&t.name));
+    if !stored && manifest.others == "frond" && replayed.is_none() {
+        let what = format!("{}: no table {} is in it", args.dir.display(), args.table);
+        return Err(Failure::Request(what));
+    }
+    let work = Work::new(args.work.as_deref(), &args.dir)?;
+    let datadir = work.0.join("data");
+    let how = Lay {
+        datadir: &datadir,
+        mariadb_backup: &args.mariadb_backup,
+        rate: None,
+        quiet: args.quiet,
+    };
+    let alone = stored && replayed.is_none();
+    let only = |name: &str| subject.is(name);
+    how.lay(&chain, if alone { Some(&only) } else { None })?;
+    // The others' files are not there: it does without them.
+    let more: &[&str] = if alone { &["--frond-discard-damaged-tables"] } else { &[] };
+    let mut server = Private::start(&datadir, &args.server, more)?;
+    if let Some((until, at, files)) = &replayed {
+        let command = replay::run(&server, files, at, Some(until))?;
+        writeln!(out, "replayed: {command}")?;
+    }
+    let random = OsVfs::new(&work.0).map_err(failed("open", &work.0))?.random_u64();
+    let own = format!("frond_extract_{random:016x}");
+    let made = format!("{}.{}", quoted(&subject.database), quoted(&own));
+    // EX1.
+    let done = copy(&mut server, &mut target, &subject, &own, args).and_then(|rows| {
+        target.run(&format!("RENAME TABLE {made} TO {place}"))?;
+        Ok(rows)
+    });
+    if done.is_err() {
+        let _ = target.run(&format!("DROP TABLE IF EXISTS {made}"));
+    }
+    let rows = done?;
+    server.stop()?;
+    writeln!(out, "{place} in {}: {rows} rows, as in the backup", target.name)?;
+    Ok(())
+}
+
+/// Copies it to a table of the name `made`, and returns the rows.
+fn copy(
+    server: &mut Private,
+    target: &mut Server,
+    subject: &Subject,
+    made: &str,
+    args: &ExtractArgs,
+) -> Outcome<String> {
+    let own = &mut server.server;
+    let (database, table) = (quoted(&subject.database), quoted(&subject.table));
+    let place = format!("{database}.{}", quoted(made));
+    own.run(&format!("RENAME TABLE {database}.{table} TO {place}"))?;
+    let sum = format!("CHECKSUM TABLE {place} EXTENDED");
+    let want = checksum(own, &sum)?;
+    let rows = own.value(&format!("SELECT COUNT(*) FROM {place}"))?.unwrap_or_default();
+    let mut dump = server.client("mariadb-dump");
+    dump.args([
+        "--single-transaction",
+        "--skip-add-drop-table",
+        "--skip-lock-tables",
+        "--hex-blob",
+    ]);
+    dump.args(["--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--skip-add-locks"]);
+    dump.arg("--").arg(&subject.database).arg(made);
+    let mut load = Command::new("mariadb");
+    // First of all, as the client demands.
+    if let Some(file) = &args.connection.defaults_file {
+        load.arg(format!("--defaults-file={}", file.display()));
+    } else if args.connection.no_defaults {
+        load.arg("--no-defaults");
+    }
+    clients::connect(&args.connection, args.port, &mut load)?;
+    load.args(["--binary-mode", "--default-character-set=utf8mb4"]);
+    load.arg("--").arg(&subject.database);
+    private::pipe(dump, load, server.place())?;
+    let is = checksum(target, &sum)?;
+    match is == want {
+        true => Ok(rows),
+        false => Err(Failure::Request(format!(
+            "{database}.{table} differs from the backup's after the copy (checksum {is}, not {want}): was it changed meanwhile?"
+        ))),
+    }
+}
+
+/// The second column.
+pub fn checksum(server: &mut Server, sql: &str) -> Outcome<String> {
+    let mut found = None;
+    server.rows(sql, &mut |row| {
+        found = row.get(1).copied().flatten().map(|t| String::from_utf8_lossy(t).into_owned());
+        true
+    })?;
+    found.ok_or_else(|| Failure::Request(format!("{sql}: it cannot be read")))
+}
+
+/// As an identifier.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// As a string.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\\', r"\\").replace('\'', "''"))
+}
+
+/// As the server names files: letters of ASCII, digits and _ are themselves, the rest of ASCII is @ and four hexadecimal
+/// digits. Other letters have codes that depend on the server's tables: they stay, so such a table is not found alone.
+fn file_name(name: &str) -> String {
+    let coded = |c: char| match c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() {
+        true => c.to_string(),
+        false => format!("@{:04x}", c as u32),
+    };
+    name.chars().map(coded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_found_by_the_names_of_their_files() {
+        let subject = |database: &str, table: &str| Subject {
+            database: database.into(),
+            table: table.into(),
+            target: table.into(),
+        };
+        assert!(subject("shop", "orders").is("shop/orders"));
+        assert!(subject("shop", "orders").is("shop/orders#P#p0"));
+        assert!(!subject("shop", "orders").is("shop/orders2"));
+        assert!(subject("my-shop", "a b").is("my@002dshop/a@0020b"));
+        assert_eq!((quoted("a`b"), text(r"a'b\")), ("`a``b`".into(), r"'a''b\\'".into()));
+    }
+}

@@ -1,0 +1,166 @@
+//! Binary logs, replayed into a private server with the stock mariadb-binlog.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::copy::failed;
+use super::manifest::Binlog;
+use super::private::{self, Private};
+use crate::out::{Failure, Outcome};
+
+/// The end of a replay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// The last transactions that are replayed, one per replication domain.
+    Gtid(String),
+    /// Local time of this machine, as mariadb-binlog takes it; what was logged at that second or later is not replayed.
+    Time(String),
+    /// In the last file.
+    Position(u64),
+}
+
+/// For arguments: `0-1-4711` (with others after commas), or a date and time.
+pub fn until(text: &str) -> Result<Until, String> {
+    let is_gtid = |part: &str| {
+        let numbers: Vec<&str> = part.trim().split('-').collect();
+        numbers.len() == 3
+            && numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let is_date = text.parse::<jiff::civil::DateTime>().is_ok();
+    match (is_date, text.split(',').all(is_gtid)) {
+        (true, _) => Ok(Until::Time(text.replace('T', " "))),
+        (_, true) => Ok(Until::Gtid(text.replace(' ', ""))),
+        _ => {
+            Err("give a GTID such as 0-1-4711, or a local time such as '2026-11-23 10:00:00'"
+                .into())
+        }
+    }
+}
+
+/// The binary logs from that of `from` on, in the order of their numbers: `places` are files, or directories that have them.
+pub fn logs(places: &[PathBuf], from: &Binlog) -> Outcome<Vec<PathBuf>> {
+    let number = |name: &str| {
+        let (stem, digits) = name.rsplit_once('.')?;
+        let own = from.file.rsplit_once('.')?.0;
+        (stem == own && digits.len() >= 6).then(|| digits.parse::<u64>().ok()).flatten()
+    };
+    let first = number(&from.file)
+        .ok_or_else(|| Failure::Request(format!("'{}' is no binary log's name", from.file)))?;
+    let mut found: Vec<(u64, PathBuf)> = Vec::new();
+    let mut add = |path: PathBuf| {
+        let n = path.file_name().and_then(|name| number(&name.to_string_lossy()));
+        found.extend(n.filter(|n| *n >= first).map(|n| (n, path)));
+    };
+    for place in places {
+        match place.is_dir() {
+            false => add(place.clone()),
+            true => {
+                for entry in std::fs::read_dir(place).map_err(failed("list", place))? {
+                    add(entry.map_err(failed("list", place))?.path());
+                }
+            }
+        }
+    }
+    found.sort();
+    found.dedup_by_key(|(n, _)| *n);
+    // A gap would lose transactions silently.
+    for (at, (n, path)) in found.iter().enumerate() {
+        private::readable(path)?;
+        if *n != first + at as u64 {
+            let what = format!(
+                "binary log number {} is missing before {}",
+                first + at as u64,
+                path.display()
+            );
+            return Err(Failure::Request(what));
+        }
+    }
+    if found.is_empty() {
+        let what =
+            format!("no binary log from {} on is there; say where with --binlogs", from.file);
+        return Err(Failure::Request(what));
+    }
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// `mariadb-binlog ...`
+fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
+    let mut command = Command::new("mariadb-binlog");
+    command.arg("--no-defaults");
+    // It takes two positions or two GTIDs.
+    match until {
+        Some(Until::Gtid(_)) if !from.gtid.is_empty() => {
+            command.arg(format!("--start-position={}", from.gtid))
+        }
+        _ => command.arg(format!("--start-position={}", from.position)),
+    };
+    match until {
+        None => {}
+        Some(Until::Gtid(gtid)) => {
+            command.arg(format!("--stop-position={gtid}"));
+        }
+        Some(Until::Time(time)) => {
+            command.arg(format!("--stop-datetime={time}"));
+        }
+        Some(Until::Position(at)) => {
+            command.arg(format!("--stop-position={at}"));
+        }
+    }
+    command.args(files);
+    command
+}
+
+/// Replays into `server`; nobody else is connected. Returns the commands as one would type them.
+pub fn run(
+    server: &Private,
+    files: &[PathBuf],
+    from: &Binlog,
+    until: Option<&Until>,
+) -> Outcome<String> {
+    let from = source(files, from, until);
+    let mut to = server.client("mariadb");
+    // Accounts are not asked on this server until here; without them GRANT fails.
+    to.args(["--binary-mode", "--init-command=FLUSH PRIVILEGES"]);
+    let told = format!("{} | mariadb --binary-mode", private::shown(&from));
+    private::pipe(from, to, server.place())?;
+    Ok(told)
+}
+
+/// The directory of a server's binary logs, from what it says of itself.
+pub fn place(datadir: &Path, basename: &str) -> PathBuf {
+    let full = datadir.join(basename);
+    full.parent().map_or(datadir.to_path_buf(), Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frond_vfs::OpenHow;
+
+    #[test]
+    fn ends_are_gtids_or_times() {
+        assert_eq!(until("0-1-77,1-2-3"), Ok(Until::Gtid("0-1-77,1-2-3".into())));
+        assert_eq!(until("2026-11-23 10:00:00"), Ok(Until::Time("2026-11-23 10:00:00".into())));
+        assert!(until("yesterday").is_err() && until("0-1").is_err() && until("").is_err());
+        assert!(until("0-1-x").is_err());
+    }
+
+    #[test]
+    fn a_missing_binary_log_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            drop(super::super::copy::open(&dir.path().join(name), OpenHow::CREATE).unwrap())
+        };
+        let at = |file: &str| Binlog { file: file.into(), position: 4, gtid: String::new() };
+        let places = [dir.path().to_path_buf()];
+        for name in ["bin.000002", "bin.000003", "bin.000005", "bin.index", "other.000004"] {
+            make(name);
+        }
+        let told = logs(&places, &at("bin.000002")).unwrap_err().to_string();
+        assert!(told.contains("number 4 is missing"), "{told}");
+        make("bin.000004");
+        assert_eq!(logs(&places, &at("bin.000003")).unwrap().len(), 3);
+        assert!(logs(&places, &at("bin.000009")).is_err());
+        assert!(logs(&places, &at("bin.000001")).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! The stages of a backup where no other engine holds data: definitions and the server's own tables are copied, and Frond is
+//! pinned, as of one moment.
+//!
+//! - BG1. While the server blocks commits nothing is copied that was copied before and has not changed, nothing is synced that
+//!   could be synced before. No limit on the rate applies from BACKUP STAGE START on (the caller's duty).
+//! - BG2. A copy made before is the file of the moment if number, length and times of the file are those from before the copy, and
+//!   the last change then was longer ago than the file system's clock is coarse.
+//!
+//! The server's tables in Aria take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use frond_vfs::{OpenHow, OsVfs, Vfs};
+
+use super::copy::{self, failed, Meter};
+use super::manifest::PlainFile;
+use super::server::{Session, Staged, DEFINITIONS, INNODB_OWN, OWN};
+use crate::out::Outcome;
+
+/// File systems note changes at least this exactly (BG2), nanoseconds.
+const COARSE: i128 = 1_000_000_000;
+
+/// What tells whether a file changed: number, length, times of contents and of the rest in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    number: u64,
+    len: u64,
+    modified: i128,
+    changed: i128,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Outcome<Stamp> {
+        let is = std::fs::metadata(path).map_err(failed("look at", path))?;
+        let nanos = |s: i64, n: i64| i128::from(s) * 1_000_000_000 + i128::from(n);
+        Ok(Stamp {
+            number: is.ino(),
+            len: is.len(),
+            modified: nanos(is.mtime(), is.mtime_nsec()),
+            changed: nanos(is.ctime(), is.ctime_nsec()),
+        })
+    }
+
+    /// Whether a later change is certain to give another stamp; `now` in nanoseconds.
+    fn is_settled(&self, now: i128) -> bool {
+        (now - self.modified.max(self.changed)).abs() > COARSE
+    }
+}
+
+impl Session {
+    /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
+    pub fn stages(&mut self, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
+        self.step("begin")?;
+        for stage in ["START", "FLUSH", "BLOCK_DDL"] {
+            self.run(&format!("BACKUP STAGE {stage}"))?;
+        }
+        let clock = OsVfs::new(to).map_err(failed("open", to))?;
+        let mut files = BTreeMap::new();
+        for path in copy::walk(&self.datadir)?.iter().filter(|path| is_definition(path)) {
+            let copied = self.take(path, to, meter)?;
+            files.insert(name(path), copied);
+        }
+        let mut before = BTreeMap::new();
+        for path in self.system_files()? {
+            let now = clock.wall_clock().as_nanos() as i128;
+            let stamp = Stamp::of(&self.datadir.join(&path))?;
+            let copied = self.take(&path, to, meter)?;
+            files.insert(name(&path), copied);
+            before.insert(path, (stamp, stamp.is_settled(now)));
+        }
+        self.settle()?;
+        let began = meter.seconds();
+        self.run("BACKUP STAGE BLOCK_COMMIT")?;
+        let binlog = self.position()?;
+        // Aria's log is complete afterwards, and Frond is pinned.
+        self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
+        let again = self.changed(to, &before, meter)?;
+        self.run("BACKUP STAGE END")?;
+        let blocked_ms = Some(((meter.seconds() - began) * 1000.0).ceil() as u64);
+        for path in again {
+            files.insert(name(&path), copy::checksum(&to.join(path), meter)?);
+        }
+        for path in copy::walk(to)? {
+            copy::sync(&to.join(path))?;
+        }
+        Ok(Staged { binlog, blocked_ms, files })
+    }
+
+    /// Does what the next stage would do while commits wait: syncs the binary log and the logs of all engines.
+    fn settle(&mut self) -> Outcome<()> {
+        if let Some(binlog) = self.binlog_file()? {
+            // Another process may sync it as well; if it may not read it, the server does it all.
+            if let Ok(file) = copy::open(&binlog, OpenHow::READ) {
+                let _ = file.sync();
+            }
+        }
+        self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")
+    }
+
+    /// Copies again those system files that changed since, and returns them. Of log tables in CSV only what was appended.
+    fn changed(
+        &self,
+        to: &Path,
+        before: &BTreeMap<PathBuf, (Stamp, bool)>,
+        meter: &mut Meter,
+    ) -> Outcome<Vec<PathBuf>> {
+        let mut again = Vec::new();
+        for path in self.system_files()? {
+            let (source, target) = (self.datadir.join(&path), to.join(&path));
+            let now = Stamp::of(&source)?;
+            match before.get(&path) {
+                Some((then, true)) if *then == now => continue,
+                Some((then, _))
+                    if path.extension().is_some_and(|e| e == "CSV")
+                        && then.number == now.number
+                        && then.len <= now.len =>
+                {
+                    let (from, into) =
+                        (copy::open(&source, OpenHow::READ)?, copy::open(&target, OpenHow::WRITE)?);
+                    let more = now.len - then.len;
+                    into.set_len(then.len).map_err(failed("write", &target))?;
+                    copy::range(&*from, Some(&*into), then.len, more, meter)
+                        .map_err(failed("write", &target))?;
+                }
+                known => {
+                    if known.is_some() {
+                        copy::remove(&target)?;
+                    }
+                    self.take(&path, to, meter)?;
+                }
+            }
+            again.push(path);
+        }
+        Ok(again)
+    }
+
+    fn take(&self, path: &Path, to: &Path, meter: &mut Meter) -> Outcome<PlainFile> {
+        let target = to.join(path);
+        if let Some(dir) = target.parent() {
+            std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
+        }
+        copy::unsynced(&self.datadir.join(path), &target, None, meter)
+    }
+
+    /// Tables of the server itself in Aria and CSV, and Aria's log; relative.
+    fn system_files(&self) -> Outcome<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for place in [""].iter().chain(&OWN) {
+            let dir = self.datadir.join(place);
+            if !dir.is_dir() {
+                continue;
+            }
+            for entry in std::fs::read_dir(&dir).map_err(failed("list", &dir))? {
+                let path = Path::new(place).join(entry.map_err(failed("list", &dir))?.file_name());
+                if is_system_data(&path) {
+                    found.push(path);
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// In the manifest.
+fn name(path: &Path) -> String {
+    format!("server/{}", path.to_string_lossy())
+}
+
+fn parts(path: &Path) -> Option<(String, String, String)> {
+    let mut parts = path.components().map(|c| c.as_os_str().to_string_lossy().into_owned());
+    let (db, name) = (parts.next()?, parts.next()?);
+    let (stem, extension) = name.rsplit_once('.')?;
+    (!db.starts_with('#') && parts.next().is_none())
+        .then(|| (db, stem.to_string(), extension.to_string()))
+}
+
+/// Definitions; not those of tables that InnoDB keeps about itself, whose data are not copied.
+fn is_definition(path: &Path) -> bool {
+    let innodb = |db: &str, stem: &str| db == "mysql" && INNODB_OWN.contains(&stem);
+    parts(path).is_some_and(|(db, stem, extension)| {
+        DEFINITIONS.contains(&extension.as_str())
+            && !stem.starts_with("#sql")
+            && !(innodb(&db, &stem) && stem != "gtid_slave_pos")
+    })
+}
+
+fn is_system_data(path: &Path) -> bool {
+    let of_aria = path.components().count() == 1 && path.to_string_lossy().starts_with("aria_log");
+    of_aria
+        || parts(path).is_some_and(|(db, _, extension)| {
+            OWN.contains(&db.as_str())
+                && matches!(extension.as_str(), "MAI" | "MAD" | "CSV" | "CSM" | "MYI" | "MYD")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_and_system_tables_are_told_from_data() {
+        let definition = |path: &str| is_definition(Path::new(path));
+        assert!(
+            definition("shop/orders.frm")
+                && definition("shop/db.opt")
+                && definition("mysql/db.frm")
+        );
+        assert!(!definition("shop/orders.ibd") && !definition("shop/#sql-1.frm"));
+        assert!(!definition("mysql/innodb_table_stats.frm") && !definition("#frond/x.frm"));
+        let system = |path: &str| is_system_data(Path::new(path));
+        assert!(
+            system("aria_log_control") && system("mysql/db.MAD") && system("mysql/general_log.CSV")
+        );
+        assert!(!system("shop/a.MAD") && !system("ibdata1") && !system("mysql/gtid_slave_pos.ibd"));
+    }
+
+    #[test]
+    fn a_file_that_changed_just_now_is_not_settled() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        copy::open(&path, OpenHow::CREATE).unwrap().write_all_at(b"one", 0).unwrap();
+        let stamp = Stamp::of(&path).unwrap();
+        assert!(!stamp.is_settled(stamp.changed + 1000));
+        assert!(stamp.is_settled(stamp.changed + 2 * COARSE));
+        copy::open(&path, OpenHow::WRITE).unwrap().write_all_at(b"more", 0).unwrap();
+        assert_ne!(Stamp::of(&path).unwrap(), stamp);
+    }
+}

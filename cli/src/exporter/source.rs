@@ -1,0 +1,108 @@
+//! The server's answers: one connection that is kept, one sample that scrapes share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::catalog::VARIABLES;
+use super::metrics::Sample;
+use crate::digest::live::connect::Server;
+use crate::digest::live::stop::now;
+use crate::out::Outcome;
+use crate::server_args::ServerOptions;
+
+/// A sample serves all scrapes of this time.
+const FRESH: Duration = Duration::from_secs(1);
+/// A server that did not answer is left alone for this time.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// SHOW GLOBAL STATUS needs no privilege.
+const NEEDS: &str = "USAGE ON *.*";
+
+pub struct Source {
+    options: ServerOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    server: Option<Server>,
+    last: Option<(Instant, Option<Arc<Sample>>)>,
+    /// What was said last, so that it is said once.
+    said: String,
+}
+
+impl Source {
+    pub fn new(options: ServerOptions) -> Source {
+        Source { options, state: Mutex::default() }
+    }
+
+    /// A sample of this moment.
+    pub fn ask(&self) -> Outcome<Sample> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.ask(&self.options)
+    }
+
+    /// One of this second; `None` if the server does not answer. Scrapes wait here for each other.
+    pub fn recent(&self) -> Option<Arc<Sample>> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((at, sample)) = &state.last {
+            let keep = if sample.is_some() { FRESH } else { PAUSE };
+            if at.elapsed() < keep {
+                return sample.clone();
+            }
+        }
+        // A connection that broke since the last scrape is opened again.
+        let again = state.server.is_some();
+        let mut asked = state.ask(&self.options);
+        if asked.is_err() && again {
+            asked = state.ask(&self.options);
+        }
+        let sample = match asked {
+            Ok(sample) => {
+                state.said.clear();
+                Some(Arc::new(sample))
+            }
+            Err(e) => {
+                let what = e.to_string();
+                if what != state.said {
+                    eprintln!("frond: {what}");
+                    state.said = what;
+                }
+                None
+            }
+        };
+        state.last = Some((now(), sample.clone()));
+        sample
+    }
+}
+
+impl State {
+    fn ask(&mut self, options: &ServerOptions) -> Outcome<Sample> {
+        let begin = now();
+        let mut server = match self.server.take() {
+            Some(server) => server,
+            None => options.connect(NEEDS)?,
+        };
+        let status = pairs(&mut server, "SHOW GLOBAL STATUS")?;
+        let names: Vec<String> = VARIABLES.iter().map(|m| format!("'{}'", m.variable)).collect();
+        let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
+        let variables = pairs(&mut server, &sql)?;
+        let version = server.name.split(' ').next().unwrap_or_default().to_owned();
+        // Only one that answered is kept.
+        self.server = Some(server);
+        Ok(Sample { version, status, variables, seconds: begin.elapsed().as_secs_f64() })
+    }
+}
+
+fn pairs(server: &mut Server, sql: &str) -> Outcome<HashMap<String, String>> {
+    let mut found = HashMap::new();
+    server.rows(sql, &mut |row| {
+        let text = |at: usize| {
+            String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
+        };
+        found.insert(text(0).to_ascii_lowercase(), text(1));
+        true
+    })?;
+    Ok(found)
+}

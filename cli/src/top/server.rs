@@ -1,0 +1,142 @@
+//! Samples of a running server for `frond_top`.
+
+use frond_sqltext::Dialect;
+use frond_top::sample::{trees, Sample, Statement, Wait, MOST};
+
+use crate::digest::live::connect::Server;
+use crate::out::Outcome;
+use crate::server_args::ServerOptions;
+
+const NEEDS: &str = "PROCESS ON *.*";
+
+const FROND_WAITS: &str = "SELECT WAIT_MS, WAITING_CONNECTION_ID, BLOCKING_CONNECTION_ID, \
+    CONCAT_WS(' ', CONCAT_WS('.', TABLE_SCHEMA, TABLE_NAME), INDEX_NAME), WAITING_QUERY \
+    FROM information_schema.FROND_LOCK_WAITS ORDER BY 1 DESC LIMIT 50";
+const INNODB_WAITS: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, r.trx_wait_started, NOW(6)) DIV 1000, \
+    r.trx_mysql_thread_id, b.trx_mysql_thread_id, CONCAT_WS(' ', l.lock_table, l.lock_index), r.trx_query \
+    FROM information_schema.INNODB_LOCK_WAITS w \
+    JOIN information_schema.INNODB_TRX r ON r.trx_id = w.requesting_trx_id \
+    JOIN information_schema.INNODB_TRX b ON b.trx_id = w.blocking_trx_id \
+    LEFT JOIN information_schema.INNODB_LOCKS l ON l.lock_id = w.requested_lock_id ORDER BY 1 DESC LIMIT 50";
+const DIGESTS: &str =
+    "SELECT DIGEST_TEXT, SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) / 1e12, SUM(SUM_ROWS_EXAMINED) \
+    FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT IS NOT NULL \
+    GROUP BY 1 ORDER BY 3 DESC LIMIT 200";
+/// MySQL has whole seconds.
+const PROCESSES_OF_MYSQL: &str = "SELECT TIME, INFO FROM information_schema.PROCESSLIST \
+    WHERE COMMAND NOT IN ('Sleep', 'Daemon') AND INFO IS NOT NULL AND ID <> CONNECTION_ID() ORDER BY 1 DESC LIMIT 200";
+const PROCESSES: &str = "SELECT TIME_MS / 1000, INFO FROM information_schema.PROCESSLIST \
+    WHERE COMMAND NOT IN ('Sleep', 'Daemon') AND INFO IS NOT NULL AND ID <> CONNECTION_ID() ORDER BY 1 DESC LIMIT 200";
+
+/// A server that is asked.
+pub struct Asked {
+    server: Server,
+    has_frond: bool,
+    has_innodb: bool,
+    has_digests: bool,
+}
+
+impl Asked {
+    pub fn connect(options: &ServerOptions) -> Outcome<Asked> {
+        let mut server = options.connect(NEEDS)?;
+        // InnoDB's times are those of the system, whatever the session's zone.
+        server.run("SET SESSION time_zone = 'SYSTEM', character_set_results = utf8mb4")?;
+        let has_frond = !server.columns("information_schema", "FROND_LOCK_WAITS")?.is_empty();
+        let has_innodb = !server.columns("information_schema", "INNODB_LOCK_WAITS")?.is_empty();
+        let on = server.value("SELECT @@global.performance_schema");
+        let may = "SELECT 1 FROM performance_schema.events_statements_summary_by_digest LIMIT 1";
+        // Without the privilege what runs now is shown.
+        let has_digests = matches!(on, Ok(Some(on)) if on == "1") && server.value(may).is_ok();
+        Ok(Asked { server, has_frond, has_innodb, has_digests })
+    }
+
+    /// The state of this moment; `at` is in seconds since 1970.
+    pub fn sample(&mut self, at: f64) -> Outcome<Sample> {
+        let mut sample = Sample { at, server: self.server.name.clone(), ..Sample::default() };
+        self.server.rows("SHOW GLOBAL STATUS", &mut |row| {
+            sample.put(&text(row, 0), &text(row, 1));
+            true
+        })?;
+        if self.has_frond {
+            self.waits("Frond", FROND_WAITS, &mut sample)?;
+            let mut status = String::new();
+            self.server.rows("SHOW ENGINE FROND STATUS", &mut |row| {
+                status = text(row, 2);
+                true
+            })?;
+            sample.trees = trees(&status);
+            sample
+                .trees
+                .sort_by_key(|tree| std::cmp::Reverse((tree.buffered_bytes, tree.stored_bytes)));
+            sample.trees.truncate(4 * MOST);
+        }
+        if self.has_innodb {
+            self.waits("InnoDB", INNODB_WAITS, &mut sample)?;
+        }
+        if self.has_digests {
+            self.server.rows(DIGESTS, &mut |row| {
+                sample.statements.push(Statement {
+                    class: text(row, 0),
+                    count: number(row, 1) as u64,
+                    seconds: number(row, 2),
+                    rows_examined: number(row, 3) as u64,
+                });
+                true
+            })?;
+        } else {
+            self.running(&mut sample)?;
+        }
+        Ok(sample)
+    }
+
+    fn waits(&mut self, engine: &str, sql: &str, sample: &mut Sample) -> Outcome<()> {
+        self.server.rows(sql, &mut |row| {
+            sample.waits.push(Wait {
+                engine: engine.into(),
+                seconds: number(row, 0).max(0.0) / 1000.0,
+                waiter: number(row, 1) as u64,
+                blocker: number(row, 2) as u64,
+                place: text(row, 3).replace('`', ""),
+                statement: class(row.get(4).copied().flatten().unwrap_or_default()),
+            });
+            true
+        })
+    }
+
+    /// Statements that run now, by class: how many, and for how long the longest.
+    fn running(&mut self, sample: &mut Sample) -> Outcome<()> {
+        sample.running_only = true;
+        let sql = if self.server.mariadb { PROCESSES } else { PROCESSES_OF_MYSQL };
+        self.server.rows(sql, &mut |row| {
+            let class = class(row.get(1).copied().flatten().unwrap_or_default());
+            let seconds = number(row, 0).max(0.0);
+            match sample.statements.iter_mut().find(|s| s.class == class) {
+                Some(known) => {
+                    known.count += 1;
+                    known.seconds = known.seconds.max(seconds);
+                }
+                None => {
+                    sample.statements.push(Statement { class, count: 1, seconds, rows_examined: 0 })
+                }
+            }
+            true
+        })?;
+        sample.statements.truncate(MOST);
+        Ok(())
+    }
+}
+
+/// A statement without its literals.
+fn class(sql: &[u8]) -> String {
+    let mut key = Vec::new();
+    frond_sqltext::fingerprint(sql, Dialect::Frond, &mut key);
+    String::from_utf8_lossy(&key[..key.len().min(1000)]).into_owned()
+}
+
+fn text(row: &[Option<&[u8]>], at: usize) -> String {
+    String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
+}
+
+fn number(row: &[Option<&[u8]>], at: usize) -> f64 {
+    text(row, at).parse().unwrap_or(0.0)
+}

@@ -1,0 +1,428 @@
+//! Two answers to one statement.
+
+use crate::answer::{Answer, Column, Row, Type};
+use crate::statement::{chooses_among_equals, order, Order, Term};
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    Error,
+    Columns,
+    RowCount,
+    Rows,
+    Order,
+    Affected,
+    Warnings,
+}
+
+impl What {
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Error => "error",
+            What::Columns => "columns",
+            What::RowCount => "row count",
+            What::Rows => "rows",
+            What::Order => "order",
+            What::Affected => "affected rows",
+            What::Warnings => "warnings",
+        }
+    }
+}
+
+/// The outcome. `String`s say what each side has, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Same,
+    /// Different, and both cannot be right.
+    Different(What, [String; 2]),
+    /// Different, and both may be right; why.
+    Undetermined(&'static str),
+}
+
+/// Lock timeout, deadlock, changed since read, time limits, interrupted.
+const PASSING: [u16; 6] = [1205, 1213, 1020, 1969, 3024, 1317];
+
+/// Relative difference of numbers that is rounding.
+const ROUNDING: f64 = 1e-9;
+
+/// Compares the answers of two servers.
+pub fn compare(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
+    let differ = |what, a: String, b: String| Verdict::Different(what, [a, b]);
+    match (&a.error, &b.error) {
+        (None, None) => {}
+        (Some((x, _)), Some((y, _))) if x == y => return Verdict::Same,
+        (x, y) => {
+            let passing = |e: &Option<(u16, String)>| {
+                e.as_ref().is_some_and(|(code, _)| PASSING.contains(code))
+            };
+            if passing(x) || passing(y) {
+                return Verdict::Undetermined("a lock or a time limit ended it on one server");
+            }
+            let say = |e: &Option<(u16, String)>| match e {
+                Some((code, text)) => format!("error {code}: {text}"),
+                None => "no error".into(),
+            };
+            return differ(What::Error, say(x), say(y));
+        }
+    }
+    if a.columns.len() != b.columns.len() {
+        let say = |n: usize| format!("{n} columns");
+        return differ(What::Columns, say(a.columns.len()), say(b.columns.len()));
+    }
+    if a.rows != b.rows {
+        let say = |n: u64| format!("{n} rows");
+        return differ(What::RowCount, say(a.rows), say(b.rows));
+    }
+    let rows = rows(sql, a, b);
+    if rows != Verdict::Same {
+        return rows;
+    }
+    if a.affected != b.affected {
+        return differ(What::Affected, a.affected.to_string(), b.affected.to_string());
+    }
+    if a.warnings != b.warnings {
+        let say = |codes: &[u16]| match codes {
+            [] => "no warnings".into(),
+            _ => format!(
+                "warnings {}",
+                codes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        return differ(What::Warnings, say(&a.warnings), say(&b.warnings));
+    }
+    Verdict::Same
+}
+
+/// As many rows on both sides.
+fn rows(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
+    if a.ordered == b.ordered {
+        return Verdict::Same;
+    }
+    let by = order(sql);
+    let (Some(x), Some(y)) = (&a.kept, &b.kept) else {
+        let say = || "more rows than are kept to be shown".to_string();
+        return match (a.unordered == b.unordered, by) {
+            (true, Order::No) => Verdict::Same,
+            (true, _) => {
+                Verdict::Undetermined("too many rows to tell ties of ORDER BY from a wrong order")
+            }
+            (false, _) if a.columns.iter().chain(&b.columns).any(|c| c.of == Type::Float) => {
+                Verdict::Undetermined("too many rows to tell rounding from a wrong number")
+            }
+            (false, _) => Verdict::Different(What::Rows, [say(), say()]),
+        };
+    };
+    if a.unordered != b.unordered {
+        if let Some((left, right)) = first_difference(&a.columns, x, y) {
+            if chooses_among_equals(sql) && equal_in_a_collation(&a.columns, x, y) {
+                return Verdict::Undetermined(
+                    "one of several texts that the collation calls equal",
+                );
+            }
+            return Verdict::Different(
+                What::Rows,
+                [show(&a.columns, left), show(&b.columns, right)],
+            );
+        }
+    }
+    match by {
+        Order::No => Verdict::Same,
+        Order::Other => Verdict::Undetermined(
+            "same rows in another order: ORDER BY something that is not shown may have ties",
+        ),
+        Order::Columns(terms) => {
+            let Some(keys) = key_columns(&a.columns, &terms) else {
+                return Verdict::Undetermined(
+                    "same rows in another order: ORDER BY something that is not shown may have ties",
+                );
+            };
+            let unequal = x.iter().zip(y).find(|(x, y)| {
+                keys.iter().any(|k| !same_key(&a.columns[*k], value(x, *k), value(y, *k)))
+            });
+            match unequal {
+                None => Verdict::Same,
+                Some((x, y)) => {
+                    if keys.iter().any(|k| {
+                        a.columns[*k].of == Type::Text && !(is_ascii(x, *k) && is_ascii(y, *k))
+                    }) {
+                        return Verdict::Undetermined("the collation may call the keys equal");
+                    }
+                    Verdict::Different(What::Order, [show(&a.columns, x), show(&b.columns, y)])
+                }
+            }
+        }
+    }
+}
+
+fn value(row: &Row, at: usize) -> Option<&[u8]> {
+    row.get(at).and_then(|v| v.as_deref())
+}
+
+fn is_ascii(row: &Row, at: usize) -> bool {
+    value(row, at).is_none_or(<[u8]>::is_ascii)
+}
+
+/// Columns that are sorted by, if each is exactly one of the result's.
+fn key_columns(columns: &[Column], terms: &[Term]) -> Option<Vec<usize>> {
+    terms
+        .iter()
+        .map(|term| match term {
+            Term::Position(n) => n.checked_sub(1).filter(|n| *n < columns.len()),
+            Term::Name(name) => {
+                let is = |c: &Column| c.name.as_bytes().eq_ignore_ascii_case(name);
+                let mut found = columns.iter().enumerate().filter(|(_, c)| is(c));
+                let (at, _) = found.next()?;
+                found.next().is_none().then_some(at)
+            }
+        })
+        .collect()
+}
+
+/// Equal as far as sorting is concerned.
+fn same_key(column: &Column, x: Option<&[u8]>, y: Option<&[u8]>) -> bool {
+    match (x, y) {
+        (Some(x), Some(y)) => match column.of {
+            Type::Exact => x == y,
+            Type::Float => same_number(x, y),
+            // Most collations ignore case and trailing spaces.
+            Type::Text => x.trim_ascii_end().eq_ignore_ascii_case(y.trim_ascii_end()),
+        },
+        (x, y) => x == y,
+    }
+}
+
+fn same_value(column: &Column, x: Option<&[u8]>, y: Option<&[u8]>) -> bool {
+    match (x, y) {
+        (Some(x), Some(y)) if column.of == Type::Float => same_number(x, y),
+        (x, y) => x == y,
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<f64> {
+    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
+}
+
+fn same_number(x: &[u8], y: &[u8]) -> bool {
+    x == y
+        || match (number(x), number(y)) {
+            (Some(x), Some(y)) => (x - y).abs() <= ROUNDING * x.abs().max(y.abs()),
+            _ => false,
+        }
+}
+
+/// The first pair of rows that differ when both sides are sorted; `None` if only rounding differs.
+fn first_difference<'a>(
+    columns: &[Column],
+    x: &'a [Row],
+    y: &'a [Row],
+) -> Option<(&'a Row, &'a Row)> {
+    let float = |at: usize| columns.get(at).is_some_and(|c| c.of == Type::Float);
+    let sorted = |rows: &'a [Row]| {
+        let mut rows: Vec<&Row> = rows.iter().collect();
+        rows.sort_by(|p, q| {
+            let exact =
+                |r: &'a Row| r.iter().enumerate().filter(|(i, _)| !float(*i)).map(|(_, v)| v);
+            exact(p).cmp(exact(q)).then_with(|| {
+                let floats = |r: &Row| -> Vec<f64> {
+                    let of =
+                        |v: &Option<Vec<u8>>| v.as_deref().and_then(number).unwrap_or(f64::MIN);
+                    r.iter().enumerate().filter(|(i, _)| float(*i)).map(|(_, v)| of(v)).collect()
+                };
+                let pairs = floats(p).into_iter().zip(floats(q));
+                pairs
+                    .map(|(p, q)| p.total_cmp(&q))
+                    .find(|o| o.is_ne())
+                    .unwrap_or(std::cmp::Ordering::Equal)
+            })
+        });
+        rows
+    };
+    sorted(x).into_iter().zip(sorted(y)).find(|(x, y)| {
+        x.len() != y.len()
+            || (0..x.len()).any(|i| match columns.get(i) {
+                Some(column) => !same_value(column, value(x, i), value(y, i)),
+                None => value(x, i) != value(y, i),
+            })
+    })
+}
+
+/// False if the rows differ even where texts that a collation may call equal are equal.
+fn equal_in_a_collation(columns: &[Column], x: &[Row], y: &[Row]) -> bool {
+    let is_text = |at: usize| columns.get(at).is_some_and(|c| c.of == Type::Text);
+    let folded = |rows: &[Row]| -> Vec<Row> {
+        let fold = |(at, value): (usize, &Option<Vec<u8>>)| match value {
+            // Which letters with accents are equal only the server knows.
+            Some(text) if is_text(at) && !text.is_ascii() => Some(Vec::new()),
+            Some(text) if is_text(at) => Some(text.trim_ascii_end().to_ascii_lowercase()),
+            other => other.clone(),
+        };
+        rows.iter().map(|row| row.iter().enumerate().map(fold).collect()).collect()
+    };
+    let (x, y) = (folded(x), folded(y));
+    match first_difference(columns, &x, &y) {
+        None => true,
+        // A text with an accent on one side may be one without on the other.
+        Some(_) => {
+            let others = |rows: &[Row]| -> Vec<Row> {
+                let keep = |row: &Row| {
+                    row.iter()
+                        .enumerate()
+                        .filter(|(at, _)| !is_text(*at))
+                        .map(|(_, v)| v.clone())
+                        .collect()
+                };
+                rows.iter().map(keep).collect()
+            };
+            let accents = x.iter().chain(&y).any(|row| {
+                (0..row.len()).any(|at| is_text(at) && value(row, at).is_some_and(<[u8]>::is_empty))
+            });
+            let left: Vec<Column> =
+                columns.iter().filter(|c| c.of != Type::Text).cloned().collect();
+            accents && first_difference(&left, &others(&x), &others(&y)).is_none()
+        }
+    }
+}
+
+/// A row for people: at most 300 characters.
+fn show(columns: &[Column], row: &Row) -> String {
+    let mut text = String::new();
+    for (i, value) in row.iter().enumerate() {
+        if i > 0 {
+            text.push_str(", ");
+        }
+        let name = columns.get(i).map_or("?", |c| c.name.as_str());
+        match value {
+            None => text.push_str(&format!("{name}: NULL")),
+            Some(bytes) => {
+                let bytes = &bytes[..bytes.len().min(80)];
+                let shown = match std::str::from_utf8(bytes) {
+                    Ok(plain) if !plain.chars().any(char::is_control) => plain.to_owned(),
+                    _ => bytes.escape_ascii().to_string(),
+                };
+                text.push_str(&format!("{name}: {shown}"));
+            }
+        }
+        if text.len() > 300 {
+            text.push_str(", ...");
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(of: &[Type], rows: &[&[&str]]) -> Answer {
+        let mut answer = Answer::new();
+        answer.columns = of
+            .iter()
+            .enumerate()
+            .map(|(i, of)| Column { name: format!("c{i}"), of: *of })
+            .collect();
+        for row in rows {
+            answer.row(row.iter().map(|v| Some(v.as_bytes().to_vec())).collect());
+        }
+        answer
+    }
+
+    fn what(sql: &str, a: &Answer, b: &Answer) -> Option<What> {
+        match compare(sql.as_bytes(), a, b) {
+            Verdict::Different(what, _) => Some(what),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn rows_count_in_any_order_unless_the_statement_says_one() {
+        let exact = [Type::Exact, Type::Exact];
+        let a = answer(&exact, &[&["1", "x"], &["1", "y"], &["2", "z"]]);
+        let tie = answer(&exact, &[&["1", "y"], &["1", "x"], &["2", "z"]]);
+        let wrong = answer(&exact, &[&["2", "z"], &["1", "y"], &["1", "x"]]);
+        for other in [&tie, &wrong] {
+            assert_eq!(compare(b"select * from t", &a, other), Verdict::Same);
+        }
+        assert_eq!(compare(b"select * from t order by c0", &a, &tie), Verdict::Same);
+        assert_eq!(what("select * from t order by c0", &a, &wrong), Some(What::Order));
+        assert_eq!(what("select * from t order by 1", &a, &wrong), Some(What::Order));
+        let unsure = compare(b"select * from t order by c9", &a, &wrong);
+        assert!(matches!(unsure, Verdict::Undetermined(_)), "{unsure:?}");
+    }
+
+    #[test]
+    fn a_row_too_many_a_value_and_a_duplicate_are_found() {
+        let one = [Type::Exact];
+        let a = answer(&one, &[&["1"], &["1"], &["2"]]);
+        for (rows, wanted) in [
+            (&[&["1"][..], &["2"], &["2"]][..], What::Rows),
+            (&[&["1"], &["1"], &["3"]], What::Rows),
+            (&[&["1"], &["1"]], What::RowCount),
+        ] {
+            assert_eq!(what("select a", &a, &answer(&one, rows)), Some(wanted));
+        }
+        assert_eq!(what("select a", &a, &answer(&[], &[])), Some(What::Columns));
+    }
+
+    #[test]
+    fn rounding_is_no_difference_and_a_wrong_number_is() {
+        let of = [Type::Float, Type::Exact];
+        let a = answer(&of, &[&["0.30000000000000004", "x"], &["1e300", "y"]]);
+        let b = answer(&of, &[&["1e300", "y"], &["0.3", "x"]]);
+        assert_eq!(compare(b"select 1", &a, &b), Verdict::Same);
+        let b = answer(&of, &[&["1e300", "y"], &["0.31", "x"]]);
+        assert_eq!(what("select 1", &a, &b), Some(What::Rows));
+    }
+
+    #[test]
+    fn of_texts_that_a_collation_calls_equal_either_may_stand_for_the_group() {
+        let of = [Type::Text, Type::Exact];
+        let a = answer(&of, &[&["Anna", "1"], &["bo", "2"]]);
+        let b = answer(&of, &[&["anna ", "1"], &["bo", "2"]]);
+        assert!(matches!(
+            compare(b"select a, count(*) from t group by a", &a, &b),
+            Verdict::Undetermined(_)
+        ));
+        assert_eq!(what("select a, b from t", &a, &b), Some(What::Rows));
+        for other in [[["anna", "3"], ["bo", "2"]], [["anne", "1"], ["bo", "2"]]] {
+            let b = answer(&of, &[&other[0], &other[1]]);
+            assert_eq!(what("select a, count(*) from t group by a", &a, &b), Some(What::Rows));
+        }
+        let b = answer(&of, &[&["ånna", "1"], &["bo", "2"]]);
+        assert!(matches!(
+            compare(b"select distinct a, b from t", &a, &b),
+            Verdict::Undetermined(_)
+        ));
+    }
+
+    #[test]
+    fn errors_are_compared_by_number_and_locks_prove_nothing() {
+        let fine = answer(&[], &[]);
+        let failed = |code| Answer::failed(code, "text".into());
+        assert_eq!(compare(b"x", &failed(1146), &failed(1146)), Verdict::Same);
+        assert_eq!(what("x", &failed(1146), &fine), Some(What::Error));
+        assert_eq!(what("x", &failed(1146), &failed(1064)), Some(What::Error));
+        assert!(matches!(compare(b"x", &failed(1205), &fine), Verdict::Undetermined(_)));
+        let warned = Answer { warnings: vec![1292], ..fine.clone() };
+        assert_eq!(what("x", &warned, &fine), Some(What::Warnings));
+        let changed = Answer { affected: 1, ..fine.clone() };
+        assert_eq!(what("x", &changed, &fine), Some(What::Affected));
+    }
+
+    #[test]
+    fn an_answer_larger_than_memory_is_compared_by_its_hashes() {
+        let long = "x".repeat(1 << 20);
+        let rows: Vec<Vec<String>> = (0..8).map(|i| vec![format!("{i}{long}")]).collect();
+        let build = |order: &[usize]| {
+            let mut a = answer(&[Type::Exact], &[]);
+            for i in order {
+                a.row(rows[*i].iter().map(|v| Some(v.as_bytes().to_vec())).collect());
+            }
+            a
+        };
+        let a = build(&[0, 1, 2, 3, 4, 5]);
+        assert!(a.kept.is_none());
+        assert_eq!(compare(b"select 1", &a, &build(&[5, 4, 3, 2, 1, 0])), Verdict::Same);
+        assert_eq!(what("select 1", &a, &build(&[0, 1, 2, 3, 4, 6])), Some(What::Rows));
+    }
+}

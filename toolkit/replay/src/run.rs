@@ -1,0 +1,424 @@
+//! Runs statements: one thread reads and hands out, the others run.
+//!
+//! A session of the log is always run by the same thread, on a connection of its own to each server. So the order within
+//! sessions is the log's (RP2), and sessions overlap where they are on different threads. Which server comes first changes from
+//! statement to statement: what the first leaves in the machine's caches helps the second.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use frond_event::{Event, Kind, Sink, Skip as Unread};
+use frond_sqltext::{Dialect, StatementKind};
+
+use crate::answer::Answer;
+use crate::compare::{compare, Verdict};
+use crate::read::read;
+use crate::report::{Difference, Totals};
+use crate::statement::{duty, reads_clock, undetermined, without_limit, Duty, Skip};
+
+/// A session on one server. `Err` means that it is gone; what the server refuses is an answer.
+pub trait Target {
+    /// Runs a statement to its last row.
+    fn run(&mut self, sql: &[u8]) -> Result<Answer, String>;
+    /// Changes the default database.
+    fn choose(&mut self, db: &[u8]) -> Result<Answer, String>;
+}
+
+/// Opens sessions; called by all threads.
+pub trait Servers: Sync {
+    fn open(&self) -> Result<[Box<dyn Target>; 2], String>;
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Statements that write are run.
+    pub writes: bool,
+    /// Sessions that are run at once.
+    pub threads: usize,
+    /// Connections to each server; the session that was idle longest is closed for a new one.
+    pub connections: usize,
+    /// How many times as fast as the log; `None`: as fast as possible.
+    pub speed: Option<f64>,
+    /// Statements to run at most.
+    pub limit: Option<u64>,
+    /// Only of these databases; empty: all.
+    pub databases: Vec<String>,
+    /// Differences that are kept.
+    pub shown: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            writes: false,
+            threads: 1,
+            connections: 64,
+            speed: None,
+            limit: None,
+            databases: Vec::new(),
+            shown: 50,
+        }
+    }
+}
+
+/// Statements that wait for a thread.
+const QUEUE: usize = 64;
+
+struct Job {
+    session: u64,
+    /// The session ends; `sql` is empty.
+    quits: bool,
+    compared: bool,
+    sql: Vec<u8>,
+    db: Vec<u8>,
+    start: Option<i64>,
+    offset: u64,
+    due: Option<Instant>,
+}
+
+/// What threads share.
+struct Shared<'a> {
+    settings: &'a Settings,
+    servers: &'a dyn Servers,
+    totals: Mutex<Totals>,
+    /// A server is gone: nothing more is run.
+    stopped: AtomicBool,
+}
+
+impl Shared<'_> {
+    fn totals(&self) -> std::sync::MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn fail(&self, what: String) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.totals().failure.get_or_insert(what);
+    }
+}
+
+/// Runs the statements of `files`. `stop` is asked between statements.
+pub fn run(
+    files: &[PathBuf],
+    settings: &Settings,
+    servers: &dyn Servers,
+    stop: &dyn Fn() -> bool,
+) -> Totals {
+    let shared = Shared {
+        settings,
+        servers,
+        totals: Mutex::new(Totals::default()),
+        stopped: AtomicBool::new(false),
+    };
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        let mut queues = Vec::new();
+        for _ in 0..settings.threads.max(1) {
+            let (send, receive) = sync_channel(QUEUE);
+            queues.push(send);
+            let shared = &shared;
+            scope.spawn(move || Worker::new(shared).work(&receive));
+        }
+        let mut reader = Reader { shared: &shared, queues, begin: None, sent: 0, stop };
+        for (number, file) in files.iter().enumerate() {
+            if reader.ended() {
+                break;
+            }
+            if let Err(what) = read(file, number as u32, &mut reader) {
+                shared.totals().problems.push(what);
+            }
+        }
+    });
+    let mut totals = shared.totals.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    totals.seconds = begin.elapsed().as_secs_f64();
+    totals
+}
+
+/// Gives events to threads.
+struct Reader<'a> {
+    shared: &'a Shared<'a>,
+    queues: Vec<SyncSender<Job>>,
+    /// The log's first time, and when it was read.
+    begin: Option<(i64, Instant)>,
+    sent: u64,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Reader<'_> {
+    fn ended(&self) -> bool {
+        let enough = self.shared.settings.limit.is_some_and(|limit| self.sent >= limit);
+        enough || self.shared.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the statement's time has come.
+    fn pace(&mut self, start: Option<i64>) -> Option<Instant> {
+        let (speed, start) = (self.shared.settings.speed?, start?);
+        let (first, begin) = *self.begin.get_or_insert_with(|| (start, Instant::now()));
+        let after = (start.saturating_sub(first)).max(0) as f64 / 1e6 / speed;
+        // A year is beyond any log's pace, and an Instant can hold it.
+        let due = begin + Duration::from_secs_f64(after.min(3.2e7));
+        while !(self.stop)() && !self.shared.stopped.load(Ordering::Relaxed) {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+        Some(due)
+    }
+
+    fn send(&mut self, job: Job) {
+        let queue = &self.queues[(job.session % self.queues.len() as u64) as usize];
+        if queue.send(job).is_err() {
+            self.shared.fail("a thread ended early".into());
+        }
+    }
+}
+
+impl Sink for Reader<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        if self.ended() {
+            return;
+        }
+        if (self.stop)() {
+            self.shared.stopped.store(true, Ordering::Relaxed);
+            self.shared.totals().interrupted = true;
+            return;
+        }
+        let session = match event.connection {
+            0 => event.thread_id.unwrap_or(0),
+            connection => connection,
+        };
+        let mut job = Job {
+            session,
+            quits: event.kind == Kind::Quit || event.sql == b"administrator command: Quit",
+            compared: false,
+            sql: Vec::new(),
+            db: event.db.to_vec(),
+            start: event.start,
+            offset: event.place.offset,
+            due: None,
+        };
+        if job.quits {
+            return self.send(job);
+        }
+        self.shared.totals().read += 1;
+        let databases = &self.shared.settings.databases;
+        let wanted = |db: &[u8]| databases.iter().any(|name| name.as_bytes() == db);
+        let duty = match databases.is_empty() || wanted(event.db) {
+            true => duty(event, self.shared.settings.writes),
+            false => Duty::Skip(Skip::OtherDatabase),
+        };
+        match duty {
+            Duty::Skip(why) => {
+                *self.shared.totals().skipped.entry(why).or_default() += 1;
+                return;
+            }
+            Duty::Run => job.compared = true,
+            Duty::Session => {}
+        }
+        job.due = self.pace(event.start);
+        job.sql = event.sql.to_vec();
+        self.sent += 1;
+        self.send(job);
+    }
+
+    fn skip(&mut self, _: Unread) {
+        self.shared.totals().unreadable += 1;
+    }
+}
+
+struct Session {
+    targets: [Box<dyn Target>; 2],
+    db: Vec<u8>,
+    used: u64,
+}
+
+/// A thread that runs sessions.
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    sessions: HashMap<u64, Session>,
+    turn: u64,
+    key: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>) -> Worker<'a> {
+        Worker { shared, sessions: HashMap::new(), turn: 0, key: Vec::new() }
+    }
+
+    fn work(mut self, jobs: &Receiver<Job>) {
+        // After a failure the queue is emptied, so that the reader does not wait.
+        while let Ok(job) = jobs.recv() {
+            if self.shared.stopped.load(Ordering::Relaxed) {
+                continue;
+            }
+            if job.quits {
+                self.sessions.remove(&job.session);
+            } else if let Err(what) = self.job(&job) {
+                self.shared.fail(what);
+            }
+        }
+    }
+
+    fn job(&mut self, job: &Job) -> Result<(), String> {
+        self.turn += 1;
+        let turn = self.turn;
+        let shared = self.shared;
+        if !self.sessions.contains_key(&job.session) {
+            let most = (shared.settings.connections / shared.settings.threads.max(1)).max(1);
+            if self.sessions.len() >= most {
+                let oldest = self.sessions.iter().min_by_key(|(_, s)| s.used).map(|(id, _)| *id);
+                oldest.map(|id| self.sessions.remove(&id));
+                shared.totals().closed_early += 1;
+            }
+            let targets = shared.servers.open()?;
+            shared.totals().sessions += 1;
+            self.sessions.insert(job.session, Session { targets, db: Vec::new(), used: 0 });
+        }
+        let Some(session) = self.sessions.get_mut(&job.session) else { return Ok(()) };
+        session.used = turn;
+        if !job.db.is_empty() && job.db != session.db {
+            for target in &mut session.targets {
+                // One that is missing makes the statement fail, which is compared.
+                target.choose(&job.db)?;
+            }
+            session.db.clone_from(&job.db);
+        }
+        let writes = !matches!(StatementKind::of(&job.sql), StatementKind::Select);
+        if job.compared && (writes || reads_clock(&job.sql)) {
+            // Both have the clock of the log; one without a time has a fixed one.
+            let micros = job.start.unwrap_or(1_000_000_000_000_000).max(1);
+            let set = format!("SET timestamp = {}.{:06}", micros / 1_000_000, micros % 1_000_000);
+            for target in &mut session.targets {
+                target.run(set.as_bytes())?;
+            }
+        }
+        let late = job.due.map(|due| Instant::now().saturating_duration_since(due));
+        let answers = both(&mut session.targets, &job.sql, turn % 2 == 1)?;
+        let [a, b] = &answers;
+        if StatementKind::of(&job.sql) == StatementKind::Use && a.error.is_none() {
+            // The statement after it may name the database it left.
+            session.db.clear();
+        }
+        // What the read-only session refuses would have written (RP1).
+        let refused =
+            |answer: &Answer| answer.error.as_ref().is_some_and(|(code, _)| *code == 1792);
+        if !shared.settings.writes && (refused(a) || refused(b)) {
+            *shared.totals().skipped.entry(Skip::MayWrite).or_default() += 1;
+            return Ok(());
+        }
+        let mut verdict = match job.compared {
+            true => compare(&job.sql, a, b),
+            false => settings_differ(&job.sql, a, b),
+        };
+        if matches!(verdict, Verdict::Different(..)) && job.compared {
+            verdict = doubted(verdict, job, &mut session.targets, &answers)?;
+        }
+        frond_sqltext::fingerprint(&job.sql, Dialect::Frond, &mut self.key);
+        self.key.truncate(4096);
+        let mut totals = shared.totals();
+        if job.compared {
+            totals.run += 1;
+            for (side, answer) in answers.iter().enumerate() {
+                totals.nanos[side] += answer.nanos;
+                totals.errors[side] += u64::from(answer.error.is_some());
+            }
+            if a.error.is_none() && b.error.is_none() {
+                totals.classes.pair(&self.key, [a.nanos, b.nanos]);
+            }
+        } else {
+            totals.set_up += 1;
+        }
+        if let Some(late) = late {
+            totals.latest = totals.latest.max(late.as_secs_f64());
+        }
+        match verdict {
+            Verdict::Same => totals.same += u64::from(job.compared),
+            Verdict::Undetermined(why) => {
+                totals.classes.class(&self.key).undetermined += 1;
+                *totals.undetermined.entry(why).or_default() += 1;
+            }
+            Verdict::Different(what, [on, against]) => {
+                let class = totals.classes.class(&self.key);
+                class.differences += 1;
+                // A class that always differs does not hide the others.
+                let few = class.differences <= 3;
+                *totals.different.entry(what).or_default() += 1;
+                if few && totals.shown.len() < shared.settings.shown {
+                    totals.shown.push(Difference {
+                        what: what.name().into(),
+                        class: String::from_utf8_lossy(&self.key).into_owned(),
+                        statement: String::from_utf8_lossy(&job.sql[..job.sql.len().min(4096)])
+                            .into_owned(),
+                        db: String::from_utf8_lossy(&job.db).into_owned(),
+                        session: job.session,
+                        offset: job.offset,
+                        on,
+                        against,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One statement on both, one after the other.
+fn both(
+    targets: &mut [Box<dyn Target>; 2],
+    sql: &[u8],
+    first: bool,
+) -> Result<[Answer; 2], String> {
+    let [a, b] = targets;
+    if first {
+        let on = a.run(sql)?;
+        Ok([on, b.run(sql)?])
+    } else {
+        let against = b.run(sql)?;
+        Ok([a.run(sql)?, against])
+    }
+}
+
+/// Of what sets up a session only errors matter.
+fn settings_differ(sql: &[u8], a: &Answer, b: &Answer) -> Verdict {
+    compare(sql, &a.only_error(), &b.only_error())
+}
+
+/// A difference is kept only if no right answer could have been the other one (RP3).
+fn doubted(
+    found: Verdict,
+    job: &Job,
+    targets: &mut [Box<dyn Target>; 2],
+    answers: &[Answer; 2],
+) -> Result<Verdict, String> {
+    if let Some(why) = undetermined(&job.sql, &job.db) {
+        return Ok(Verdict::Undetermined(why));
+    }
+    if StatementKind::of(&job.sql) != StatementKind::Select {
+        return Ok(found);
+    }
+    let again = both(targets, &job.sql, true)?;
+    let moved = |side: usize| compare(&job.sql, &answers[side], &again[side]) != Verdict::Same;
+    if moved(0) || moved(1) {
+        return Ok(Verdict::Undetermined("the same server answers differently a second time"));
+    }
+    if matches!(
+        found,
+        Verdict::Different(crate::compare::What::Rows | crate::compare::What::Order, _)
+    ) {
+        if let Some(whole) = without_limit(&job.sql) {
+            let [a, b] = both(targets, &whole, true)?;
+            return Ok(match compare(&whole, &a, &b) {
+                Verdict::Same | Verdict::Undetermined(_) => {
+                    Verdict::Undetermined("LIMIT among rows that the order does not tell apart")
+                }
+                different => different,
+            });
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,488 @@
+//! What may be run of a statement, and how far SQL determines its result.
+//!
+//! Words decide, not a grammar: a word too many (a column called `nextval`) leaves a statement out that could be run, or calls
+//! a difference undetermined that is one. Both are counted and shown.
+
+use frond_event::{Event, Kind};
+use frond_sqltext::{tokens, SqlMode, StatementKind, Token, TokenKind};
+
+/// What is done with a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Run, its answers are compared.
+    Run,
+    /// Sets up its session: run, only errors are compared.
+    Session,
+    Skip(Skip),
+}
+
+/// Why a statement is not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Skip {
+    Writes,
+    MayWrite,
+    AboutServer,
+    Administration,
+    NoValues,
+    OtherDatabase,
+    NotText,
+    Closes,
+}
+
+impl Skip {
+    pub fn describe(self) -> &'static str {
+        match self {
+            Skip::Writes => "writes (--writes runs it)",
+            Skip::MayWrite => {
+                "may write: a routine, a lock, a prepared statement (--writes runs it)"
+            }
+            Skip::AboutServer => "about the server itself: SHOW, EXPLAIN, HELP",
+            Skip::Administration => "administers the server, or changes more than its session",
+            Skip::NoValues => "its values are not in the log, or it is cut there",
+            Skip::OtherDatabase => "of another database",
+            Skip::NotText => "its bytes are not UTF-8",
+            Skip::Closes => "commands of the protocol that are no statements",
+        }
+    }
+}
+
+/// What is done with an event.
+pub fn duty(event: &Event<'_>, writes: bool) -> Duty {
+    match event.kind {
+        Kind::Query | Kind::Execute => {}
+        _ => return Duty::Skip(Skip::Closes),
+    }
+    if std::str::from_utf8(event.sql).is_err() {
+        return Duty::Skip(Skip::NotText);
+    }
+    let words = Words::of(event.sql);
+    if event.kind == Kind::Execute && words.parameters {
+        return Duty::Skip(Skip::NoValues);
+    }
+    duty_of(event.sql, &words, writes)
+}
+
+fn duty_of(sql: &[u8], words: &Words<'_>, writes: bool) -> Duty {
+    use StatementKind::*;
+    let kind = StatementKind::of(sql);
+    // Executable comments are read by the server's version, and several statements are not one.
+    let sets_it = |v: &&[u8]| v.to_ascii_lowercase().ends_with(b"read_only");
+    let read_only_kept = !words.any(&[b"tx_read_only", b"transaction_read_only", b"write"])
+        && !words.variables.iter().any(sets_it);
+    let modified = words.first_is(b"set") && kind != Set;
+    match kind {
+        Select if words.any(&[b"outfile", b"dumpfile"]) => Duty::Skip(Skip::Administration),
+        _ if words.several => Duty::Skip(Skip::MayWrite),
+        Select if !writes && modified && !read_only_kept => Duty::Skip(Skip::MayWrite),
+        Select if !writes && words.any(&[b"nextval", b"setval", b"get_lock", b"next"]) => {
+            // NEXT is a word of NEXT VALUE FOR, and of FETCH NEXT.
+            if words.any(&[b"nextval", b"setval", b"get_lock"]) || words.any(&[b"value"]) {
+                Duty::Skip(Skip::MayWrite)
+            } else {
+                Duty::Run
+            }
+        }
+        Select => Duty::Run,
+        Begin if writes || read_only_kept => Duty::Session,
+        Commit | Rollback | Savepoint | Use => Duty::Session,
+        Set if words.any(&[b"global", b"persist", b"persist_only"])
+            || words.variables.iter().any(|v| is_global(v)) =>
+        {
+            Duty::Skip(Skip::Administration)
+        }
+        Set if writes || read_only_kept && !words.any(&[b"select"]) => Duty::Session,
+        Insert | Replace | Update | Delete | Load | Create | Alter | Drop | Truncate | Rename
+            if !writes =>
+        {
+            Duty::Skip(Skip::Writes)
+        }
+        Load | Replication | Account | Maintenance => Duty::Skip(Skip::Administration),
+        Insert | Replace | Update | Delete | Create | Alter | Drop | Truncate | Rename => Duty::Run,
+        Do if words.first_is(b"values") => Duty::Run,
+        Begin | Set | Do | Call | Xa | Lock | Unlock | Prepare | Execute | Deallocate => {
+            if writes {
+                Duty::Run
+            } else {
+                Duty::Skip(Skip::MayWrite)
+            }
+        }
+        Show | Explain => Duty::Skip(Skip::AboutServer),
+        Admin => Duty::Skip(Skip::Closes),
+        _ => Duty::Skip(Skip::NoValues),
+    }
+}
+
+fn is_global(variable: &[u8]) -> bool {
+    let lower = variable.to_ascii_lowercase();
+    lower.starts_with(b"@@global.") || lower.starts_with(b"@@persist")
+}
+
+/// True if the statement's result depends on the session's clock, which can be set.
+pub fn reads_clock(sql: &[u8]) -> bool {
+    Words::of(sql).any(&[
+        b"now",
+        b"current_timestamp",
+        b"curdate",
+        b"current_date",
+        b"curtime",
+        b"current_time",
+        b"localtime",
+        b"localtimestamp",
+        b"unix_timestamp",
+        b"utc_timestamp",
+        b"utc_date",
+        b"utc_time",
+    ])
+}
+
+/// Why two right answers to a statement may have different rows; `None` if they may not.
+pub fn undetermined(sql: &[u8], db: &[u8]) -> Option<&'static str> {
+    let words = Words::of(sql);
+    if words.calls_any(&[
+        b"rand",
+        b"uuid",
+        b"uuid_short",
+        b"uuid_v4",
+        b"uuid_v7",
+        b"sys_guid",
+        b"random_bytes",
+        b"sysdate",
+    ]) {
+        return Some("random values, or a clock that cannot be set");
+    }
+    if words.calls_any(&[
+        b"connection_id",
+        b"version",
+        b"user",
+        b"session_user",
+        b"system_user",
+        b"is_used_lock",
+        b"is_free_lock",
+        b"release_lock",
+        b"load_file",
+        b"benchmark",
+    ]) || words.any(&[b"current_user", b"current_role"])
+        || words.variables.iter().any(|v| v.starts_with(b"@@"))
+    {
+        return Some("says something of its connection or server");
+    }
+    let system: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
+    if words.any(&system) || system.iter().any(|name| db.eq_ignore_ascii_case(name)) {
+        return Some("reads the server's own tables");
+    }
+    if words.any(&[b"group_concat", b"json_arrayagg", b"json_objectagg", b"over"]) {
+        return Some("an aggregate or window whose order nothing may say");
+    }
+    if words.assigns {
+        return Some("assigns variables row by row");
+    }
+    if words.inner_limit {
+        return Some("LIMIT inside of the statement");
+    }
+    None
+}
+
+/// True if one of several texts that a collation calls equal stands for all of them.
+pub fn chooses_among_equals(sql: &[u8]) -> bool {
+    let words = Words::of(sql);
+    words.any(&[b"distinct", b"group", b"union", b"intersect", b"except"])
+        || words.calls_any(&[b"max", b"min"])
+}
+
+/// The statement without its own LIMIT; `None` if it has none.
+pub fn without_limit(sql: &[u8]) -> Option<Vec<u8>> {
+    let all: Vec<Token> = tokens(sql, SqlMode::default()).collect();
+    let mut depth = 0usize;
+    for (i, token) in all.iter().enumerate() {
+        match token.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => depth = depth.saturating_sub(1),
+            TokenKind::Word if depth == 0 && is(sql, token, b"limit") => {
+                // Numbers, commas, OFFSET and parameters belong to it.
+                let end = all[i + 1..].iter().find(|t| {
+                    !matches!(t.kind, TokenKind::Number | TokenKind::Comma)
+                        && !is(sql, t, b"offset")
+                });
+                let mut text = sql[..token.start].to_vec();
+                text.extend(end.map_or(&b""[..], |t| &sql[t.start..]));
+                return Some(text);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What the statement's own ORDER BY sorts by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// No order.
+    No,
+    /// Names or positions (from 1) of columns.
+    Columns(Vec<Term>),
+    /// Something that the result does not have to show.
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Term {
+    Name(Vec<u8>),
+    Position(usize),
+}
+
+pub fn order(sql: &[u8]) -> Order {
+    let all: Vec<Token> = tokens(sql, SqlMode::default()).collect();
+    let mut depth = 0usize;
+    let mut begin = None;
+    for (i, token) in all.iter().enumerate() {
+        match token.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => depth = depth.saturating_sub(1),
+            TokenKind::Word
+                if depth == 0
+                    && is(sql, token, b"order")
+                    && all.get(i + 1).is_some_and(|t| is(sql, t, b"by")) =>
+            {
+                begin = Some(i + 2);
+            }
+            _ => {}
+        }
+    }
+    let Some(begin) = begin else { return Order::No };
+    let ends: [&[u8]; 7] = [b"limit", b"for", b"lock", b"into", b"procedure", b"offset", b"fetch"];
+    let mut terms = Vec::new();
+    let mut term: Vec<&Token> = Vec::new();
+    let mut close = |term: &mut Vec<&Token>| {
+        if term.last().is_some_and(|t| is(sql, t, b"asc") || is(sql, t, b"desc")) {
+            term.pop();
+        }
+        let found = match term.as_slice() {
+            [.., last]
+                if term.iter().all(|t| {
+                    matches!(t.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Dot)
+                }) =>
+            {
+                let text = &sql[last.start..last.end];
+                let quotes = |b: &u8| *b == b'`';
+                let bare: Vec<u8> = text.iter().copied().filter(|b| !quotes(b)).collect();
+                Some(Term::Name(bare))
+            }
+            [one] if one.kind == TokenKind::Number => {
+                let digits = std::str::from_utf8(&sql[one.start..one.end]).ok();
+                digits.and_then(|d| d.parse().ok()).map(Term::Position)
+            }
+            _ => None,
+        };
+        term.clear();
+        found.map(|t| terms.push(t)).is_some()
+    };
+    for token in &all[begin..] {
+        let ended = token.kind == TokenKind::Semicolon
+            || token.kind == TokenKind::Word && ends.iter().any(|word| is(sql, token, word));
+        if ended {
+            break;
+        }
+        if token.kind == TokenKind::Comma {
+            if !close(&mut term) {
+                return Order::Other;
+            }
+        } else {
+            term.push(token);
+        }
+    }
+    if close(&mut term) {
+        Order::Columns(terms)
+    } else {
+        Order::Other
+    }
+}
+
+fn is(sql: &[u8], token: &Token, word: &[u8]) -> bool {
+    token.kind == TokenKind::Word && sql[token.start..token.end].eq_ignore_ascii_case(word)
+}
+
+/// The words of a statement, and what else matters of its tokens.
+struct Words<'a> {
+    words: Vec<&'a [u8]>,
+    /// Those with a parenthesis behind them.
+    calls: Vec<&'a [u8]>,
+    variables: Vec<&'a [u8]>,
+    assigns: bool,
+    parameters: bool,
+    inner_limit: bool,
+    /// Something follows a semicolon.
+    several: bool,
+}
+
+impl<'a> Words<'a> {
+    fn of(sql: &'a [u8]) -> Words<'a> {
+        let mut found = Words {
+            words: Vec::new(),
+            calls: Vec::new(),
+            variables: Vec::new(),
+            assigns: false,
+            parameters: false,
+            inner_limit: false,
+            several: false,
+        };
+        let (mut depth, mut semicolon, mut seen) = (0usize, false, false);
+        let mut before = None;
+        for token in tokens(sql, SqlMode::default()) {
+            let text = &sql[token.start..token.end];
+            found.several |= semicolon && token.kind != TokenKind::Semicolon;
+            match token.kind {
+                TokenKind::Word => {
+                    found.inner_limit |= depth > 0 && text.eq_ignore_ascii_case(b"limit");
+                    found.words.push(text);
+                }
+                TokenKind::Quoted => found.words.push(text.trim_ascii()),
+                TokenKind::Variable => found.variables.push(text),
+                TokenKind::Op => found.assigns |= text == b":=",
+                TokenKind::Param => found.parameters = true,
+                TokenKind::Open => {
+                    depth += 1;
+                    found.calls.extend(before);
+                }
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                // Before the first token it is an empty statement.
+                TokenKind::Semicolon => semicolon |= seen,
+                _ => {}
+            }
+            seen |= token.kind != TokenKind::Semicolon;
+            before = (token.kind == TokenKind::Word).then_some(text);
+        }
+        found
+    }
+
+    fn calls_any(&self, wanted: &[&[u8]]) -> bool {
+        self.calls.iter().any(|word| wanted.iter().any(|w| word.eq_ignore_ascii_case(w)))
+    }
+
+    fn any(&self, wanted: &[&[u8]]) -> bool {
+        let bare = |word: &[u8]| {
+            word.strip_prefix(b"`").and_then(|w| w.strip_suffix(b"`")).map(<[u8]>::to_vec)
+        };
+        self.words.iter().any(|word| {
+            let quoted = bare(word);
+            let word = quoted.as_deref().unwrap_or(word);
+            wanted.iter().any(|w| word.eq_ignore_ascii_case(w))
+        })
+    }
+
+    fn first_is(&self, word: &[u8]) -> bool {
+        self.words.first().is_some_and(|first| first.eq_ignore_ascii_case(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sql: &str, writes: bool) -> Duty {
+        duty(&Event { sql: sql.as_bytes(), ..Event::default() }, writes)
+    }
+
+    #[test]
+    fn nothing_that_may_write_is_run_unless_it_was_asked_for() {
+        use Skip::*;
+        for (sql, read_only, writing) in [
+            ("select 1", Duty::Run, Duty::Run),
+            ("(select 1) union select 2;", Duty::Run, Duty::Run),
+            ("with x as (select 1) select * from x", Duty::Run, Duty::Run),
+            ("values (1)", Duty::Run, Duty::Run),
+            ("insert into t values (1)", Duty::Skip(Writes), Duty::Run),
+            ("with x as (select 1) delete from t", Duty::Skip(Writes), Duty::Run),
+            (
+                "select 1 into outfile '/tmp/x'",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            ("select nextval(s)", Duty::Skip(MayWrite), Duty::Run),
+            ("select next value for s", Duty::Skip(MayWrite), Duty::Run),
+            ("select `next` from t", Duty::Run, Duty::Run),
+            ("select 1; drop table t", Duty::Skip(MayWrite), Duty::Skip(MayWrite)),
+            ("set statement tx_read_only = 0 for select f()", Duty::Skip(MayWrite), Duty::Run),
+            ("set @a = 1, sql_mode = ''", Duty::Session, Duty::Session),
+            (
+                "set global max_connections = 1",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            (
+                "set @@global.max_connections = 1",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            ("set session transaction read write", Duty::Skip(MayWrite), Duty::Session),
+            ("set @@session.tx_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
+            ("set transaction_read_only = 0", Duty::Skip(MayWrite), Duty::Session),
+            ("set @a = (select f())", Duty::Skip(MayWrite), Duty::Session),
+            ("start transaction read write", Duty::Skip(MayWrite), Duty::Session),
+            ("begin", Duty::Session, Duty::Session),
+            ("call p()", Duty::Skip(MayWrite), Duty::Run),
+            ("do get_lock('a', 1)", Duty::Skip(MayWrite), Duty::Run),
+            ("show tables", Duty::Skip(AboutServer), Duty::Skip(AboutServer)),
+            ("kill 5", Duty::Skip(Administration), Duty::Skip(Administration)),
+            ("shutdown", Duty::Skip(Administration), Duty::Skip(Administration)),
+            (
+                "change master to master_host = 'x'",
+                Duty::Skip(Administration),
+                Duty::Skip(Administration),
+            ),
+            ("administrator command: Ping", Duty::Skip(Closes), Duty::Skip(Closes)),
+            ("", Duty::Skip(NoValues), Duty::Skip(NoValues)),
+        ] {
+            assert_eq!(of(sql, false), read_only, "{sql}");
+            assert_eq!(of(sql, true), writing, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_statement_itself_is_taken_away() {
+        for (sql, without) in [
+            ("select a from t limit 5", Some("select a from t ")),
+            ("select a from t limit 5, 10 for update", Some("select a from t for update")),
+            ("select a from t limit 5 offset 10", Some("select a from t ")),
+            ("select a from (select a from t limit 1) x", None),
+            ("select 'limit 5'", None),
+        ] {
+            let found = without_limit(sql.as_bytes());
+            assert_eq!(found.as_deref(), without.map(str::as_bytes), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_an_order_is_by_is_found_where_the_result_can_show_it() {
+        let name = |text: &str| Term::Name(text.as_bytes().to_vec());
+        for (sql, wanted) in [
+            ("select a from t", Order::No),
+            ("select a from t order by a", Order::Columns(vec![name("a")])),
+            (
+                "select a from t order by x.`b` desc, 2 asc limit 5",
+                Order::Columns(vec![name("b"), Term::Position(2)]),
+            ),
+            ("select a from t order by a + 1", Order::Other),
+            ("select a from t order by f(a)", Order::Other),
+            ("select (select b from u order by b) from t", Order::No),
+        ] {
+            assert_eq!(order(sql.as_bytes()), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn results_that_sql_does_not_determine_are_known() {
+        for sql in [
+            "select rand()",
+            "select @@hostname",
+            "select * from `information_schema`.tables",
+            "select group_concat(a) from t",
+            "select @a := @a + 1 from t",
+            "select * from (select a from t limit 1) x",
+        ] {
+            assert!(undetermined(sql.as_bytes(), b"").is_some(), "{sql}");
+        }
+        assert!(undetermined(b"select a from t where b = 5 order by a limit 4", b"shop").is_none());
+        assert!(undetermined(b"select 1 from user_log", b"mysql").is_some());
+        assert!(reads_clock(b"select NOW()") && !reads_clock(b"select 'now'"));
+    }
+}

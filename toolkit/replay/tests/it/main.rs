@@ -1,0 +1,5 @@
+//! A log on two imagined servers.
+#![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
+#![allow(clippy::disallowed_methods)] // Files and sleep of a test.
+
+mod replay;
