@@ -212,8 +212,6 @@ private:
 
     int begin_bulk();
     int end_bulk(bool keep);
-    int bulk_row_written();
-    int commit_bulk();
 
     void take_key_statistics(Frond_share *share);
     bool key_statistics_are_old(const Frond_share *share) const;
@@ -255,7 +253,6 @@ private:
     std::vector<uchar> checked_key_;
     int write_flags_ = FROND_WRITE_DEFAULT;
     frond_txn *bulk_ = nullptr;
-    ulonglong bulk_rows_ = 0;
     frond_txn *sequence_txn_ = nullptr;
     /* The error that tell() has sent, and why the table was not opened. */
     int told_ = 0;

@@ -6,9 +6,6 @@
 
 #include "plugin.h"
 
-// A copy commits each time it has written this many rows.
-static constexpr ulonglong BULK_ROWS = 10000;
-
 int ha_frond::duplicate(uint32_t index) {
     session_->met_duplicate(index - hidden_);
     return HA_ERR_FOUND_DUPP_KEY;
@@ -30,7 +27,7 @@ int ha_frond::write_row(const uchar *record) {
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
     if (numbers)
         note_auto_increment();
-    return bulk_ ? bulk_row_written() : 0;
+    return 0;
 }
 
 // An unchanged row does not count as changed. The server compares only when it has read all columns
@@ -133,31 +130,15 @@ int ha_frond::reset_auto_increment(ulonglong value) {
 // ---------------------------------------------------------------- bulk copies
 
 // No other session can see a table that is being built, so its rows need no locks, and a failed
-// copy is undone by dropping the table: so the copy has its own transaction, committed piece by
-// piece.
+// copy is undone by dropping the table: so the copy has its own transaction. It loads the rows, as LOAD DATA does
+// with an empty table.
 int ha_frond::begin_bulk() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
     if (const int rc = frond_txn_begin(frond_database, &options, &bulk_))
         return frond_to_handler_error(nullptr, rc);
-    bulk_rows_ = 0;
     write_flags_ |= FROND_WRITE_NO_LOCKS;
     return 0;
-}
-
-int ha_frond::bulk_row_written() { return ++bulk_rows_ % BULK_ROWS ? 0 : commit_bulk(); }
-
-int ha_frond::commit_bulk() {
-    for (Frond_slot &slot : slots_)
-        slot.serial = 0; // of the transaction that ends
-    frond_txn *txn = bulk_;
-    bulk_ = nullptr;
-    if (const int rc = Frond_session::of(thd())->commit_now(txn))
-        return frond_to_handler_error(thd(), rc);
-    const ulonglong rows = bulk_rows_;
-    const int error = begin_bulk();
-    bulk_rows_ = rows;
-    return error;
 }
 
 int ha_frond::end_bulk(bool keep) {

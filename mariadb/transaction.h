@@ -85,11 +85,11 @@ public:
     /* From another thread (KILL). */
     void interrupt();
 
-    /* From another thread: calls `what` if there is a transaction, whose session waits if it comes to the end of it
-     * meanwhile. */
+    /* From another thread: calls `what` if there is a transaction, prepared or about to be, whose session waits if it
+     * comes to the end of it meanwhile. */
     template <typename What> void while_in_transaction(What what) {
         std::lock_guard<std::mutex> locked(guard_);
-        if (transaction_ || prepared_)
+        if (transaction_ || prepared_ || committing_)
             what();
     }
 

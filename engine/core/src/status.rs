@@ -61,6 +61,7 @@ impl Engine {
             ("backup_pins_broken", backup_broken),
             ("disk_full", u64::from(core.disk.is_full())),
             ("spills", core.counters.spills.load(Relaxed)),
+            ("loads", core.counters.loads.load(Relaxed)),
             ("spilled_commits", core.counters.spilled_commits.load(Relaxed)),
             ("memory_returns", core.counters.memory_returns.load(Relaxed)),
             ("freezes", core.counters.freezes.load(Relaxed)),

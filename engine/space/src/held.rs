@@ -34,6 +34,12 @@ impl Held {
         self.next_block
     }
 
+    /// Pins the blocks below `next_block`, too: those that are still there. The others are named by nothing any more.
+    pub fn raise(&mut self, next_block: BlockId) {
+        assert!(next_block >= self.next_block, "a pin lets go of blocks (PN1)");
+        self.next_block = next_block;
+    }
+
     /// Bytes that are kept and not in use.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -48,14 +48,19 @@ impl PinnedFile {
 }
 
 impl TableFile {
-    /// Pins what the file has now (PN1). The caller lets no checkpoint of the file run meanwhile, and
-    /// takes its log position after this call. One pin at a time.
-    pub fn pin(&self) {
+    /// Pins what the file has now (PN1), or what it has more than at the last call. False: nothing more. The caller
+    /// lets no checkpoint of the file run meanwhile, takes its log position after this call, and calls again: no
+    /// record below the position names a block that is not pinned when nothing was added. One pin at a time.
+    pub fn pin(&self) -> bool {
         let header = *self.header.lock();
         let mut freed = self.freed.lock();
-        assert!(freed.held.is_none(), "{} is pinned twice", self.name);
-        let next_block = self.next_block.load(Ordering::Relaxed);
-        freed.held = Some(Held::new(header, next_block));
+        let next_block = self.next_block.load(Ordering::Acquire);
+        match &mut freed.held {
+            Some(held) if held.next_block() == next_block => return false,
+            Some(held) => held.raise(next_block),
+            None => freed.held = Some(Held::new(header, next_block)),
+        }
+        true
     }
 
     /// What is pinned; `None` without a pin. Takes as long as the file has blocks.

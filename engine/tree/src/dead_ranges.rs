@@ -25,6 +25,8 @@ use parking_lot::Mutex;
 
 /// More ranges than this are not kept.
 const MOST: usize = 64;
+/// Nor are ranges whose keys take more bytes than this. So a tree's ranges take 64 KiB and a little more at most.
+pub(crate) const KEY_BYTES: usize = 1 << 10;
 
 /// From `lo`, a dead key, up to `hi`, excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +97,14 @@ impl DeadRanges {
         let Some(at) = ranges.announced.iter().position(|a| a.number == number) else { return };
         let Announced { lo, hi, .. } = ranges.announced.swap_remove(at);
         ranges.confirmed.retain(|r| r.hi <= lo || r.lo >= hi);
-        if ranges.confirmed.len() < MOST {
-            let at = ranges.confirmed.partition_point(|r| r.lo < lo);
-            ranges.confirmed.insert(at, DeadRange { lo, hi, from });
+        if ranges.confirmed.len() == MOST {
+            // What was dead first is soonest merged away, and then nobody needs the range.
+            let oldest = ranges.confirmed.iter().enumerate().min_by_key(|(_, r)| r.from);
+            let oldest = oldest.map(|(at, _)| at);
+            oldest.map(|at| ranges.confirmed.remove(at));
         }
+        let at = ranges.confirmed.partition_point(|r| r.lo < lo);
+        ranges.confirmed.insert(at, DeadRange { lo, hi, from });
         let sorted = ranges.confirmed.windows(2).all(|w| w[0].hi <= w[1].lo);
         debug_assert!(sorted, "ranges overlap (KR3)");
         self.note_any(&ranges);
@@ -133,6 +139,8 @@ impl DeadRanges {
 
 #[cfg(test)]
 mod tests {
+    use frond_base::SEQ_MAX;
+
     use super::*;
 
     fn add(ranges: &DeadRanges, lo: &[u8], hi: &[u8], from: Seq) {
@@ -187,5 +195,16 @@ mod tests {
             add(&ranges, &[b'z', n], &[b'z', n, 0], 5);
         }
         assert_eq!(list(&ranges).len(), MOST);
+    }
+
+    #[test]
+    fn a_new_range_takes_the_place_of_the_oldest_when_there_are_many() {
+        let ranges = DeadRanges::default();
+        for n in 0..=MOST as u8 {
+            add(&ranges, &[b'z', n], &[b'z', n, 0], 100 + Seq::from(n));
+        }
+        assert!(ranges.around(&[b'z', MOST as u8], SEQ_MAX).is_some());
+        assert!(ranges.around(b"z\0", SEQ_MAX).is_none());
+        assert_eq!(ranges.ranges.lock().confirmed.len(), MOST);
     }
 }

@@ -101,6 +101,12 @@ impl WriteSet {
         self.op
     }
 
+    /// Counts an operation whose changes are kept elsewhere; returns its number.
+    pub fn count_op(&mut self) -> Op {
+        self.op += 1;
+        self.op
+    }
+
     /// A point to return to, or to read at, until it is released or rolled back past. O(1).
     pub fn savepoint(&mut self) -> Op {
         self.mark = self.op;

@@ -6,8 +6,8 @@
 //! steps.rs    its steps, as the tool that copies takes them
 //! ```
 //!
-//! - BP1. Files are pinned before the log position is taken, and the log is durable to it: each block that a record below it
-//!   names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it.
+//! - BP1. Files are pinned before the log position is taken, have no more blocks after it, and the log is durable to
+//!   it: each block that a record below it names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
 //! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would

@@ -1,12 +1,11 @@
 //! The steps of a backup, in order: begin, mark, prove, describe, let go of the log, end.
 
-use std::collections::HashSet;
 use std::fmt::Write;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, Lsn, Result, TableId};
+use frond_base::{Error, ErrorKind, Lsn, Result};
 use frond_vfs::OpenHow;
 
 use super::format::{Description, PIN_FILE};
@@ -15,7 +14,7 @@ use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// Tries to pin while new files appear.
+/// Tries to pin while files grow. Each takes microseconds for the files that grew.
 const ROUNDS: usize = 100;
 
 /// A pin, fresh: what [`Backup`] keeps of it.
@@ -99,25 +98,26 @@ impl Core {
             tables.push(self.open_table_by_def(&def)?);
         }
         let _no_images = self.trimming.lock();
-        let mut done = HashSet::new();
-        // A table's first run may make its file meanwhile: then the position is taken again.
+        // Flushes, merges and large transactions make files and blocks meanwhile, which records may name at once:
+        // then the position is taken again (BP1).
+        pin_files(&tables);
         let pinned = (0..ROUNDS).find_map(|_| {
-            self.pin_files(&tables, &mut done);
             let at = {
                 let _whole_records = self.commit.lock();
                 self.shared.wal.end()
             };
-            (self.pin_files(&tables, &mut done) == 0).then_some(at)
+            (!pin_files(&tables)).then_some(at)
         });
         let taken = pinned
-            .ok_or_else(|| Error::new(ErrorKind::Busy, "new tables kept appearing; try again"))
+            .ok_or_else(|| Error::new(ErrorKind::Busy, "too much is written to pin it; try again"))
             .and_then(|at| {
                 self.shared.wal.sync_to(at).map_err(|e| self.shared.poison(e))?;
                 Ok(at)
             });
         match taken {
             Ok(at) => {
-                self.backups.pinned.write().extend(done);
+                let pinned = |t: &&Arc<Table>| t.store().existing_file().is_some();
+                self.backups.pinned.write().extend(tables.iter().filter(pinned).map(|t| t.id()));
                 self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);
                 let mut segments = self.shared.wal.segments();
                 segments.retain(|(_, start)| *start <= at);
@@ -130,19 +130,6 @@ impl Core {
                 Err(e)
             }
         }
-    }
-
-    /// Pins those files that are not yet; returns how many.
-    fn pin_files(&self, tables: &[Arc<Table>], done: &mut HashSet<TableId>) -> usize {
-        let mut new = 0;
-        for table in tables {
-            let Some(file) = table.store().existing_file() else { continue };
-            if done.insert(table.id()) {
-                file.pin();
-                new += 1;
-            }
-        }
-        new
     }
 
     /// The server lets transactions commit again. `still`: none did since the mark.
@@ -296,6 +283,14 @@ impl Core {
     }
 }
 
+/// Pins the files; whether there was anything to pin.
+fn pin_files(tables: &[Arc<Table>]) -> bool {
+    tables
+        .iter()
+        .filter_map(|t| t.store().existing_file())
+        .fold(false, |new, file| file.pin() | new)
+}
+
 fn unpin(tables: &[Arc<Table>]) {
     for file in tables.iter().filter_map(|t| t.store().existing_file()) {
         file.unpin();
@@ -363,5 +358,47 @@ impl Engine {
     /// [`Core::backup_abandon`].
     pub fn backup_abandon(&self, id: u64) {
         self.core().backup_abandon(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use frond_vfs::MemVfs;
+
+    use crate::catalog::ddl::TableSpec;
+    use crate::catalog::IndexDef;
+    use crate::engine::Engine;
+    use crate::options::Options;
+
+    /// What is written between the pin of a file and the position in the log may be named by a record below it.
+    #[test]
+    fn blocks_that_are_made_while_the_position_is_taken_are_pinned() {
+        let options = Options { background_threads: 0, ..Options::default() };
+        let engine = Engine::open(Arc::new(MemVfs::stepped()), options).unwrap();
+        let spec = TableSpec {
+            name: "t".into(),
+            indexes: vec![IndexDef::plain()],
+            schema: Vec::new(),
+            meta: Vec::new(),
+            auto_increment: 1,
+        };
+        let table = engine.create_table(spec).unwrap();
+        let file = table.store().file().unwrap();
+        file.write_block(file.next_block(), b"before").unwrap();
+        engine.backup_begin().unwrap();
+        thread::scope(|threads| {
+            let within_a_commit = engine.core().commit.lock();
+            let mark = threads.spawn(|| engine.backup_mark().unwrap());
+            while file.pinned().is_none() && !mark.is_finished() {
+                thread::yield_now();
+            }
+            file.write_block(file.next_block(), b"after").unwrap();
+            drop(within_a_commit);
+            assert!(mark.join().unwrap());
+        });
+        assert_eq!(file.pinned().unwrap().blocks.len(), 2);
     }
 }

@@ -20,7 +20,7 @@
 //! - C3. After a failed log write or sync nothing is acknowledged any more.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use frond_base::{EntryKind, EntryRef, Error, ErrorKind, Lsn, Result, Seq, TableId, TreeId};
@@ -82,6 +82,10 @@ pub struct Core {
     pub(crate) upkeep: Upkeep,
     pub(crate) large_commits: LargeCommits,
     pub(crate) messages: Messages,
+    /// Tables that are being loaded now.
+    pub(crate) loads: AtomicUsize,
+    /// Bytes of the sets of hashes of all loads.
+    pub(crate) load_keys: Arc<AtomicUsize>,
     next_txn: AtomicU64,
     pub(crate) counters: CoreCounters,
 }
@@ -98,6 +102,8 @@ pub struct CoreCounters {
     /// Trees of transactions that were written out before the commit.
     pub spills: AtomicU64,
     pub spilled_commits: AtomicU64,
+    /// Empty tables whose rows were sorted instead of written one by one.
+    pub loads: AtomicU64,
     /// How often free memory was returned to the system.
     pub memory_returns: AtomicU64,
 }
@@ -143,6 +149,8 @@ impl Core {
             upkeep: Upkeep::default(),
             large_commits: LargeCommits::default(),
             messages: Messages::new(log),
+            loads: AtomicUsize::new(0),
+            load_keys: Arc::default(),
             next_txn: AtomicU64::new(1),
             counters: CoreCounters::default(),
         }

@@ -7,7 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::{EntryKind, IndexNo, Result, Seq, SEQ_MAX};
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, Seq, SEQ_MAX};
 use frond_buffer::SortedBuffer;
 use frond_tree::{Bounds, Seek, TreeCursor};
 
@@ -134,20 +134,34 @@ impl Cursor {
 
     /// Reads the private runs that the transaction has written since; the tree's cursor loses its position
     /// then. Their entries were in the write set before, so no entry is seen twice.
-    fn refresh(&mut self, txn: &Transaction) -> bool {
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] when the transaction loads the table (LD3): a cursor cannot end a load.
+    fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
         let id = self.table.tree(self.index).id();
+        if !txn.is_settled(id) {
+            self.valid = false;
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "the transaction has inserted many rows into table '{}' since this cursor was opened: \
+                     open it again",
+                    self.table.def().name
+                ),
+            ));
+        }
         let now = txn.private_stamp(id);
         if now == self.private {
-            return false;
+            return Ok(false);
         }
         self.tree(txn).set_private(txn.private_view(id));
         self.private = now;
-        true
+        Ok(true)
     }
 
     /// Positions at the entry nearest to `key` in the sense of `how`; false when there is none.
     pub fn seek(&mut self, txn: &Transaction, key: &[u8], how: Seek) -> Result<bool> {
-        self.refresh(txn);
+        self.refresh(txn)?;
         self.tree(txn).seek(key, how)?;
         let (direction, from) = match how {
             Seek::Ge => (Direction::Forward, Bound::Included(key)),
@@ -160,14 +174,14 @@ impl Cursor {
     }
 
     pub fn first(&mut self, txn: &Transaction) -> Result<bool> {
-        self.refresh(txn);
+        self.refresh(txn)?;
         self.tree(txn).first()?;
         self.direction = Direction::Forward;
         self.settle(txn, Bound::Unbounded)
     }
 
     pub fn last(&mut self, txn: &Transaction) -> Result<bool> {
-        self.refresh(txn);
+        self.refresh(txn)?;
         self.tree(txn).last()?;
         self.direction = Direction::Backward;
         self.settle(txn, Bound::Unbounded)
@@ -197,7 +211,7 @@ impl Cursor {
     }
 
     fn move_from(&mut self, txn: &Transaction, key: &[u8], direction: Direction) -> Result<bool> {
-        let lost = self.refresh(txn);
+        let lost = self.refresh(txn)?;
         let turned = lost || self.direction != direction;
         self.direction = direction;
         let forward = direction == Direction::Forward;

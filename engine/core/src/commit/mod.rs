@@ -1,12 +1,14 @@
 //! Transactions and the path of a commit, on one floor.
 //!
 //! `core` is what every part shares, and the commit step by step; `transaction` what a session holds; `cursor` how it
-//! reads; `spill` what it does when its changes do not fit in memory, `private_runs` what that leaves in files;
+//! reads; `load` what it does with many rows for an empty table, `loads` what it keeps of them; `spill` what it does when its changes do not fit in memory, `private_runs` what that leaves in files;
 //! `memory` what large commits may take; `ranges` what serializable transactions lock beside rows; `readers` who still needs old versions; `prepared` transactions that are
 //! committed in two steps, which `prepared_set` holds, and `xid` their names.
 
 pub(crate) mod core;
 pub(crate) mod cursor;
+pub(crate) mod load;
+pub(crate) mod loads;
 pub(crate) mod memory;
 pub(crate) mod prepared;
 pub(crate) mod prepared_set;

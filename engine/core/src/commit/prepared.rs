@@ -52,7 +52,8 @@ impl Transaction {
     /// [`ErrorKind::Exists`] when another prepared transaction has this name; otherwise as
     /// [`Transaction::commit`]: before anything is logged it is rolled back, and after [`ErrorKind::Io`]
     /// and [`ErrorKind::Poisoned`] the next recovery finds out what it is.
-    pub fn prepare(self, xid: Xid) -> Result<PreparedTransaction> {
+    pub fn prepare(mut self, xid: Xid) -> Result<PreparedTransaction> {
+        self.settle_all()?;
         let core = self.core.clone();
         if self.changes() == 0 {
             core.log_unlogged_counters(self.tables.values());

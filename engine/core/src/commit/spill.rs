@@ -47,7 +47,17 @@ const SHARE: usize = 8;
 /// With the write memory of all this full, in percent of the cache, each transaction's share is an eighth.
 const CROWDED_PERCENT: usize = 60;
 /// Runs are cut at this size at least.
-const RUN_BYTES_MIN: u64 = 64 << 10;
+pub(crate) const RUN_BYTES_MIN: u64 = 64 << 10;
+
+/// How much of a tree's changes is written out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spill {
+    /// A few that are newer than the latest savepoint stay.
+    Most,
+    Whole,
+    /// All of it, for a commit: no savepoint matters any more.
+    Last,
+}
 
 impl Core {
     /// Memory that one transaction's changes may take now.
@@ -172,6 +182,7 @@ impl Transaction {
         key: &[u8],
         value: Option<&mut Vec<u8>>,
     ) -> Result<Option<EntryKind>> {
+        debug_assert!(self.is_settled(tree), "a table is read while it is loaded (LD3)");
         if let Some(entry) = self.writes.buffer(tree).and_then(|own| own.find(key, SEQ_MAX)) {
             if let Some(value) = value {
                 value.extend_from_slice(entry.value);
@@ -186,11 +197,13 @@ impl Transaction {
 
     /// What cursors read of the tree's private runs.
     pub(crate) fn private_view(&self, tree: TreeId) -> Option<PrivateView> {
+        debug_assert!(self.is_settled(tree), "a table is read while it is loaded (LD3)");
         self.spilled.of(tree).map(PrivateRuns::view)
     }
 
     /// Changes whenever [`Self::private_view`] does; 0: there is none.
     pub(crate) fn private_stamp(&self, tree: TreeId) -> u64 {
+        debug_assert!(self.is_settled(tree), "a table is read while it is loaded (LD3)");
         self.spilled.of(tree).map_or(0, PrivateRuns::stamp)
     }
 
@@ -215,7 +228,7 @@ impl Transaction {
                 true => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
                 false => Ok(()),
             };
-            self.spill_tree(id, share, false, &mut poll)?;
+            self.spill_tree(id, share, Spill::Most, &mut poll)?;
         }
         Ok(())
     }
@@ -225,18 +238,17 @@ impl Transaction {
         let share = self.core.transaction_memory();
         let trees: Vec<TreeId> = self.spilled.filled().map(PrivateRuns::id).collect();
         for id in trees {
-            self.spill_tree(id, share, true, &mut || Ok(()))?;
+            self.spill_tree(id, share, Spill::Last, &mut || Ok(()))?;
         }
         Ok(())
     }
 
-    /// Writes out one tree's changes; unless `all` of them are wanted, a few that are newer than the latest
-    /// savepoint stay. On `Err` they are all in memory, or all in runs that could not be tidied.
-    fn spill_tree(
+    /// Writes out one tree's changes. On `Err` they are all in memory, or all in runs that could not be tidied.
+    pub(crate) fn spill_tree(
         &mut self,
         id: TreeId,
         share: usize,
-        all: bool,
+        how: Spill,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let table = self.tables.get(id.table);
@@ -244,11 +256,12 @@ impl Transaction {
         let run_bytes = (share as u64 / 2).max(RUN_BYTES_MIN);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
         // A commit rolls back to no savepoint.
-        let marks = if all { Vec::new() } else { self.writes.live_savepoints().to_vec() };
+        let marks =
+            if how == Spill::Last { Vec::new() } else { self.writes.live_savepoints().to_vec() };
         let from = private.upto();
         let buffer = Arc::new(self.writes.take(id));
         let plan = Stretches::of(&buffer, from, self.writes.now(), &marks);
-        let kept_from = plan.kept_from(all);
+        let kept_from = plan.kept_from(how != Spill::Most);
         let mut outcome = Ok(());
         for segment in plan.segments.iter().filter(|s| s.upto <= kept_from) {
             let scan = SegmentScan::new(buffer.clone(), segment.after, segment.upto);
@@ -266,10 +279,10 @@ impl Transaction {
         };
         self.writes.put_back(id, left);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
-        let outcome = outcome.and_then(|()| match all {
+        let outcome = outcome.and_then(|()| match how {
             // Background merges take care of what a commit attaches.
-            true => Ok(()),
-            false => private.tidy(&marks, poll).or_else(unless_short),
+            Spill::Last => Ok(()),
+            _ => private.tidy(&marks, poll).or_else(unless_short),
         });
         self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
         outcome.map_err(|e| match e.kind() {
@@ -291,7 +304,7 @@ impl Transaction {
 }
 
 /// Too many generations only make reads slower.
-fn unless_short(e: Error) -> Result<()> {
+pub(crate) fn unless_short(e: Error) -> Result<()> {
     match e.kind().is_shortage() {
         true => Ok(()),
         false => Err(e),

@@ -21,6 +21,7 @@ mod distinct;
 mod estimate;
 mod flags;
 mod foreign;
+mod load;
 mod scan;
 mod write;
 

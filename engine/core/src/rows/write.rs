@@ -36,6 +36,9 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<Written> {
         self.codec.encode_row(row, new)?;
+        if self.load_row(txn, new, flags)? {
+            return Ok(Written::Done);
+        }
         if !self.claim_primary(txn, new.key(0), flags)? {
             return Ok(Written::Duplicate(0));
         }
@@ -95,6 +98,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<Written> {
         txn.writes_to(&self.table)?;
+        txn.settle(self.table.id())?;
         self.keep_up()?;
         let mut was = std::mem::take(&mut self.old);
         let mut is = std::mem::take(&mut self.new);
@@ -196,6 +200,7 @@ impl Rows {
         flags: WriteFlags,
     ) -> Result<()> {
         txn.writes_to(&self.table)?;
+        txn.settle(self.table.id())?;
         self.keep_up()?;
         let mut was = std::mem::take(&mut self.old);
         let outcome = self.delete_entries(txn, old, &mut was, flags);

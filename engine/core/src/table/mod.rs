@@ -8,6 +8,7 @@
 //!   rolls back, before a later transaction's record can be durable. (Held by `tests/it/tables.rs`:
 //!   `auto_increment_survives_restart_and_rollback`.)
 
+pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
 pub(crate) mod readahead;

@@ -13,6 +13,7 @@ mod entries;
 mod foreign;
 mod full_disk;
 mod isolation;
+mod load;
 mod locking_scans;
 mod memory;
 mod panics;

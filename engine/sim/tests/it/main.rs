@@ -4,6 +4,7 @@
 
 mod full;
 mod hangs;
+mod load;
 
 use frond_sim::machine::faults::Canary;
 use frond_sim::session::{hunt, run_seed};

@@ -118,6 +118,23 @@ fn space_of_blocks_made_after_the_pin_is_reused_at_once() {
     assert_eq!(file.extent(old), Some(at), "its place is still known");
 }
 
+#[test]
+fn a_second_call_pins_what_was_added() {
+    let file = TableFile::create(&MemVfs::new(), NAME, &options(), 0).unwrap();
+    let mut rng = Rng(1);
+    let (old, _) = write(&file, &mut rng);
+    assert!(file.pin() && !file.pin());
+    let (new, _) = write(&file, &mut rng);
+    let pinned = || file.pinned().unwrap().blocks.iter().map(|(b, _)| *b).collect::<Vec<_>>();
+    assert_eq!(pinned(), [old]);
+    assert!(file.pin() && !file.pin());
+    assert_eq!(pinned(), [old, new]);
+    let bytes = file.extent(new).unwrap().len;
+    file.free(new, 1);
+    file.release(1);
+    assert_eq!(file.held_bytes(), bytes);
+}
+
 /// A file without a checkpoint: the headers of its creation.
 #[test]
 fn a_new_file_is_copied_by_its_front_and_its_blocks() {

@@ -5,7 +5,7 @@ use frond_base::{Result, SEQ_MAX};
 use super::dead_keys::DeadKeys;
 use super::TreeCursor;
 use crate::bounds::{successor, Bounds};
-use crate::dead_ranges::DeadRange;
+use crate::dead_ranges::{DeadRange, KEY_BYTES};
 use crate::tree::Tree;
 
 /// So many dead keys in a row, besides those in ranges that are known, are worth a range: finding them costs as much again.
@@ -54,6 +54,9 @@ impl TreeCursor {
     /// KR2: announces, looks again at the newest versions, confirms.
     #[cold]
     fn tell(&mut self, keys: &DeadKeys) -> Result<()> {
+        if keys.first.len() + keys.last.len() > KEY_BYTES {
+            return Ok(());
+        }
         let hi = successor(&keys.last);
         let number = self.tree.dead_ranges.announce(&keys.first, &hi);
         let bounds = Bounds { lo: keys.first.clone(), hi: Some(hi) };

@@ -1,6 +1,6 @@
 //! A transaction's row and table locks, and the conflicts that they do not show (X3).
 
-use frond_base::{Error, ErrorKind, IndexNo, Result};
+use frond_base::{Error, ErrorKind, IndexNo, Result, TreeId};
 use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
 
 use super::{OnLocked, Transaction};
@@ -26,6 +26,7 @@ impl Transaction {
         mode: RowMode,
         on_locked: OnLocked,
     ) -> Result<Granted> {
+        self.settle(table.id())?;
         let tree = table.tree(index).id();
         let wait = self.wait(on_locked);
         self.locker.set_weight(self.changes());
@@ -41,6 +42,14 @@ impl Transaction {
                 self.locker.lock(tree, key, mode, wait)
             }
             other => other,
+        }
+    }
+
+    /// Locks a whole tree in place of its rows, if nobody else has locked any: without waiting.
+    pub(crate) fn lock_whole(&mut self, tree: TreeId, mode: RowMode) -> bool {
+        match self.locker.rows_locked(tree) {
+            0 => self.locker.lock_tree(tree, mode.into(), Wait::NoWait).is_ok(),
+            _ => self.locker.escalate(tree, mode),
         }
     }
 

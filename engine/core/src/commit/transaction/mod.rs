@@ -25,6 +25,7 @@ use frond_cache::{Charge, Part};
 use frond_txn::{Locker, OwnerHandle, RowMode, Snapshot, TxnId, WriteSet};
 
 use crate::commit::core::Core;
+use crate::commit::loads::Loads;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -84,6 +85,8 @@ pub struct Transaction {
     pub(crate) writes: WriteSet,
     /// What no longer fits into memory, older than `writes`.
     pub(crate) spilled: Spilled,
+    /// Rows for empty tables, in no order yet; newer than `spilled`.
+    pub(crate) loads: Loads,
     /// What the write set takes of the budget (X4).
     charged: Option<Charge>,
     charge_step: usize,
@@ -104,6 +107,7 @@ impl Transaction {
             snapshot: None,
             writes: WriteSet::new(),
             spilled: Spilled::default(),
+            loads: Loads::default(),
             charged: None,
             charge_step,
             tables: IdMap::default(),
@@ -130,7 +134,7 @@ impl Transaction {
 
     /// Number of changes made and not rolled back.
     pub fn changes(&self) -> u64 {
-        self.writes.entries() as u64 + self.spilled.entries()
+        self.writes.entries() as u64 + self.spilled.entries() + self.loads.entries()
     }
 
     /// For locks of ranges (`ranges.rs`).
@@ -169,6 +173,7 @@ impl Transaction {
     /// The sequence at which a read of `table` happens: the snapshot's, or everything committed for a locking
     /// read. An error when the table holds less than was there at the snapshot (X5).
     pub(crate) fn read_at(&mut self, table: &Table, locking: bool) -> Result<Seq> {
+        self.settle(table.id())?;
         if locking {
             return Ok(SEQ_MAX);
         }
@@ -204,6 +209,7 @@ impl Transaction {
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         self.open(table)?;
+        self.settle(table.id())?;
         let tree = table.tree(index);
         value.clear();
         if let Some(kind) = self.own(tree.id(), key, Some(value))? {
@@ -252,7 +258,7 @@ impl Transaction {
 
     /// Notes that this transaction writes to `table`; returns an error when it may not.
     pub(crate) fn writes_to(&mut self, table: &Arc<Table>) -> Result<()> {
-        if self.writes.bytes() > self.charged() + self.charge_step {
+        if self.memory() > self.charged() + self.charge_step {
             self.charge()?;
         }
         if self.tables.values().get(self.last_table).is_some_and(|t| Arc::ptr_eq(t, table)) {
@@ -267,6 +273,11 @@ impl Transaction {
         Ok(())
     }
 
+    /// Where in `tables` the table is that [`Transaction::writes_to`] was called for last.
+    pub(crate) fn last_table(&self) -> usize {
+        self.last_table
+    }
+
     fn charged(&self) -> usize {
         self.charged.as_ref().map_or(0, Charge::bytes)
     }
@@ -274,13 +285,18 @@ impl Transaction {
     /// Charges the write set as it is now, and writes it out when it takes more than its share (X4).
     fn charge(&mut self) -> Result<()> {
         let share = self.core.transaction_memory();
+        if self.loads.bytes() > 0 {
+            let written = self.write_loads(share);
+            self.recharge();
+            written?;
+        }
         if self.writes.bytes() > share {
             let spilled = self.spill(share);
             self.recharge();
             spilled?;
         }
         // Most transactions never come here: they do not touch what all threads share.
-        let bytes = self.writes.bytes();
+        let bytes = self.memory();
         let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
         assert!(self.charged() >= bytes, "a write set of {bytes} bytes is not charged (X4)");
@@ -288,10 +304,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// The write set became smaller.
-    fn recharge(&mut self) {
+    /// The write set, or what is loaded, became smaller.
+    pub(crate) fn recharge(&mut self) {
+        let bytes = self.memory();
         if let Some(charged) = &mut self.charged {
-            charged.resize(charged.bytes().min(self.writes.bytes()));
+            charged.resize(charged.bytes().min(bytes));
         }
     }
 
@@ -364,7 +381,9 @@ impl Transaction {
     /// A position to return to; valid until it is released or rolled back past. One that is not needed any
     /// more should be released: a large transaction keeps the changes between two of them apart.
     pub fn savepoint(&mut self) -> u64 {
-        self.writes.savepoint()
+        let op = self.writes.savepoint();
+        self.loads.mark(op, self.writes.live_savepoints());
+        op
     }
 
     /// Whether `savepoint` can be returned to; the beginning, 0, always can.
@@ -381,6 +400,7 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: u64) {
         self.give_back_later();
         self.spilled.rollback_to(savepoint);
+        self.loads.rollback_to(savepoint, self.writes.now());
         self.writes.rollback_to(savepoint);
         self.recharge();
     }
@@ -394,6 +414,7 @@ impl Transaction {
     /// the next recovery.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         self.snapshot = None;
+        self.settle_all()?;
         let (core, owner) = (self.core.clone(), self.handle());
         let end = loop {
             let covered = self.lock_all_written()?;

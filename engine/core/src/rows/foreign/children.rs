@@ -72,6 +72,7 @@ impl Rows {
                 to.on_update
             }
         };
+        txn.settle(to.child.id())?;
         let mut prefix = Vec::new();
         if !to.bridge.cross(was.key(to.fit.parent_index), &mut prefix)? {
             return Ok(());

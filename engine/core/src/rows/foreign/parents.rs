@@ -66,6 +66,11 @@ impl Rows {
         })
     }
 
+    /// Whether rows of the table may be parents of each other.
+    pub(in crate::rows) fn is_own_parent(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.parents.iter().any(|parent| parent.own))
+    }
+
     /// Checks that the row `new` has its parents, in place of `old` if that is given; locks them (FK1).
     ///
     /// # Errors
@@ -127,6 +132,7 @@ fn no_parent(f: &Foreign) -> Error {
 /// Whether there is a row whose key begins with `key`, in its newest version; it is locked.
 fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
     let (table, codec) = (&parent.table, &parent.codec);
+    txn.settle(table.id())?;
     let tree = codec.schema().indexes[parent.index].tree;
     if parent.unique {
         // The lock that who inserts, changes or deletes the row holds exclusively, so the

@@ -230,6 +230,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         self.keep_lock(txn);
         let valid = self.start(txn, Origin::First, &[])?;
         self.deliver(txn, valid, Way::Forward, None, record, hooks)
@@ -241,6 +242,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         self.keep_lock(txn);
         let valid = self.start(txn, Origin::Last, &[])?;
         self.deliver(txn, valid, Way::Backward, None, record, hooks)
@@ -252,6 +254,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         let valid = self.step(txn, Way::Forward)?;
         self.deliver(txn, valid, Way::Forward, None, record, hooks)
     }
@@ -262,6 +265,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         let valid = self.step(txn, Way::Backward)?;
         self.deliver(txn, valid, Way::Backward, None, record, hooks)
     }
@@ -274,6 +278,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         let mut prefix = std::mem::take(&mut self.prefix);
         prefix.clear();
         let outcome = self.codec.tuple_key(self.index, tuple, parts, &mut prefix).and_then(|_| {
@@ -292,6 +297,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         self.row_key.clear();
         self.row_key.extend_from_slice(key);
         self.place = Place::Nowhere;

@@ -81,6 +81,7 @@ impl Scan {
         record: &mut [u8],
         hooks: &mut dyn ScanHooks,
     ) -> Result<Fetched> {
+        txn.settle(self.table.id())?;
         self.codec.tuple_key(self.index, tuple, parts, prefix)?;
         self.keep_lock(txn);
         if how == TupleSeek::Exact && self.index == 0 && self.for_condition.is_none() {
