@@ -34,10 +34,10 @@ bench-iibench: ## 10 million rows beside MyRocks; fails when what Frond must rea
 	@scripts/setup.sh bench
 	@ROWS=$${ROWS:-10M} CAP=$${CAP:-0} ENGINES=$${ENGINES:-myrocks,frond} LIMITS=1 scripts/demo.sh
 
-.PHONY: bench-sysbench
-bench-sysbench: ## reads with everything cached, Frond beside InnoDB
+.PHONY: bench-oltp
+bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRocks
 	@scripts/setup.sh bench
-	@scripts/sysbench.sh
+	@scripts/oltp.sh
 
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# Sourced after common.sh by the benchmark scripts (demo.sh, sysbench.sh): builds what they run.
+# Sourced after common.sh by the benchmark scripts (demo.sh, oltp.sh): builds what they run.
 #
 # Invariants
 #  BC1. A Frond that does not build is a warning here: the driver then says that Frond was skipped, the

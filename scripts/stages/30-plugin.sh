@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 #
-# Builds the plugin, runs the layout check, and loads the plugin into a private server.
+# Builds the plugin, runs the layout check, loads the plugin into a private server, and runs each workload of
+# `make bench-oltp` for a moment.
 #
-# CPU budget: 20 s
+# CPU budget: 30 s
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -22,4 +23,7 @@ support=$(server_sql "$name" -BNe \
 echo "ok: loaded"
 server_stop "$name"
 echo "ok: stopped in order"
-echo "3 passed, 0 failed"
+"$ROOT/scripts/setup.sh" bench
+cargo test --quiet -p frond-demo -- --ignored every_workload_runs_on_both_engines
+echo "ok: every workload of make bench-oltp runs"
+echo "4 passed, 0 failed"

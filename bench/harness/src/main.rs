@@ -1,9 +1,9 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench), `make bench-sysbench` and `make bench-scale`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench), `make bench-oltp` and `make bench-scale`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
-//! Not here: install or build anything (scripts/demo.sh, scripts/sysbench.sh).
+//! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
 
 #![forbid(unsafe_code)]
 // The rule that only `vfs` touches files, clocks and threads is for the engine; this is a tool.
@@ -15,6 +15,7 @@ mod engines;
 mod iibench;
 mod interrupt;
 mod limits;
+mod oltp;
 mod png;
 mod progress;
 mod report;
@@ -47,8 +48,8 @@ struct Cli {
 enum Cmd {
     /// Insert benchmark on each engine, one after another
     Iibench(IibenchArgs),
-    /// Cached point and range reads with sysbench, engines side by side in one server
-    Sysbench(SysbenchArgs),
+    /// The everyday load with sysbench, engines side by side in one server
+    Oltp(OltpArgs),
     /// Many partitions, tables and connections; restarts after a kill
     Scale(ScaleArgs),
 }
@@ -107,23 +108,24 @@ struct IibenchArgs {
 }
 
 #[derive(Args)]
-struct SysbenchArgs {
+struct OltpArgs {
     #[command(flatten)]
     server: ServerArgs,
-    #[arg(long, default_value = "innodb,frond", value_parser = engine_list)]
+    /// The workloads that are not sysbench's own
+    #[arg(long, default_value = "bench/oltp")]
+    scripts: PathBuf,
+    #[arg(long, default_value = "innodb,myrocks,frond", value_parser = engine_list)]
     engines: EngineList,
-    #[arg(long, default_value_t = 4)]
-    tables: u32,
-    /// Rows per table; all of them must fit in the cache
-    #[arg(long, default_value = "100k", value_parser = units::parse_count)]
+    /// Rows of the table; they must fit in the cache
+    #[arg(long, default_value = "1M", value_parser = units::parse_count)]
     rows: u64,
     #[arg(long, default_value = "1G", value_parser = units::parse_bytes)]
     cache: u64,
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 4)]
     threads: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 10)]
-    seconds: u32,
+    /// Multiplies the number of transactions of each measurement
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
     /// Measurements of each engine and workload, in turn; the median counts
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -205,16 +207,16 @@ fn run(cli: Cli) -> Result<bool, String> {
             budget: a.budget,
             limits: a.limits,
         }),
-        Cmd::Sysbench(a) => sysbench::run(&sysbench::Options {
+        Cmd::Oltp(a) => oltp::run(&oltp::Options {
             programs: a.server.programs(),
             plugins: a.server.plugins()?,
             out: a.server.out,
+            scripts: std::path::absolute(&a.scripts).map_err(|e| e.to_string())?,
             engines: a.engines.0,
-            tables: a.tables.max(1),
             rows: a.rows.max(1),
             cache: a.cache,
             threads: a.threads.max(1),
-            seconds: a.seconds.max(1),
+            scale: a.scale,
             rounds: a.rounds.max(1),
         }),
         Cmd::Scale(a) => scale::run(&scale::Options {

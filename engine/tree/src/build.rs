@@ -95,6 +95,7 @@ impl Tree {
             assert!(inner.has_no_job(), "runs are put below beside a job (BD2)");
             put_below(&mut draft.root, &Range::all(), &runs);
         })?;
+        inner.dead_ranges.clear();
         private.installed();
         Ok(())
     }

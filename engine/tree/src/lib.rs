@@ -9,7 +9,7 @@
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
-//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source` (reading), `check`,
+//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges` (reading), `check`,
 //! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
@@ -23,6 +23,7 @@ mod bounds;
 mod build;
 mod check;
 mod cursor;
+mod dead_ranges;
 mod difference;
 mod draft;
 mod edit;

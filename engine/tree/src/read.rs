@@ -5,17 +5,14 @@
 //! version that the snapshot sees decides.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
-use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 use frond_run::{Access, Reader};
 
 use crate::node::Body;
 use crate::slice::Slice;
 use crate::tree::{Tree, TreeInner};
-use crate::trunk::Trunk;
 use crate::view::{Content, View};
 
 impl Tree {
@@ -39,69 +36,48 @@ impl Tree {
     }
 
     /// Replaces `out` by a key that no key of the tree exceeds; false when the tree is empty. From
-    /// memory alone: a larger key is certainly new. The key itself may have been deleted.
+    /// memory alone, for the cost of a walk to a leaf: a larger key is certainly new. The key itself may have been
+    /// deleted.
     pub fn last_key(&self, out: &mut Vec<u8>) -> Result<bool> {
-        let further = |key: &[u8], known: &[u8]| key > known;
-        self.outermost(out, Trunk::last_key, WriteBuffer::scan_backward, further, |runs| {
-            runs.last().map(Slice::last)
-        })
+        Ok(self.outermost(out, true))
     }
 
     /// As [`Tree::last_key`], of a key that no key of the tree is below.
     pub fn first_key(&self, out: &mut Vec<u8>) -> Result<bool> {
-        let further = |key: &[u8], known: &[u8]| key < known;
-        self.outermost(out, Trunk::first_key, WriteBuffer::scan_forward, further, |runs| {
-            runs.first().map(Slice::first)
-        })
+        Ok(self.outermost(out, false))
     }
 
     #[inline]
-    fn outermost(
-        &self,
-        out: &mut Vec<u8>,
-        of_trunk: impl Fn(&Trunk) -> Option<&[u8]>,
-        scan: impl Fn(&WriteBuffer, &Scan<'_>, &mut Batch),
-        further: impl Fn(&[u8], &[u8]) -> bool,
-        of_runs: impl Fn(&[Slice]) -> Option<&[u8]>,
-    ) -> Result<bool> {
+    fn outermost(&self, out: &mut Vec<u8>, last: bool) -> bool {
         out.clear();
         let view = self.inner.view.load();
         let mut any = false;
         let mut consider = |key: &[u8]| {
-            if !any || further(key, out) {
+            if !any || (last && key > &out[..]) || (!last && key < &out[..]) {
                 out.clear();
                 out.extend_from_slice(key);
             }
             any = true;
         };
-        if let Some(key) = of_trunk(&view.trunk) {
-            consider(key);
-        }
-        let mut batch = Batch::default();
-        let buffers = view.frozen.iter().filter_map(|f| match &f.content {
-            Content::Buffer(buffer) => Some(buffer),
-            Content::Runs(_) => None,
-        });
-        for buffer in buffers.chain([&view.active.buffer]) {
-            let one = Scan {
-                from: Bound::Unbounded,
-                to: Bound::Unbounded,
-                versions: Versions::VisibleAt(SEQ_MAX),
-                max_entries: 1,
-                max_bytes: usize::MAX,
-            };
-            scan(buffer, &one, &mut batch);
-            // One entry: the first is the last.
-            if let Some(key) = batch.last_key() {
-                consider(key);
-            }
-        }
+        let trunk = &view.trunk;
+        let of_trunk = if last { trunk.last_key() } else { trunk.first_key() };
+        of_trunk.into_iter().for_each(&mut consider);
+        view.active.buffer.ends(|a, b| consider(if last { b } else { a }));
         for item in &view.frozen {
-            if let Content::Runs(lists) = &item.content {
-                lists.iter().filter_map(|runs| of_runs(runs)).for_each(&mut consider);
+            match &item.content {
+                Content::Buffer(buffer) => buffer.ends(|a, b| consider(if last { b } else { a })),
+                Content::Runs(lists) => {
+                    for runs in lists.iter() {
+                        let end = match last {
+                            true => runs.last().map(Slice::last),
+                            false => runs.first().map(Slice::first),
+                        };
+                        end.into_iter().for_each(&mut consider);
+                    }
+                }
             }
         }
-        Ok(any)
+        any
     }
 }
 

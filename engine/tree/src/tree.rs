@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{BlockId, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
+use frond_base::{BlockId, EntryKind, EntryRef, Lsn, NodeId, Readers, Result, TreeId};
 use frond_run::RunMeta;
 use parking_lot::Mutex;
 
 use crate::book::{Book, Noted};
+use crate::dead_ranges::DeadRanges;
 use crate::difference::{self, Change, Refs};
 use crate::draft::Draft;
 use crate::extent::Extent;
@@ -69,6 +70,7 @@ pub(crate) struct TreeInner {
     wants_freeze: AtomicBool,
     /// Bytes of memory that were charged for the trunk.
     pub charged: AtomicU64,
+    pub dead_ranges: DeadRanges,
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
 }
@@ -161,6 +163,7 @@ impl Tree {
             buffer_dead: AtomicU64::new(0),
             wants_freeze: AtomicBool::new(false),
             charged: AtomicU64::new(0),
+            dead_ranges: DeadRanges::default(),
             phase: AtomicU8::new(0),
         };
         inner.charge();
@@ -190,7 +193,16 @@ impl Tree {
         }
         let view = self.inner.view.load();
         view.active.note_lsn(lsn);
-        view.active.buffer.insert_batch(batch);
+        let mut puts: Option<(&[u8], &[u8])> = None;
+        let noting = batch.into_iter().inspect(|e| {
+            if e.kind == EntryKind::Put {
+                puts = Some((puts.map_or(e.key, |(first, _)| first), e.key));
+            }
+        });
+        view.active.buffer.insert_batch(noting);
+        if let Some((first, last)) = puts {
+            self.inner.dead_ranges.note_puts(first, last);
+        }
     }
 
     /// The active buffer becomes a frozen item and an empty one takes its place. Constant time. The
@@ -306,6 +318,7 @@ impl TreeInner {
         frozen.extend(view.frozen.iter().cloned());
         let (active, trunk) = (view.active.clone(), view.trunk.clone());
         self.view.store(Arc::new(View { active, frozen, trunk }));
+        self.dead_ranges.clear();
     }
 
     fn freeze_locked(&self, boundary: Lsn) -> bool {

@@ -195,15 +195,9 @@ impl Transaction {
         }
     }
 
-    /// Whether it has written to the tree.
-    pub(crate) fn has_own(&self, tree: TreeId) -> bool {
-        debug_assert!(self.is_settled(tree), "a table is read while it is loaded (LD3)");
-        self.writes.buffer(tree).is_some_and(|own| !own.is_empty())
-            || self.spilled.of(tree).is_some_and(|p| !p.is_empty())
-    }
-
     /// What cursors read of the tree's private runs.
     pub(crate) fn private_view(&self, tree: TreeId) -> Option<PrivateView> {
+        debug_assert!(self.is_settled(tree), "a table is read while it is loaded (LD3)");
         self.spilled.of(tree).map(PrivateRuns::view)
     }
 

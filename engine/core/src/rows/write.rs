@@ -377,21 +377,20 @@ impl Rows {
             return Ok(true);
         }
         let tree = self.table.tree(self.tree_no(index));
-        if !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice() {
-            // No committed key is that large; own writes still count.
-            if !txn.has_own(tree.id()) {
-                return Ok(true);
-            }
-        }
-        // Entries with this prefix, committed or in private runs, that we did not delete ourselves.
-        let mut cursor = tree.cursor(SEQ_MAX, Bounds::prefix(prefix));
-        cursor.set_private(txn.private_view(tree.id()));
-        let mut valid = cursor.first()?;
-        while valid {
-            let own = txn.writes.buffer(tree.id());
-            match own.and_then(|own| own.find(cursor.key(), SEQ_MAX)) {
-                Some(e) if e.kind == EntryKind::Delete => valid = cursor.next()?,
-                _ => return Ok(false),
+        let private = txn.private_view(tree.id());
+        // No committed key is that large; own writes still count.
+        let beyond = !tree.last_key(&mut self.last_key)? || prefix > self.last_key.as_slice();
+        if !beyond || private.is_some() {
+            // Entries with this prefix, committed or in private runs, that we did not delete ourselves.
+            let mut cursor = tree.cursor(SEQ_MAX, Bounds::prefix(prefix));
+            cursor.set_private(private);
+            let mut valid = cursor.first()?;
+            while valid {
+                let own = txn.writes.buffer(tree.id());
+                match own.and_then(|own| own.find(cursor.key(), SEQ_MAX)) {
+                    Some(e) if e.kind == EntryKind::Delete => valid = cursor.next()?,
+                    _ => return Ok(false),
+                }
             }
         }
         // Own entries in memory.

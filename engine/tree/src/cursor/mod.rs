@@ -16,7 +16,7 @@
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
 //!
-//! `cursor/window.rs` has the current leaf, `bounds.rs` the range that callers give. Tested in `tests/`.
+//! `cursor/window.rs` has the current leaf, `cursor/dead.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ use crate::source::{BufferSource, Charge, RunSource, Source, SourceBody, Walk};
 use crate::tree::{Tree, TreeInner};
 use crate::view::{Content, View};
 
+mod dead;
+mod dead_keys;
 mod window;
 
 /// Where a seek goes.
@@ -65,6 +67,11 @@ pub struct TreeCursor {
     spare_keys: Vec<Vec<u8>>,
     dead: u64,
     buffer_dead: u64,
+    /// Those since the last row, while the cursor moves.
+    dead_keys: dead_keys::DeadKeys,
+    /// It looks at a range again (KR2): the largest sequence of a tombstone so far.
+    verifies: bool,
+    dead_newest: Seq,
 }
 
 /// The current leaf.
@@ -93,6 +100,9 @@ impl Tree {
             spare_keys: Vec::new(),
             dead: 0,
             buffer_dead: 0,
+            dead_keys: dead_keys::DeadKeys::default(),
+            verifies: false,
+            dead_newest: 0,
         };
         cursor.set_bounds(bounds);
         cursor
@@ -255,6 +265,11 @@ impl TreeCursor {
 
     /// Seeks all sources; `from` as in [`Source::seek`].
     fn start(&mut self, forward: bool, from: Option<&[u8]>) -> Result<bool> {
+        self.place(forward, from)?;
+        self.settle()
+    }
+
+    fn place(&mut self, forward: bool, from: Option<&[u8]>) -> Result<()> {
         self.leave_window();
         self.current = None;
         self.tied.clear();
@@ -265,8 +280,7 @@ impl TreeCursor {
         for source in &mut self.sources[..self.buffers] {
             source.seek(&mut self.walk, from)?;
         }
-        self.enter_window(from)?;
-        self.settle()
+        self.enter_window(from)
     }
 
     fn open_view(&mut self) {
@@ -327,6 +341,15 @@ impl TreeCursor {
     /// Finds the current entry from the sources' positions; skips tombstones and goes on from
     /// window to window.
     fn settle(&mut self) -> Result<bool> {
+        let found = self.find_row();
+        if found.is_err() {
+            self.dead_keys.clear();
+        }
+        self.end_dead()?;
+        found
+    }
+
+    fn find_row(&mut self) -> Result<bool> {
         loop {
             let Some(best) = self.choose() else {
                 if !self.next_window()? {
@@ -344,6 +367,21 @@ impl TreeCursor {
             if source.kind == EntryKind::Put {
                 self.current = Some(best);
                 return Ok(true);
+            }
+            if let Some(range) = self.note_dead(best) {
+                let forward = self.walk.forward;
+                let edge = if forward { &range.hi } else { &range.lo };
+                let over = match forward {
+                    true => self.walk.hi.as_ref().is_some_and(|hi| **edge >= hi[..]),
+                    false => **edge <= self.walk.lo[..],
+                };
+                if over {
+                    self.leave_window();
+                    self.tied.clear();
+                    return Ok(false);
+                }
+                self.place(forward, Some(edge))?;
+                continue;
             }
             self.dead += 1;
             if (self.privates..self.buffers).contains(&best) {

@@ -14,6 +14,7 @@ use crate::fence::Fence;
 use crate::router::Router;
 use crate::write_buffer::descent::{widest, Joined, Joining};
 use crate::write_buffer::directory::Directory;
+use crate::write_buffer::ends::Ends;
 use crate::write_buffer::frozen::FrozenScan;
 use crate::write_buffer::record::{alone, is_large};
 use crate::write_buffer::shelf::Shelf;
@@ -33,6 +34,7 @@ pub struct WriteBuffer {
     router_bytes: AtomicU64,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
+    ends: Ends,
     /// Joins whose result was not used.
     #[cfg(test)]
     wasted: AtomicU64,
@@ -72,6 +74,7 @@ impl WriteBuffer {
             settled: AtomicBool::new(false),
             min_seq: AtomicU64::new(SEQ_MAX),
             max_seq: AtomicU64::new(0),
+            ends: Ends::default(),
             #[cfg(test)]
             wasted: AtomicU64::new(0),
         }
@@ -96,6 +99,9 @@ impl WriteBuffer {
             }
             debug_assert!(pending
                 .is_sorted_by(|a, b| crate::fence::order(a.key, a.seq, b.key, b.seq).is_lt()));
+            if let (Some(first), Some(last)) = (pending.get(seen), pending.last()) {
+                self.ends.note(first.key, last.key);
+            }
             let done = self.insert_some(&pending);
             pending.drain(..done);
         }
@@ -304,6 +310,12 @@ impl WriteBuffer {
         self.entries() == 0
     }
 
+    /// Calls `read` with the first and the last key ever inserted, tombstones included, if there is any.
+    #[inline]
+    pub fn ends(&self, read: impl FnOnce(&[u8], &[u8])) {
+        self.ends.read(read);
+    }
+
     /// The smallest sequence ever inserted.
     pub fn min_seq(&self) -> Option<Seq> {
         (!self.is_empty()).then(|| self.min_seq.load(Relaxed))
@@ -325,6 +337,12 @@ impl WriteBuffer {
             let c = c.read();
             assert_eq!(Some(c.span().lo()), hi.as_ref(), "shelves leave no gap");
             c.check();
+            if let Some(last) = c.base().len().checked_sub(1) {
+                let (first, last) = (c.base().entry(0), c.base().entry(last));
+                let mut noted = false;
+                self.ends(|a, b| noted = a <= first.key && last.key <= b);
+                assert!(noted, "an entry is beyond the ends (EK1)");
+            }
             hi = c.span().hi().cloned();
             entries += c.entries() as u64;
             bytes += c.memory() as u64;

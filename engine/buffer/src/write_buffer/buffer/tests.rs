@@ -118,6 +118,7 @@ fn totals_are_never_below_nothing() {
     for n in 0..200u32 {
         latch.write().push(&EntryRef { key: &n.to_be_bytes(), seq, kind, value });
     }
+    buffer.ends.note(&0u32.to_be_bytes(), &199u32.to_be_bytes());
     let mut late = Tally::default();
     late.plus(&latch.read());
     late.minus(&Shelf::new());
