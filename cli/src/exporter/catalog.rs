@@ -132,6 +132,12 @@ pub const FROND: &[Metric] = &[
         "Memory of the runs' fences and filters.",
     ),
     metric(
+        "frond_metadata_bytes",
+        "frond_metadata_bytes",
+        Gauge,
+        "Memory of trunks, metadata of runs, and block maps.",
+    ),
+    metric(
         "frond_write_memory_bytes",
         "frond_write_memory_bytes",
         Gauge,
