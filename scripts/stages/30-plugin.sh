@@ -24,6 +24,7 @@ echo "ok: loaded"
 server_stop "$name"
 echo "ok: stopped in order"
 "$ROOT/scripts/setup.sh" bench
-cargo test --quiet -p frond-demo -- --ignored every_workload_runs_on_both_engines
+# The whole workspace's tests are built already; those of one crate alone would be built with other features.
+cargo test --quiet --workspace --bin frond-demo -- --ignored every_workload_runs_on_both_engines
 echo "ok: every workload of make bench-oltp runs"
 echo "4 passed, 0 failed"

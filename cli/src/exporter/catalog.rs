@@ -216,6 +216,12 @@ pub const FROND: &[Metric] = &[
         "Commits of transactions larger than memory.",
     ),
     metric(
+        "frond_loads",
+        "frond_loads",
+        Counter,
+        "Loads of rows into empty tables that were begun.",
+    ),
+    metric(
         "frond_memory_returns",
         "frond_memory_returns",
         Counter,
