@@ -152,8 +152,10 @@ class Branches(Transfers):
 def end_torn(statements: bytes) -> bytes:
     """Statements of mariadb-binlog, with an end for each XA transaction that a crash tore off in the binary log. For
     it mariadb-binlog writes ROLLBACK at the start of the next file, which the server refuses within an XA transaction."""
-    torn = rb"^(XA START (X'\w*',X'\w*',\d+)(?:(?!^XA END ).*\n)*?)ROLLBACK/\*!\*/;$"
-    return re.sub(torn, rb"\1XA END \2/*!*/;\nXA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
+    torn = rb"^(XA START (X'\w*',X'\w*',\d+)(?:(?!^XA ).*\n)*?)ROLLBACK/\*!\*/;$"
+    statements = re.sub(torn, rb"\1XA END \2/*!*/;\nXA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
+    ended = rb"^(XA END (X'\w*',X'\w*',\d+)(?:(?!^XA ).*\n)*?)ROLLBACK/\*!\*/;$"
+    return re.sub(ended, rb"\1XA ROLLBACK \2/*!*/;", statements, flags=re.MULTILINE)
 
 
 class Replayed:

@@ -7,7 +7,7 @@
 //!                                           stages.rs    the server's own files, where no other engine has data
 //! chain.rs    a backup put together with those that it is based on
 //! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
-//! extract.rs  one table into a server       replay.rs    binary logs, up to a moment
+//! extract.rs  one table into a server       replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
 //! against.rs  compared with a running server    clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress
 //! ```
@@ -29,6 +29,7 @@ mod replay;
 mod restore;
 mod server;
 mod stages;
+mod torn;
 mod verify;
 
 use std::io::Write;

@@ -5,9 +5,10 @@
 //! - BX2. It ends with this program, whatever the outcome; kill -9 of this program ends it where `setpriv` is installed.
 //! - BX3. It writes no binary log, runs no events and replicates nothing.
 
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use clap::{Args, ValueHint};
 use frond_vfs::{OpenHow, OsVfs, Vfs};
@@ -165,8 +166,21 @@ fn last_lines(log: &Path) -> String {
     lines[lines.len().saturating_sub(8)..].join("\n")
 }
 
+/// What is between two commands.
+pub type Filter = fn(ChildStdout, ChildStdin) -> io::Result<()>;
+
 /// Runs `from | to`; messages go to files in `place`. Both have to succeed.
-pub fn pipe(mut from: Command, mut to: Command, place: &Path) -> Outcome<()> {
+pub fn pipe(from: Command, to: Command, place: &Path) -> Outcome<()> {
+    pipe_through(from, None, to, place)
+}
+
+/// Runs `from | filter | to`, as [`pipe`].
+pub fn pipe_through(
+    mut from: Command,
+    filter: Option<Filter>,
+    mut to: Command,
+    place: &Path,
+) -> Outcome<()> {
     let told = |command: &Command, what: String| {
         Failure::Request(format!("{}: {what}", command.get_program().to_string_lossy()))
     };
@@ -181,11 +195,17 @@ pub fn pipe(mut from: Command, mut to: Command, place: &Path) -> Outcome<()> {
     let (to_out, to_path) = messages("to.messages")?;
     from.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(from_out);
     let mut source = from.spawn().map_err(|e| told(&from, e.to_string()))?;
-    let out = source.stdout.take().map_or(Stdio::null(), Stdio::from);
-    to.stdin(out).stdout(Stdio::null()).stderr(to_out);
-    let sink = to.spawn();
+    let mut out = source.stdout.take();
+    let direct = out.take_if(|_| filter.is_none()).map_or_else(Stdio::piped, Stdio::from);
+    to.stdin(direct).stdout(Stdio::null()).stderr(to_out);
+    let mut sink = to.spawn();
     // It has the pipe's end; while it is open here, too, the source would not notice that the sink ended.
     to.stdin(Stdio::null());
+    let into = sink.as_mut().ok().and_then(|sink| sink.stdin.take());
+    let filtered = match (filter, out, into) {
+        (Some(filter), Some(out), Some(into)) => filter(out, into),
+        _ => Ok(()),
+    };
     let sunk = sink.and_then(|mut sink| sink.wait());
     let sourced = source.wait();
     // The sink first: a source whose sink failed fails as well.
@@ -195,7 +215,7 @@ pub fn pipe(mut from: Command, mut to: Command, place: &Path) -> Outcome<()> {
             return Err(told(command, format!("failed ({status})\n{}", last_lines(&path))));
         }
     }
-    Ok(())
+    filtered.map_err(|e| told(&from, e.to_string()))
 }
 
 /// A command as one would type it.
@@ -257,6 +277,15 @@ mod tests {
         let e = run("yes", "echo other >&2; exit 1").unwrap_err().to_string();
         assert!(e.contains("other"), "{e}");
         assert!(pipe(of("true"), Command::new("/nowhere/x"), dir.path()).is_err());
+        let filter: Filter = |mut from, mut to| io::copy(&mut from, &mut to).map(drop);
+        let run = |a: &str, b: &str| pipe_through(of(a), Some(filter), of(b), dir.path());
+        assert!(run("echo x", "read x; test $x = x").is_ok());
+        let e = run("echo why >&2; exit 3", "cat").unwrap_err().to_string();
+        assert!(e.contains("why"), "{e}");
+        let e = run("yes", "echo other >&2; exit 1").unwrap_err().to_string();
+        assert!(e.contains("other"), "{e}");
+        let missing = Command::new("/nowhere/x");
+        assert!(pipe_through(of("yes"), Some(filter), missing, dir.path()).is_err());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use super::copy::failed;
 use super::manifest::Binlog;
-use super::private::{self, Private};
+use super::private::{self, Filter, Private};
+use super::torn::end_torn;
 use crate::out::{Failure, Outcome};
 
 /// The end of a replay.
@@ -86,7 +87,8 @@ pub fn logs(places: &[PathBuf], from: &Binlog) -> Outcome<Vec<PathBuf>> {
 /// `mariadb-binlog ...`
 fn source(files: &[PathBuf], from: &Binlog, until: Option<&Until>) -> Command {
     let mut command = Command::new("mariadb-binlog");
-    command.arg("--no-defaults");
+    // After a crash the numbers of transactions that were torn off are given again.
+    command.args(["--no-defaults", "--skip-gtid-strict-mode"]);
     // It takes two positions or two GTIDs.
     match until {
         Some(Until::Gtid(_)) if !from.gtid.is_empty() => {
@@ -122,7 +124,8 @@ pub fn run(
     // Accounts are not asked on this server until here; without them GRANT fails.
     to.args(["--binary-mode", "--init-command=FLUSH PRIVILEGES"]);
     let told = format!("{} | mariadb --binary-mode", private::shown(&from));
-    private::pipe(from, to, server.place())?;
+    let filter: Filter = |from, to| end_torn(from, to);
+    private::pipe_through(from, Some(filter), to, server.place())?;
     Ok(told)
 }
 
