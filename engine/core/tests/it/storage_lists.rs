@@ -122,7 +122,6 @@ fn work_that_waits_is_listed_until_it_is_done_and_a_backup_until_it_ends() {
     let waiting: Vec<JobInfo> = of_t(&engine);
     let j = &waiting[0];
     assert_eq!((j.kind, j.state, j.age), ("ATTACH", "WAITING", None));
-    assert!(j.bytes > 0);
     while engine.background_step() {}
     let done: Vec<JobInfo> = of_t(&engine);
     assert!(done.is_empty(), "{done:?}");
