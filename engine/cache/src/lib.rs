@@ -22,7 +22,7 @@ pub use frond_run::Access;
 pub use page_cache::PageCache;
 pub use page_key::PageKey;
 pub use policy::CachePolicy;
-pub use stats::CacheStats;
+pub use stats::{CacheStats, Held};
 
 /// A value that can be cached: it says how much memory it holds.
 pub trait CacheWeight {

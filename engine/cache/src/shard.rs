@@ -290,6 +290,19 @@ impl<V: CacheWeight> Shard<V> {
         sum.limit += self.limit as u64;
     }
 
+    /// Tells of the pages in at most `n` slots from slot `from` on; where to go on, unless that was all.
+    pub fn each(
+        &self,
+        from: usize,
+        n: usize,
+        tell: &mut dyn FnMut(&PageKey, usize),
+    ) -> Option<usize> {
+        let slots = self.entries.get(from..).unwrap_or_default();
+        let there = slots.iter().take(n).filter(|e| e.value.is_some());
+        there.for_each(|e| tell(&e.key, e.charge));
+        (slots.len() > n).then_some(from + n)
+    }
+
     /// Evicts until at most `target` bytes are held.
     fn shrink_to(&mut self, target: usize) -> Vec<Arc<V>> {
         let mut gone = Vec::new();

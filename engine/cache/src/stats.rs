@@ -16,3 +16,11 @@ pub struct CacheStats {
     pub bytes: u64,
     pub limit: u64,
 }
+
+/// What is held of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub pages: u64,
+    /// Bookkeeping included.
+    pub bytes: u64,
+}

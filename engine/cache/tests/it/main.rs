@@ -126,6 +126,20 @@ fn a_scan_does_not_displace_the_hot_set() {
 }
 
 #[test]
+fn blocks_are_listed_with_all_their_pages_and_bytes() {
+    let cache = PageCache::new(64 * MIB, 2);
+    (0..2_000).for_each(|p| assert!(!read(&cache, key(1, 1 + u64::from(p % 3), p), Access::Point)));
+    read(&cache, key(2, 1, 0), Access::Point);
+    cache.forget_block(TableId(1), 2, 10_000);
+    let blocks = cache.blocks();
+    let pages = |table, block| blocks.get(&(TableId(table), block)).map(|held| held.pages);
+    assert_eq!([pages(1, 1), pages(1, 2), pages(1, 3)], [Some(667), None, Some(666)]);
+    assert_eq!((pages(2, 1), blocks.len()), (Some(1), 3));
+    let all = blocks.values().fold((0, 0), |(pages, bytes), h| (pages + h.pages, bytes + h.bytes));
+    assert_eq!(all, (cache.stats().pages, cache.stats().bytes));
+}
+
+#[test]
 fn merges_read_but_never_admit() {
     let cache = PageCache::new(MIB, 1);
     assert!(!read(&cache, key(1, 1, 1), Access::Merge));

@@ -23,6 +23,7 @@ mod reports;
 mod spill;
 mod spill_beside_others;
 mod stale;
+mod storage_lists;
 mod support;
 mod tables;
 mod typed;
