@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
-use frond_cache::{Budget, PageCache};
+use frond_cache::{Budget, PageCache, RowCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
 use frond_vfs::{FilePool, Vfs};
@@ -21,6 +21,7 @@ pub struct Shared {
     pub files: FilePool,
     pub wal: Wal,
     pub cache: PageCache<Page>,
+    pub rows: RowCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
     /// Random number of this database, repeated in every file.
@@ -41,11 +42,15 @@ impl Shared {
     ) -> Shared {
         let bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
         let budget = Arc::new(Budget::new(bytes));
+        let rows = RowCache::new(budget.clone(), options.row_caching);
+        // Until the first adjustment, as the page cache's.
+        rows.set_limit(bytes / 64);
         Shared {
             vfs,
             files,
             wal,
             cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
+            rows,
             readahead: Readahead::new(budget.clone()),
             budget,
             database,

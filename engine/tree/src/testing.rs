@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, Seq, TreeId};
+use frond_cache::{Budget, RowCache, RowCaching};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use parking_lot::Mutex;
 
@@ -29,11 +30,19 @@ pub struct MemStore {
     pub page_reads: AtomicU64,
     /// Makes writes and syncs fail.
     pub failing: AtomicBool,
+    rows: Option<RowCache>,
 }
 
 impl MemStore {
     pub fn new() -> Arc<MemStore> {
         Arc::new(MemStore { next: AtomicU64::new(1), ..MemStore::default() })
+    }
+
+    /// One with a cache of rows that takes every row it is offered, and has room for some.
+    pub fn with_rows(bytes: usize) -> Arc<MemStore> {
+        let rows = RowCache::new(Arc::new(Budget::new(1 << 20)), RowCaching::Always);
+        rows.set_limit(bytes);
+        Arc::new(MemStore { next: AtomicU64::new(1), rows: Some(rows), ..MemStore::default() })
     }
 
     /// Blocks held now.
@@ -156,6 +165,10 @@ impl RunStore for MemStore {
 
     fn discard(&self, block: BlockId) {
         self.forget(block);
+    }
+
+    fn rows(&self) -> Option<&RowCache> {
+        self.rows.as_ref()
     }
 
     fn retire(&self, block: BlockId, lsn: Lsn) {

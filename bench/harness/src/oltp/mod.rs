@@ -168,7 +168,7 @@ impl Bench<'_> {
 }
 
 /// One server with all engines that can be loaded; `work` gets a directory with links to their plugins.
-fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Engine>), String> {
+pub fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Engine>), String> {
     let plugins = work.join("plugins");
     fs::create_dir(&plugins).map_err(|e| format!("{}: {e}", plugins.display()))?;
     let mut settings = vec![format!("plugin_dir={}", plugins.display())];
@@ -211,7 +211,7 @@ fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Eng
     Ok((server, engines))
 }
 
-fn database(engine: Engine) -> String {
+pub fn database(engine: Engine) -> String {
     format!("oltp_{}", engine.key().replace('-', "_"))
 }
 
@@ -238,7 +238,7 @@ fn command(options: &Options, server: &Server, engine: Engine, script: &str) -> 
     command
 }
 
-fn output(mut command: Command) -> Result<String, String> {
+pub fn output(mut command: Command) -> Result<String, String> {
     let out = command.output().map_err(|e| format!("cannot start sysbench: {e}"))?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     if !out.status.success() {

@@ -109,13 +109,12 @@ impl Core {
 
     /// Sums up memory and debt, and freezes the largest buffers when memory is short.
     pub(crate) fn measure(&self) {
-        let Shared { budget, cache, .. } = &*self.shared;
-        self.pressure.measure((&self.ledger, &self.queue), budget, cache, |tree| self.freeze(tree));
+        self.pressure.measure((&self.ledger, &self.queue), &self.shared, |tree| self.freeze(tree));
     }
 
-    /// Gives the page cache what the other parts of the budget leave.
+    /// Gives pages and rows what the other parts of the budget leave.
     pub(crate) fn fit_cache(&self) {
-        pressure::fit_cache(&self.shared.budget, &self.shared.cache);
+        pressure::fit_cache(&self.shared);
     }
 
     /// Returns free memory to the system when much of it has been free for a while.

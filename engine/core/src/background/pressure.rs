@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_cache::{Budget, CachePolicy, PageCache, Part};
-use frond_run::Page;
+use frond_cache::{Budget, CachePolicy, Part};
 use frond_tree::Tree;
 use parking_lot::Mutex;
 
@@ -20,6 +19,7 @@ use crate::background::pacing::Pacer;
 use crate::background::queue::Queue;
 use crate::commit::memory::Returned;
 use crate::options::Options;
+use crate::shared::Shared;
 
 /// Share of the budget for write buffers, active and frozen, in percent.
 const WRITE_PERCENT: u64 = 40;
@@ -134,8 +134,7 @@ impl Pressure {
     pub fn measure(
         &self,
         (ledger, queue): (&Ledger, &Queue),
-        budget: &Budget,
-        cache: &PageCache<Page>,
+        shared: &Shared,
         mut freeze: impl FnMut(&Tree) -> bool,
     ) {
         let Some(mut charged) = self.charged.try_lock() else { return };
@@ -157,13 +156,14 @@ impl Pressure {
         self.buffered.store(total, Ordering::Relaxed);
         self.debt.store(debt, Ordering::Relaxed);
         let now = usize::try_from(total).unwrap_or(usize::MAX);
+        let budget = &shared.budget;
         if now > *charged {
             budget.add(Part::WriteBuffers, now - *charged);
         } else {
             budget.sub(Part::WriteBuffers, *charged - now);
         }
         *charged = now;
-        fit_cache(budget, cache);
+        fit_cache(shared);
         self.writers.wake();
     }
 
@@ -181,10 +181,19 @@ impl Pressure {
     }
 }
 
-/// Gives the page cache what the other parts of the budget leave.
-pub fn fit_cache(budget: &Budget, cache: &PageCache<Page>) {
+/// Gives pages and rows what the other parts of the budget leave.
+pub fn fit_cache(shared: &Shared) {
+    cache_policy(&shared.budget).fit(&shared.budget, &shared.cache, &shared.rows);
+}
+
+/// As [`fit_cache`], after many reads of pages for single rows.
+pub fn judge_rows(shared: &Shared) {
+    cache_policy(&shared.budget).judge(&shared.budget, &shared.cache, &shared.rows);
+}
+
+fn cache_policy(budget: &Budget) -> CachePolicy {
     let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
     // What writers may add between two measurements.
     let reserve = budget.limit() / 64;
-    CachePolicy { floor, reserve }.adjust(budget, cache);
+    CachePolicy { floor, reserve }
 }

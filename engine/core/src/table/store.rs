@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
-use frond_cache::{PageKey, Part};
+use frond_cache::{PageKey, Part, RowCache};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
 use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
 use frond_wal::Claim;
 use parking_lot::Mutex;
 
+use crate::background::pressure;
 use crate::canary;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
@@ -258,6 +259,14 @@ impl TableStore {
         Ok(())
     }
 
+    /// A page that is not in the cache.
+    fn read_page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let place = self.page_place(run, page)?;
+        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
+        self.parsed(run, page, bytes, access)
+    }
+
     /// Parses `bytes` as the page and puts it into the cache.
     fn parsed(&self, run: &Run, page: u32, bytes: Vec<u8>, access: Access) -> Result<Arc<Page>> {
         let loaded = Arc::new(Page::parse(bytes, &run.meta, page, &self.name)?);
@@ -288,10 +297,15 @@ impl PageSource for TableStore {
                 return Ok(hit);
             }
         }
-        let file = self.file.get().ok_or_else(|| self.missing())?;
-        let place = self.page_place(run, page)?;
-        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
-        self.parsed(run, page, bytes, access)
+        self.read_page(run, page, access)
+    }
+
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        if let Some(hit) = self.shared.cache.get(&self.key(run, page), Access::Point) {
+            return Ok(hit);
+        }
+        *read = true;
+        self.read_page(run, page, Access::Point)
     }
 
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
@@ -386,6 +400,14 @@ impl RunStore for TableStore {
         if let Some(file) = self.file.get() {
             file.free(block, lsn);
         }
+    }
+
+    fn rows(&self) -> Option<&RowCache> {
+        Some(&self.shared.rows)
+    }
+
+    fn judge_rows(&self) {
+        pressure::judge_rows(&self.shared);
     }
 
     fn charge_trunk(&self, before: u64, now: u64) {
