@@ -5,9 +5,9 @@
 //!
 //! Invariants
 //!
-//! - HB1. A hot set is a number of rows per page of 16 KiB that the cache could hold, so the figures of small and large
+//! - HOT1. A hot set is a number of rows per page of 16 KiB that the cache could hold, so the figures of small and large
 //!   runs are comparable.
-//! - HB2. Nothing is measured while an engine still works on what was loaded.
+//! - HOT2. Nothing is measured while an engine still works on what was loaded.
 //!
 //! Not here: the look-ups (`bench/oltp/hot.lua`). Tested below, and by hand.
 
@@ -88,7 +88,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
     Ok(engines.len() == options.engines.len())
 }
 
-/// HB1; the last is the whole table.
+/// HOT1; the last is the whole table.
 fn sets(cache: u64, rows: u64) -> Vec<u64> {
     let of = |percent: u64| (cache / PAGE * percent / 100).max(1);
     let mut sets: Vec<u64> = SETS.into_iter().map(of).filter(|hot| *hot < rows / 2).collect();
@@ -121,7 +121,7 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
     until_quiet(server)
 }
 
-/// HB2.
+/// HOT2.
 fn until_quiet(server: &Server) -> Result<(), String> {
     let began = Instant::now();
     let mut before = sample(server.pid())?.cpu_seconds;
@@ -146,6 +146,7 @@ fn measure(
         return Err(interrupt::MESSAGE.into());
     }
     let warm = if hot == options.rows { WARM_LEAST } else { (hot * WARM_EACH).max(WARM_LEAST) };
+    let warm = (warm as f64 * options.scale.min(1.0)).ceil() as u64;
     look_up(options, server, engine, hot, Some(warm), WARM_SECONDS as f64)?;
     let before = sample(server.pid())?;
     let (done, rate) = look_up(options, server, engine, hot, None, SECONDS * options.scale)?;
@@ -206,6 +207,16 @@ fn cells(engines: &[Engine], sets: &[u64], measured: &[Vec<Measured>]) -> Vec<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[ignore = "starts a server with the plugin: scripts/stages/30-plugin.sh"]
+    fn look_ups_run_on_both_engines() {
+        let out = tempfile::tempdir().unwrap();
+        let engines = vec![Engine::InnoDb, Engine::Frond];
+        assert!(run(&oltp::for_a_moment(out.path(), engines)).unwrap());
+        let table = fs::read_to_string(out.path().join("hot.md")).unwrap();
+        assert_eq!(table.lines().count(), 2 + 1, "{table}");
+    }
 
     #[test]
     fn sets_grow_with_the_cache_and_end_with_the_whole_table() {

@@ -3,7 +3,7 @@
 //! Both caches know some of what they do not hold any more: the page cache's shadow the pages that left, the row
 //! cache's tags the keys for which a page was read. A read that one of them knows would have been
 //! saved by more memory for that cache, about as much as it knows of. Saved reads per byte of such
-//! memory are comparable, whatever the sizes. So every [`WINDOW`](crate::RowCache::meet) reads:
+//! memory are comparable, whatever the sizes. So every 2048 reads:
 //!
 //! - rows save clearly more, and the rows have filled their limit: it grows by a step;
 //! - pages save more: rows that were not read in the last rounds of the hand go, and the limit is what the
@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::row_cache::RowCache;
 use crate::stats::{CacheStats, RowStats};
 
 /// Shares are in parts of this many.
@@ -62,25 +61,27 @@ impl RowArbiter {
         both / PARTS * self.share.load(Ordering::Relaxed)
     }
 
-    /// Judges what was read since it was last asked; `both` is the memory for pages and rows.
-    pub(crate) fn judge(&self, rows: &RowCache, pages: &CacheStats, both: usize) {
-        let Some(mut last) = self.last.try_lock() else { return };
-        let now = rows.stats();
-        let read = Reading { rows: now.met_again, pages: pages.missed_again };
+    /// Judges what was read since it was last asked. True: rows that nobody reads should go, and
+    /// [`Self::settle`] then be told what is left.
+    pub(crate) fn judge(&self, rows: &RowStats, pages: &CacheStats) -> bool {
+        let Some(mut last) = self.last.try_lock() else { return false };
+        let read = Reading { rows: rows.met_again, pages: pages.missed_again };
         let (row_hits, page_hits) = (read.rows - last.rows, read.pages - last.pages);
         *last = read;
-        let part = (both / PARTS).max(1);
-        match verdict(row_hits, &now, page_hits, pages) {
+        match verdict(row_hits, rows, page_hits, pages) {
             Verdict::Grow => {
                 self.share.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).ok();
+                false
             }
-            Verdict::Shrink => {
-                rows.sweep();
-                let needed = rows.used().div_ceil(part).max(1);
-                self.share.fetch_min(needed, Ordering::Relaxed);
-            }
-            Verdict::Stay => {}
+            Verdict::Shrink => true,
+            Verdict::Stay => false,
         }
+    }
+
+    /// Rows take `used` bytes of `both`, and may have no more than that.
+    pub(crate) fn settle(&self, used: usize, both: usize) {
+        let needed = used.div_ceil((both / PARTS).max(1)).max(1);
+        self.share.fetch_min(needed, Ordering::Relaxed);
     }
 }
 

@@ -18,6 +18,7 @@ mod page_cache;
 mod page_key;
 mod policy;
 mod row_cache;
+mod row_key;
 mod row_shard;
 mod shard;
 mod stats;
@@ -28,7 +29,8 @@ pub use frond_run::Access;
 pub use page_cache::PageCache;
 pub use page_key::PageKey;
 pub use policy::CachePolicy;
-pub use row_cache::{CachedRow, RowCache, RowCaching, RowKey};
+pub use row_cache::RowCache;
+pub use row_key::{CachedRow, RowCaching, RowKey};
 pub use stats::{CacheStats, RowStats};
 
 /// A value that can be cached: it says how much memory it holds.

@@ -50,7 +50,10 @@ impl CachePolicy {
     /// Many pages were read for single rows: decides anew how much the row cache may have.
     pub fn judge<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>, rows: &RowCache) {
         let left = self.left(budget).saturating_sub(self.floor);
-        rows.arbiter.judge(rows, &cache.stats(), left);
+        if rows.arbiter.judge(&rows.stats(), &cache.stats()) {
+            rows.sweep();
+            rows.arbiter.settle(budget.used_by(Part::RowCache), left);
+        }
         self.fit(budget, cache, rows);
     }
 

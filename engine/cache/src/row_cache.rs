@@ -4,11 +4,11 @@
 //! the row. It is asked after the write buffers and before the runs; it knows puts, deletions and keys
 //! that are not there.
 //!
-//! - RC1. A row is the newest version that its tree's runs have of the key, or was so until an item that
+//! - RCA1. A row is the newest version that its tree's runs have of the key, or was so until an item that
 //!   readers still look at first. The tree sees to it (`frond_tree`, `rows.rs`): it says when a row
 //!   may be admitted, and changes the rows before the runs change.
-//! - RC2. `used() <= limit()` at all times, and all of it is charged to [`Part::RowCache`].
-//! - RC3. Only what a page was read for is admitted, and only at the second time (`row_shard.rs`). So what the page
+//! - RCA2. `used() <= limit()` at all times, and all of it is charged to [`Part::RowCache`].
+//! - RCA3. Only what a page was read for is admitted, and only at the second time (`row_shard/mod.rs`). So what the page
 //!   cache serves anyway takes no memory here, and a scan leaves nothing.
 //!
 //! How much it may hold is up to [`crate::RowArbiter`].
@@ -18,11 +18,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use frond_base::{checksum64, EntryKind, Seq, TableId};
+use frond_base::{Seq, TableId};
 use parking_lot::Mutex;
 
 use crate::arbiter::RowArbiter;
 use crate::budget::{Budget, Part};
+use crate::row_key::{CachedRow, RowCaching, RowKey};
 use crate::row_shard::RowShard;
 use crate::stats::RowStats;
 
@@ -33,45 +34,6 @@ const BUDGET_PER_SHARD: usize = 2 << 20;
 const SHARDS_MAX: usize = 64;
 /// Reads of pages after which the shares of memory are considered anew.
 const WINDOW: u64 = 2048;
-
-/// What is admitted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RowCaching {
-    /// Nothing.
-    Off,
-    /// What pages are read for again and again.
-    #[default]
-    Measured,
-    /// Every row that is read from runs: for tests.
-    Always,
-}
-
-/// The name of a row, with its hash.
-#[derive(Clone, Copy)]
-pub struct RowKey<'a> {
-    pub(crate) hash: u64,
-    pub(crate) tree: u32,
-    pub(crate) table: u32,
-    pub(crate) key: &'a [u8],
-}
-
-impl<'a> RowKey<'a> {
-    /// `tree` is a number from [`RowCache::new_tree`].
-    #[inline]
-    pub fn new(table: TableId, tree: u32, key: &'a [u8]) -> RowKey<'a> {
-        let h = checksum64(key) ^ u64::from(tree).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        RowKey { hash: h ^ (h >> 29), tree, table: table.0, key }
-    }
-}
-
-/// What is known of a key, beside its value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CachedRow {
-    /// 0: every snapshot sees it.
-    pub seq: Seq,
-    /// `None`: there is no version of the key.
-    pub kind: Option<EntryKind>,
-}
 
 /// See the module.
 pub struct RowCache {
@@ -179,9 +141,13 @@ impl RowCache {
         self.each(|shard| shard.remove_if(|_, of, _| of == table.0));
     }
 
-    /// Calls `f` with every row of a tree: key, what is known, value. For checks.
-    pub fn each_of(&self, tree: u32, f: &mut dyn FnMut(&[u8], CachedRow, &[u8])) {
-        self.shards.iter().for_each(|shard| shard.lock().each_of(tree, f));
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Calls `f` with every row that a shard has of a tree: key, what is known, value. For checks.
+    pub fn each_of(&self, shard: usize, tree: u32, f: &mut dyn FnMut(&[u8], CachedRow, &[u8])) {
+        self.shards[shard].lock().each_of(tree, f);
     }
 
     /// Changes the limit; evicts at once what exceeds it.
@@ -238,7 +204,7 @@ impl RowCache {
         if shard.bytes() != before {
             self.budget.replace(Part::RowCache, before, shard.bytes());
         }
-        assert!(shard.bytes() <= shard.limit(), "the row cache is above its limit (RC2)");
+        assert!(shard.bytes() <= shard.limit(), "the row cache is above its limit (RCA2)");
         result
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
-use frond_cache::{Budget, PageCache, RowCache};
+use frond_cache::{Budget, CachePolicy, PageCache, RowCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
 use frond_vfs::{FilePool, Vfs};
@@ -61,6 +61,23 @@ impl Shared {
         }
     }
 
+    /// Gives pages and rows what the other parts of the budget leave.
+    pub fn fit_cache(&self) {
+        self.cache_policy().fit(&self.budget, &self.cache, &self.rows);
+    }
+
+    /// As [`Self::fit_cache`], after many reads of pages for single rows.
+    pub fn judge_rows(&self) {
+        self.cache_policy().judge(&self.budget, &self.cache, &self.rows);
+    }
+
+    fn cache_policy(&self) -> CachePolicy {
+        let floor = self.budget.limit() / 100 * CACHE_FLOOR_PERCENT;
+        // What writers may add between two measurements.
+        let reserve = self.budget.limit() / 64;
+        CachePolicy { floor, reserve }
+    }
+
     pub fn file_options(&self, table: TableId) -> TableFileOptions {
         TableFileOptions {
             database: self.database,
@@ -100,5 +117,7 @@ impl Shared {
     }
 }
 
+/// Page cache that is left whatever write buffers and indexes take.
+const CACHE_FLOOR_PERCENT: usize = 10;
 /// Shards of the page cache: enough that threads on a large machine seldom wait for each other.
 const CACHE_SHARDS: usize = 64;

@@ -23,7 +23,7 @@ use crate::input::Source;
 use crate::node::{Body, Child};
 use crate::plan::{Plan, Step};
 use crate::rewrite::Rewrite;
-use crate::rows::Telling;
+use crate::row_cache::Telling;
 use crate::slice::{Key, Range, Slice};
 use crate::tree::{State, TreeInner};
 use crate::view::{Content, Frozen, View};

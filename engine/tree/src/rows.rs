@@ -4,17 +4,17 @@
 //! splits do not change that: they drop a version only below a newer one, and a deletion only when
 //! nobody sees what is below it. It changes when a frozen item is taken in. So the job that pushes the item
 //! goes over the item's keys, once, before its last edit, and gives each cached row its new version
-//! ([`Telling`]). Writers and commits do nothing.
+//! (`row_cache.rs`). Writers and commits do nothing.
 //!
-//! - RW1. Before a view without the item is published, the rows of all its keys are current. Readers of
+//! - RWC1. Before a view without the item is published, the rows of all its keys are current. Readers of
 //!   older views find the item's versions in the item, which they search first; those that do not see
 //!   the item's version of a key do not use the row either: its sequence is above their snapshot.
-//! - RW2. `told` counts the items that were gone over, or that are; `View::taken_in` those that the view's trunk
+//! - RWC2. `told` counts the items that were gone over, or that are; `View::taken_in` those that the view's trunk
 //!   has as a whole. A reader admits a row only when both are equal, by its own view and under the
 //!   latch under which the row would be changed: then no item was, or is, gone over since it looked.
-//! - RW3. A reader that has passed over a version that its snapshot does not see admits nothing: what it found is
+//! - RWC3. A reader that has passed over a version that its snapshot does not see admits nothing: what it found is
 //!   not the newest.
-//! - RW4. `used` is set before a row is admitted and read after `told` is set, both sequentially consistent:
+//! - RWC4. `used` is set before a row is admitted and read after `told` is set, both sequentially consistent:
 //!   an item of a tree without rows is not gone over, and no row slips in.
 //!
 //! What is attached has keys that only its pages know, so all rows within its runs' ranges go; when
@@ -25,29 +25,20 @@
 //! that drop rows at commit (they would pay at once, and hold up readers, for what one job does in bulk).
 //! See docs/rfcs/0012-row-cache.md.
 //!
-//! Tested in `tests/it/rows.rs`, and by [`Tree::check`] wherever it is called.
+//! Tested in `tests/it/rows.rs`, and by `Tree::check` wherever it is called.
 
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use frond_base::{EntryKind, EntrySource, Error, Result, Seq, SEQ_MAX};
-use frond_buffer::FrozenScan;
-use frond_cache::{CachedRow, RowKey};
+use frond_base::{EntryKind, Seq};
 
-use crate::slice::Slice;
 use crate::store::RunStore;
-use crate::tree::{Tree, TreeInner};
-use crate::view::{Content, Frozen, View};
-
-/// Keys that a job goes over in one step.
-const STEP: usize = 20_000;
 
 /// A tree's state for the row cache.
 pub(crate) struct Rows {
     /// This tree's number in the cache.
-    number: u32,
-    used: AtomicBool,
-    told: AtomicU64,
+    pub number: u32,
+    pub used: AtomicBool,
+    pub told: AtomicU64,
 }
 
 /// What a look-up has met.
@@ -77,194 +68,7 @@ impl Rows {
         self.told.load(Ordering::SeqCst)
     }
 
-    fn may_have(&self) -> bool {
+    pub fn may_have(&self) -> bool {
         self.used.load(Ordering::SeqCst)
     }
-}
-
-fn row_of(found: Found) -> CachedRow {
-    match found {
-        Some((seq, kind)) => CachedRow { seq, kind: Some(kind) },
-        None => CachedRow { seq: 0, kind: None },
-    }
-}
-
-impl TreeInner {
-    fn row_key<'a>(&self, key: &'a [u8]) -> RowKey<'a> {
-        RowKey::new(self.id.table, self.rows.number, key)
-    }
-
-    /// The newest version in the trunk with `seq <= at`; its value is appended to `value`.
-    pub(crate) fn lookup_trunk(
-        &self,
-        view: &View,
-        key: &[u8],
-        at: Seq,
-        mut value: Option<&mut Vec<u8>>,
-    ) -> Result<Found> {
-        let Some(cache) = self.store.rows().filter(|rows| !rows.is_off()) else {
-            return self.descend(view, key, at, &mut value, &mut Trace::default());
-        };
-        if self.rows.used.load(Ordering::Relaxed) {
-            if let Some(row) = cache.get(&self.row_key(key), at, value.as_deref_mut()) {
-                return Ok(row.kind.map(|kind| (row.seq, kind)));
-            }
-        }
-        let start = value.as_ref().map_or(0, |v| v.len());
-        let mut trace = Trace { read: cache.takes_all(), passed: false };
-        let found = self.descend(view, key, at, &mut value, &mut trace)?;
-        if trace.read && !trace.passed {
-            self.offer(view, key, found, value.map(|v| &v[start..]))?;
-        }
-        Ok(found)
-    }
-
-    /// A page was read to find that `found`, with `value`, is the newest version of the key in the trunk.
-    #[cold]
-    fn offer(&self, view: &View, key: &[u8], found: Found, value: Option<&[u8]>) -> Result<()> {
-        let Some(cache) = self.store.rows() else { return Ok(()) };
-        let name = self.row_key(key);
-        let (known, judge) = cache.meet(&name);
-        if known {
-            self.rows.used.store(true, Ordering::SeqCst);
-            let may = || self.rows.told(view.taken_in);
-            match (value, found) {
-                (Some(value), _) => cache.insert(&name, row_of(found), value, may),
-                (None, Some((_, EntryKind::Put))) => {
-                    // Only its sequence was asked for; the page is in memory now.
-                    let mut value = Vec::new();
-                    let mut trace = Trace::default();
-                    let again =
-                        self.descend(view, key, SEQ_MAX, &mut Some(&mut value), &mut trace)?;
-                    cache.insert(&name, row_of(again), &value, may);
-                }
-                (None, _) => cache.insert(&name, row_of(found), &[], may),
-            }
-        }
-        if judge {
-            self.store.judge_rows();
-        }
-        Ok(())
-    }
-
-    /// All rows of the tree go before an edit that is not the end of an item; no job is under way.
-    pub fn forget_rows(&self) {
-        self.begin_telling();
-        if let Some(cache) = self.store.rows().filter(|_| self.rows.may_have()) {
-            cache.forget(self.rows.number, |_| true);
-        }
-    }
-
-    /// The edit after [`Self::forget_rows`] is published.
-    pub fn rows_forgotten(&self) {
-        let taken_in = self.rows.told_now();
-        self.swap_view(|view, _| (View { taken_in, ..view.clone() }, ()));
-    }
-
-    /// The next item is gone over now, whether for the first time or again (RW2).
-    fn begin_telling(&self) {
-        let taken_in = self.view.load().taken_in;
-        self.rows.told.store(taken_in + 1, Ordering::SeqCst);
-    }
-}
-
-/// A job goes over the keys of an item before its last edit (RW1).
-pub(crate) struct Telling {
-    /// `None`: nothing is left.
-    rest: Option<FrozenScan>,
-    /// The key before, of which the newest version came first.
-    key: Vec<u8>,
-}
-
-impl Telling {
-    pub fn begin(tree: &TreeInner, item: &Frozen) -> Telling {
-        tree.begin_telling();
-        let mut telling = Telling { rest: None, key: Vec::new() };
-        let Some(cache) = tree.store.rows().filter(|_| tree.rows.may_have()) else {
-            return telling;
-        };
-        match &item.content {
-            Content::Buffer(buffer) => {
-                telling.rest = Some(buffer.iter_range(Bound::Unbounded, Bound::Unbounded));
-            }
-            Content::Runs(lists) => {
-                let within = |key: &[u8]| lists.iter().any(|runs| may_hold(runs, key));
-                cache.forget(tree.rows.number, within);
-            }
-        }
-        telling
-    }
-
-    /// Goes on; true when all is done.
-    pub fn step(&mut self, tree: &TreeInner) -> Result<bool> {
-        let (Some(cache), Some(scan)) = (tree.store.rows(), &mut self.rest) else {
-            return Ok(true);
-        };
-        for _ in 0..STEP {
-            if !scan.valid() {
-                self.rest = None;
-                return Ok(true);
-            }
-            let entry = scan.entry();
-            if entry.key != &self.key[..] {
-                let row = CachedRow { seq: entry.seq, kind: Some(entry.kind) };
-                cache.update(&tree.row_key(entry.key), row, entry.value);
-                self.key.clear();
-                self.key.extend_from_slice(entry.key);
-            }
-            scan.advance()?;
-        }
-        Ok(false)
-    }
-}
-
-/// A list of runs may have the key.
-fn may_hold(runs: &[Slice], key: &[u8]) -> bool {
-    let after = runs.partition_point(|s| s.first() <= key);
-    runs[..after].last().is_some_and(|s| s.contains(key))
-}
-
-impl Tree {
-    /// Compares all cached rows with the runs (RW1), those excepted that change meanwhile.
-    pub fn check_rows(&self) -> Result<u64> {
-        let inner = &self.inner;
-        let Some(cache) = inner.store.rows() else { return Ok(0) };
-        let told = inner.rows.told_now();
-        let mut rows = Vec::new();
-        cache.each_of(inner.rows.number, &mut |key, row, value| {
-            rows.push((key.to_vec(), row, value.to_vec()));
-        });
-        let view = inner.view.load();
-        for (key, row, value) in &rows {
-            if in_an_item(&view, key) {
-                continue;
-            }
-            let mut stored = Vec::new();
-            let mut trace = Trace::default();
-            let found = inner.descend(&view, key, SEQ_MAX, &mut Some(&mut stored), &mut trace)?;
-            let put = |kind: Option<EntryKind>| kind == Some(EntryKind::Put);
-            let alike = match found {
-                Some((seq, EntryKind::Put)) => {
-                    put(row.kind) && *value == stored && (seq == 0 || seq == row.seq)
-                }
-                _ => !put(row.kind),
-            };
-            if !alike && told == inner.rows.told_now() {
-                let what = format!(
-                    "a cached row of tree {} is not what its runs have (RW1): key {key:?}, {row:?}, stored {found:?}",
-                    inner.id
-                );
-                return Err(Error::corruption("memory", what));
-            }
-        }
-        Ok(rows.len() as u64)
-    }
-}
-
-/// A frozen item may have the key: readers look there first.
-fn in_an_item(view: &View, key: &[u8]) -> bool {
-    view.frozen.iter().any(|item| match &item.content {
-        Content::Buffer(buffer) => buffer.newest(key).is_some(),
-        Content::Runs(lists) => lists.iter().any(|runs| may_hold(runs, key)),
-    })
 }

@@ -31,6 +31,7 @@ pub struct MemStore {
     /// Makes writes and syncs fail.
     pub failing: AtomicBool,
     rows: Option<RowCache>,
+    amid_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MemStore {
@@ -43,6 +44,11 @@ impl MemStore {
         let rows = RowCache::new(Arc::new(Budget::new(1 << 20)), RowCaching::Always);
         rows.set_limit(bytes);
         Arc::new(MemStore { next: AtomicU64::new(1), rows: Some(rows), ..MemStore::default() })
+    }
+
+    /// Calls `f` during the next point read, when it has its page and has not looked into it.
+    pub fn amid_next_read(&self, f: impl FnOnce() + Send + 'static) {
+        *self.amid_read.lock() = Some(Box::new(f));
     }
 
     /// Blocks held now.
@@ -110,6 +116,14 @@ impl PageSource for MemStore {
     fn page(&self, run: &Run, page: u32, _access: Access) -> Result<Arc<Page>> {
         self.page_reads.fetch_add(1, Ordering::Relaxed);
         self.read(run, page)
+    }
+
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        *read = true;
+        let page = self.page(run, page, Access::Point)?;
+        let amid = self.amid_read.lock().take();
+        amid.into_iter().for_each(|f| f());
+        Ok(page)
     }
 
     fn pages(&self, wants: &[(Arc<Run>, u32)], _access: Access) -> Result<Vec<Arc<Page>>> {

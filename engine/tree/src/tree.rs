@@ -542,7 +542,7 @@ impl TreeInner {
         assert!(trunk.next_node >= view.trunk.next_node, "node numbers are not used again (TR1)");
         let gone = |f: &Arc<Frozen>| finished.is_some_and(|item| Arc::ptr_eq(f, item));
         let taken_in = view.taken_in + u64::from(finished.is_some());
-        assert!(finished.is_none() || self.rows.told(taken_in), "the rows were not told (RW1)");
+        assert!(finished.is_none() || self.rows.told(taken_in), "the rows were not told (RWC1)");
         self.view.store(Arc::new(View {
             active: view.active.clone(),
             frozen: view.frozen.iter().filter(|f| !gone(f)).cloned().collect(),

@@ -20,7 +20,7 @@ pub(crate) struct View {
     /// Newest first.
     pub frozen: Vec<Arc<Frozen>>,
     pub trunk: Arc<Trunk>,
-    /// Items that the trunk has taken in as a whole: RW2.
+    /// Items that the trunk has taken in as a whole: RWC2.
     pub taken_in: u64,
 }
 

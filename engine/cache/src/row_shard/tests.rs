@@ -17,7 +17,7 @@ fn name(key: &[u8]) -> RowKey<'_> {
 }
 
 impl RowShard {
-    /// Checks RS1 and RS2.
+    /// Checks RSH1 and RSH2.
     fn verify(&self) {
         let data: usize = self.slots.iter().map(|s| block(s.data.len())).sum();
         let tables = SLOT * self.slots.capacity() + 4 * self.heads.len() + 2 * self.seen.len();

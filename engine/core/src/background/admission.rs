@@ -114,7 +114,7 @@ impl Core {
 
     /// Gives pages and rows what the other parts of the budget leave.
     pub(crate) fn fit_cache(&self) {
-        pressure::fit_cache(&self.shared);
+        self.shared.fit_cache();
     }
 
     /// Returns free memory to the system when much of it has been free for a while.

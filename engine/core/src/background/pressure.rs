@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_cache::{Budget, CachePolicy, Part};
+use frond_cache::{Budget, Part};
 use frond_tree::Tree;
 use parking_lot::Mutex;
 
@@ -27,8 +27,6 @@ const WRITE_PERCENT: u64 = 40;
 const FREEZE_PERCENT: u64 = 55;
 /// Debt at which writers are slowed to the drain rate, in budgets.
 const DEBT_BUDGETS: u64 = 4;
-/// Page cache that is left whatever write buffers and indexes take.
-const CACHE_FLOOR_PERCENT: u64 = 10;
 
 /// See the module. All figures are bytes.
 pub struct Pressure {
@@ -163,7 +161,7 @@ impl Pressure {
             budget.sub(Part::WriteBuffers, *charged - now);
         }
         *charged = now;
-        fit_cache(shared);
+        shared.fit_cache();
         self.writers.wake();
     }
 
@@ -179,21 +177,4 @@ impl Pressure {
         let in_use = budget.used_by(Part::WriteBuffers);
         self.returned.lock().look(in_use, budget.limit(), now)
     }
-}
-
-/// Gives pages and rows what the other parts of the budget leave.
-pub fn fit_cache(shared: &Shared) {
-    cache_policy(&shared.budget).fit(&shared.budget, &shared.cache, &shared.rows);
-}
-
-/// As [`fit_cache`], after many reads of pages for single rows.
-pub fn judge_rows(shared: &Shared) {
-    cache_policy(&shared.budget).judge(&shared.budget, &shared.cache, &shared.rows);
-}
-
-fn cache_policy(budget: &Budget) -> CachePolicy {
-    let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
-    // What writers may add between two measurements.
-    let reserve = budget.limit() / 64;
-    CachePolicy { floor, reserve }
 }

@@ -30,7 +30,6 @@ use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
 use frond_wal::Claim;
 use parking_lot::Mutex;
 
-use crate::background::pressure;
 use crate::canary;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
@@ -407,7 +406,7 @@ impl RunStore for TableStore {
     }
 
     fn judge_rows(&self) {
-        pressure::judge_rows(&self.shared);
+        self.shared.judge_rows();
     }
 
     fn charge_trunk(&self, before: u64, now: u64) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use frond_base::{EntryKind, SEQ_MAX};
+use frond_base::{EntryKind, EntryRef, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_tree::TreeOptions;
 
@@ -105,6 +105,26 @@ fn attached_runs_drop_the_rows_that_they_may_hold() {
         assert_eq!(read(&bench, 1500, SEQ_MAX), ("first".into(), 0));
         bench.settle();
     }
+}
+
+/// RWC2: between a reader's look into a page and its admission a whole item is taken in.
+#[test]
+fn a_reader_that_was_overtaken_by_a_flush_admits_nothing() {
+    let mut bench = filled();
+    let (tree, seq, lsn) = (bench.tree.clone(), bench.seq + 1, bench.lsn);
+    bench.store.amid_next_read(move || {
+        let key = key(7);
+        let put = EntryRef { key: &key, seq, kind: EntryKind::Put, value: b"second" };
+        tree.write(lsn, [put]);
+        tree.freeze(lsn + 1);
+        frond_tree::testing::drain(&tree, &[seq]).unwrap();
+    });
+    (bench.lsn, bench.seq) = (lsn + 1, seq);
+    assert_eq!(read(&bench, 7, SEQ_MAX).0, "first");
+    for _ in 0..2 {
+        assert_eq!(read(&bench, 7, SEQ_MAX).0, "second");
+    }
+    assert_eq!(bench.tree.check_rows().unwrap(), 1);
 }
 
 /// Hot keys are read at every step of every job, at all snapshots, while all of them change.

@@ -10,15 +10,15 @@
 //! uses leaves. Rows lie in the arena in the order of the hand, and a new one takes the place that
 //! the hand has just made free.
 //!
-//! - RS1. `bytes` is what the arena, the buckets, `seen` and the rows take, allocator's headers
+//! - RSH1. `bytes` is what the arena, the buckets, `seen` and the rows take, allocator's headers
 //!   included, and at most `limit`. Without room for `seen` and as much again the shard is off and holds nothing.
-//! - RS2. Every slot of the arena is in exactly one list: of its bucket, or of the free slots.
+//! - RSH2. Every slot of the arena is in exactly one list: of its bucket, or of the free slots.
 //!
 //! Tested by the unit tests below and by `tests/it`.
 
 use frond_base::{EntryKind, Seq};
 
-use crate::row_cache::{CachedRow, RowKey};
+use crate::row_key::{CachedRow, RowKey};
 use crate::stats::RowStats;
 
 const NIL: u32 = u32::MAX;
@@ -345,7 +345,7 @@ impl RowShard {
             }
             at => {
                 let place = &mut self.slots[at as usize];
-                assert!(place.state == State::Free, "a slot is in one list (RS2)");
+                assert!(place.state == State::Free, "a slot is in one list (RSH2)");
                 self.free = place.next;
                 *place = Slot { next, ..slot };
                 at as usize
@@ -353,14 +353,14 @@ impl RowShard {
         };
         self.heads[bucket] = at as u32;
         self.live += 1;
-        assert!(self.bytes <= self.limit, "the caller has seen to the room (RS1)");
+        assert!(self.bytes <= self.limit, "the caller has seen to the room (RSH1)");
     }
 
     fn take_out(&mut self, at: usize) {
         let bucket = self.bucket(self.slots[at].hash);
         let (mut before, mut i) = (NIL, self.heads[bucket]);
         while i as usize != at {
-            assert!(i != NIL, "a row is in the list of its bucket (RS2)");
+            assert!(i != NIL, "a row is in the list of its bucket (RSH2)");
             (before, i) = (i, self.slots[i as usize].next);
         }
         let next = self.slots[at].next;
