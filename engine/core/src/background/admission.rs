@@ -11,7 +11,6 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Result};
 use frond_txn::{OwnerHandle, WriteSet};
 
-use crate::background::pressure;
 use crate::commit::core::{trees_of, Core};
 use crate::shared::Shared;
 use crate::table::Table;
