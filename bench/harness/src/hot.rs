@@ -79,6 +79,9 @@ pub fn run(options: &Options) -> Result<bool, String> {
             of_engine.push(one);
         }
         measured.push(of_engine);
+        if engine == Engine::Frond {
+            without_rows(options, &server)?;
+        }
     }
     let cells = cells(&engines, &sets, &measured);
     println!("\n{}", table::terminal(&cells));
@@ -112,7 +115,7 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
         let upto = (from + CHUNK - 1).min(options.rows);
         // Bytes that do not pack: a cached page must not hold more rows than its size says.
         server.sql(&format!(
-            "SET SESSION unique_checks = 0; INSERT INTO {database}.hot \
+            "USE {database}; INSERT INTO {database}.hot \
              SELECT seq, seq % 1000, seq * 7919, CONCAT(UNHEX(SHA2(seq, 512)), UNHEX(SHA2(-seq, 512)), \
              UNHEX(SHA2(seq + 0.5, 512)), UNHEX(MD5(seq))) FROM seq_{from}_to_{upto}"
         ))?;
@@ -151,6 +154,30 @@ fn measure(
     let before = sample(server.pid())?;
     let (done, rate) = look_up(options, server, engine, hot, None, SECONDS * options.scale)?;
     Ok(of(before, sample(server.pid())?, done, rate))
+}
+
+/// What the row cache costs where it does not help: uniform access with it and without it, A B A B.
+fn without_rows(options: &Options, server: &Server) -> Result<(), String> {
+    let mut sums = [[0.0; 3]; 2];
+    for round in 0..4 {
+        let on = round % 2 == 0;
+        server.sql(&format!("SET GLOBAL frond_row_cache = {}", if on { "ON" } else { "OFF" }))?;
+        let one = measure(options, server, Engine::Frond, options.rows)?;
+        let sum = &mut sums[usize::from(on)];
+        for (sum, figure) in sum.iter_mut().zip([one.rate, one.cpu_us, one.read]) {
+            *sum += figure / 2.0;
+        }
+    }
+    server.sql("SET GLOBAL frond_row_cache = ON")?;
+    let [off, on] = sums;
+    let ratio = |i: usize| on[i] / off[i].max(1e-9);
+    println!(
+        "  all rows alike, with the row cache against without: {:.3}x look-ups/s, {:.3}x CPU, {:.3}x bytes read",
+        ratio(0),
+        ratio(1),
+        ratio(2)
+    );
+    Ok(())
 }
 
 fn of(before: Sample, after: Sample, done: u64, rate: f64) -> Measured {

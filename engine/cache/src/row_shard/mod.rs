@@ -1,8 +1,8 @@
 //! One shard of the row cache: rows by (tree, key) in an arena, replaced by CLOCK.
 //!
 //! A row is admitted when its key was met before and is still in `seen`, a table of 16-bit tags, eight to a
-//! hash value, the latest first: what is read once, as by a scan or by uniform access, never gets in. A new
-//! meeting pushes out the last of its eight, so keys age in proportion to what else is read. A count-min sketch
+//! hash value: what is read once, as by a scan or by uniform access, never gets in. A new
+//! meeting pushes out one of its eight, so keys age in proportion to what else is read. A count-min sketch
 //! (TinyLFU) was rejected: it also ranks the rows that are in, which CLOCK does already, and takes
 //! four memory accesses per read.
 //!
@@ -26,7 +26,8 @@ const MAX_USES: u8 = 3;
 /// Bytes of key and value that a row may have: a larger one fills a page by a quarter at least, so a
 /// page cache holds it about as well.
 pub(crate) const ROW_BYTES_MAX: usize = 4096;
-/// Keys that share a place in `seen`. With one, two keys that are read in turn would push each other out for ever.
+/// Keys that share a place in `seen`. One of them, by lot, leaves for a new one: keys that are read in turn would
+/// push each other out for ever, if it were the oldest.
 const WAYS: usize = 8;
 const SLOT: usize = std::mem::size_of::<Slot>();
 
@@ -62,6 +63,8 @@ pub(crate) struct RowShard {
     /// Tags of keys that were met and are not here; 0: none. Empty until the first meeting.
     seen: Vec<u16>,
     seen_slots: usize,
+    /// Which tag leaves.
+    lot: u32,
     bytes: usize,
     limit: usize,
     stats: RowStats,
@@ -86,6 +89,7 @@ impl RowShard {
             hand: 0,
             seen: Vec::new(),
             seen_slots,
+            lot: 0,
             bytes: 0,
             limit,
             stats: RowStats::default(),
@@ -150,11 +154,11 @@ impl RowShard {
         let first = (key.hash >> 24) as usize * WAYS & (self.seen_slots - 1);
         let tags = &mut self.seen[first..first + WAYS];
         let tag = (key.hash >> 8) as u16 | 1;
-        let known = tags.iter().position(|t| *t == tag);
-        // To the front; the last one leaves.
-        tags[..=known.unwrap_or(WAYS - 1)].rotate_right(1);
-        tags[0] = tag;
-        let known = known.is_some();
+        let known = tags.contains(&tag);
+        if !known {
+            self.lot = self.lot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            tags[self.lot as usize >> 16 & (WAYS - 1)] = tag;
+        }
         self.stats.met_again += u64::from(known);
         known
     }
