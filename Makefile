@@ -39,6 +39,11 @@ bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRoc
 	@scripts/setup.sh bench
 	@scripts/oltp.sh
 
+.PHONY: bench-hot
+bench-hot: ## hot rows at random places of a table larger than the cache, beside InnoDB and MyRocks
+	@scripts/setup.sh bench
+	@scripts/hot.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench

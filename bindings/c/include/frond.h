@@ -109,7 +109,7 @@ int frond_open(const char *directory, const frond_options *options, frond_db **d
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
 /* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";
- * "print_deadlocks" (1: each one goes to the log function). */
+ * "row_cache" (1, the default: single rows are cached beside pages); "print_deadlocks" (1: each one goes to the log function). */
 int frond_set(frond_db *db, const char *name, uint64_t value);
 /* Makes everything committed so far durable, whatever the durability mode. */
 int frond_sync(frond_db *db);

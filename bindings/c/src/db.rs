@@ -126,6 +126,7 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
             "cache_bytes" => db.engine.set_cache_bytes(value)?,
             "log_capacity_bytes" => db.engine.set_log_capacity(value),
             "backup_pin_bytes" => db.engine.set_backup_pin_limit(value),
+            "row_cache" => db.engine.set_row_cache(value != 0),
             "print_deadlocks" => db.engine.print_deadlocks(value != 0),
             _ => return Err(invalid(&format!("there is no setting '{name}'"))),
         }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use frond_base::TableId;
 use frond_cache::{Access, Budget, CachePolicy, CacheWeight, PageCache, PageKey, Part};
 
+mod rows;
+
 struct Bytes(usize);
 
 impl CacheWeight for Bytes {

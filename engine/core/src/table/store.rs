@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
-use frond_cache::{PageKey, Part};
+use frond_cache::{PageKey, Part, RowCache};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
 use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
@@ -278,6 +278,24 @@ impl TableStore {
         read
     }
 
+    /// A page that is not in the cache.
+    fn read_page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let place = self.page_place(run, page)?;
+        let readahead = &self.shared.readahead;
+        let bytes = match readahead.plan(self.id, &run.meta, place, access) {
+            Plan::Found(bytes) => {
+                reads::count(|c| c.read_ahead += 1);
+                bytes
+            }
+            Plan::Read(want) => {
+                let (block, offset, len) = want.place();
+                readahead.got(want, self.timed(1, || file.read(block, offset, len))?)
+            }
+        };
+        self.parsed(run, page, bytes, access)
+    }
+
     /// Parses `bytes` as the page and puts it into the cache.
     fn parsed(&self, run: &Run, page: u32, bytes: Vec<u8>, access: Access) -> Result<Arc<Page>> {
         let loaded = Arc::new(Page::parse(bytes, &run.meta, page, &self.name)?);
@@ -309,20 +327,16 @@ impl PageSource for TableStore {
                 return Ok(hit);
             }
         }
-        let file = self.file.get().ok_or_else(|| self.missing())?;
-        let place = self.page_place(run, page)?;
-        let readahead = &self.shared.readahead;
-        let bytes = match readahead.plan(self.id, &run.meta, place, access) {
-            Plan::Found(bytes) => {
-                reads::count(|c| c.read_ahead += 1);
-                bytes
-            }
-            Plan::Read(want) => {
-                let (block, offset, len) = want.place();
-                readahead.got(want, self.timed(1, || file.read(block, offset, len))?)
-            }
-        };
-        self.parsed(run, page, bytes, access)
+        self.read_page(run, page, access)
+    }
+
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        reads::count(|c| c.accessed += 1);
+        if let Some(hit) = self.shared.cache.get(&self.key(run, page), Access::Point) {
+            return Ok(hit);
+        }
+        *read = true;
+        self.read_page(run, page, Access::Point)
     }
 
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
@@ -420,6 +434,14 @@ impl RunStore for TableStore {
         if let Some(file) = self.file.get() {
             file.free(block, lsn);
         }
+    }
+
+    fn rows(&self) -> Option<&RowCache> {
+        Some(&self.shared.rows)
+    }
+
+    fn judge_rows(&self) {
+        self.shared.judge_rows();
     }
 
     fn charge_trunk(&self, before: u64, now: u64) {

@@ -20,6 +20,7 @@ mod panics;
 mod prepared;
 mod ranges;
 mod reports;
+mod rows;
 mod spill;
 mod spill_beside_others;
 mod stale;
