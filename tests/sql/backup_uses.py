@@ -211,7 +211,8 @@ def recipes(bench: Any) -> None:
     scripts = [re.sub("^    ", "", script, flags=re.MULTILINE) for script in re.findall(r"^    #!/bin/sh -e\n(?:    .*\n)+", text, re.MULTILINE)]
     if len(scripts) != 2:
         raise Problem(f"{len(scripts)} scripts in docs/backup.md")
-    path = f"{Path(bench.program[0]).parent}:{os.environ['PATH']}"
+    (home / "frond").symlink_to(Path(bench.program[0]).resolve())
+    path = f"{home}:{os.environ['PATH']}"
     for script in scripts:
         mine = script.replace("/backup/", f"{place}/").replace("/backup ", f"{place} ").replace("/etc/frond-backup.password", str(home / "password"))
         done = subprocess.run(["/bin/sh", "-e", "-c", mine], env=dict(os.environ, HOME=str(home), PATH=path), text=True, timeout=300,
