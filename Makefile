@@ -49,6 +49,11 @@ bench-scale: ## many partitions, tables, connections, and kills: Frond beside In
 	@scripts/setup.sh bench
 	@scripts/scale.sh
 
+.PHONY: bench-backup
+bench-backup: ## frond backup beside mariadb-backup, the same rows in Frond and InnoDB; fails when a limit is missed
+	@scripts/setup.sh bench
+	@scripts/bench-backup.sh
+
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes
 	@scripts/digest-bench.sh
