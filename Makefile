@@ -39,6 +39,11 @@ bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRoc
 	@scripts/setup.sh bench
 	@scripts/oltp.sh
 
+.PHONY: bench-replica
+bench-replica: ## a replica that applies updates of a table larger than its cache: InnoDB, Frond, Frond without reads
+	@scripts/setup.sh server
+	@scripts/replica.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench
