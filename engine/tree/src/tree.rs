@@ -31,6 +31,7 @@ use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
+use crate::renewal::Renewals;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::triggers::{self, Need, Needs};
@@ -54,7 +55,7 @@ pub(crate) struct TreeInner {
     readers: Arc<dyn Readers>,
     pub view: ArcSwap<View>,
     view_lock: Mutex<()>,
-    install: Mutex<Refs>,
+    pub install: Mutex<Refs>,
     pub state: Mutex<State>,
     /// The packs that the newest durable image names.
     pub packs: Mutex<BTreeSet<BlockId>>,
@@ -73,6 +74,7 @@ pub(crate) struct TreeInner {
     pub dead_ranges: DeadRanges,
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
+    pub renewals: Renewals,
 }
 
 /// State of jobs.
@@ -165,6 +167,7 @@ impl Tree {
             charged: AtomicU64::new(0),
             dead_ranges: DeadRanges::default(),
             phase: AtomicU8::new(0),
+            renewals: Renewals::default(),
         };
         inner.charge();
         inner.find_all_needs();

@@ -10,5 +10,6 @@ mod owner;
 mod packs;
 mod private;
 mod recovery;
+mod renewal;
 mod shape;
 mod support;

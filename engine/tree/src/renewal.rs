@@ -1,0 +1,164 @@
+//! Old values die out: what passes through a job is rewritten as the newest form of values has it.
+//!
+//! The tree does not know what values mean; whoever does gives it a [`Renew`]. Jobs apply it to what may be old, so
+//! others cost nothing: all buffers, and the runs whose block number is below a limit. Block numbers ascend for ever,
+//! so the limit divides what was written before the newest form from what was written since.
+//!
+//! - RNW1. The limit is set when no rewrite that began before the newest form is under way: each holds its `Renewal`.
+//!   Until then every run may be old.
+//! - RNW2. A run whose block is at the limit or above has no old value. A leaf merge keeps only such runs by reference, so one
+//!   that has ended leaves no old value in its base.
+//!
+//! Tested in `tests/it/renewal.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use frond_base::{BlockId, EntryKind, EntryRef, EntrySource, Lsn, Result};
+use parking_lot::Mutex;
+
+use crate::tree::{Tree, TreeInner};
+use crate::view::Content;
+
+/// Knows the newest form of a tree's values.
+pub trait Renew: Send + Sync {
+    /// Puts the newest form of `value` into `out`; false: it has it already, or nobody knows it, and stays.
+    fn renew(&self, value: &[u8], out: &mut Vec<u8>) -> bool;
+}
+
+/// What is to be done with values, and where old ones are.
+pub(crate) struct Renewal {
+    renew: Option<Arc<dyn Renew>>,
+    /// Blocks below may have old values; `u64::MAX` as long as it is not known (RNW1).
+    below: AtomicU64,
+}
+
+/// The renewal in force, and those that rewrites under way may still have.
+pub(crate) struct Renewals {
+    now: Mutex<(Arc<Renewal>, Vec<Arc<Renewal>>)>,
+}
+
+impl Default for Renewals {
+    fn default() -> Renewals {
+        let none = Renewal { renew: None, below: AtomicU64::new(0) };
+        Renewals { now: Mutex::new((Arc::new(none), Vec::new())) }
+    }
+}
+
+impl Renewal {
+    /// Whether the run with that block may have old values.
+    pub fn is_old(&self, block: BlockId) -> bool {
+        self.renew.is_some() && block < self.below.load(Ordering::Acquire)
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.renew.is_none()
+    }
+}
+
+impl TreeInner {
+    /// For a job, which keeps it as long as it writes.
+    pub fn renewal(&self) -> Arc<Renewal> {
+        let mut all = self.renewals.now.lock();
+        let (now, earlier) = &mut *all;
+        if now.below.load(Ordering::Acquire) == BlockId::MAX {
+            earlier.retain(|old| Arc::strong_count(old) > 1);
+            if earlier.is_empty() {
+                now.below.store(self.store.blocks_end(), Ordering::Release);
+            }
+        }
+        now.clone()
+    }
+}
+
+impl Tree {
+    /// From now on `renew` knows the newest form of values. Values that are there may be old: all of them, or with a limit
+    /// those in blocks below it.
+    pub fn renew_values(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
+        let below = AtomicU64::new(below.unwrap_or(BlockId::MAX));
+        let next = Arc::new(Renewal { renew: Some(renew), below });
+        let mut all = self.inner.renewals.now.lock();
+        let before = std::mem::replace(&mut all.0, next);
+        all.1.push(before);
+        drop(all);
+        drop(self.inner.renewal());
+    }
+
+    /// Whether values are renewed.
+    pub fn renews_values(&self) -> bool {
+        !self.inner.renewal().is_none()
+    }
+
+    /// Blocks below may have values of another form than the newest; `None`: not known yet.
+    pub fn old_values_below(&self) -> Option<BlockId> {
+        let below = self.inner.renewal().below.load(Ordering::Acquire);
+        (below != BlockId::MAX).then_some(below)
+    }
+
+    /// The smallest block number of the tree's runs.
+    pub fn oldest_block(&self) -> Option<BlockId> {
+        let view = self.inner.view.load();
+        let attached = view.frozen.iter().filter_map(|item| match &item.content {
+            Content::Runs(lists) => Some(lists),
+            Content::Buffer(_) => None,
+        });
+        let attached = attached.flatten().flat_map(|runs| runs.iter()).map(|s| s.run.block()).min();
+        let trunk = self.inner.install.lock().keys().copied().min();
+        trunk.into_iter().chain(attached).min()
+    }
+
+    /// Whether nothing that was committed by records below `lsn` is in a write buffer.
+    pub fn is_flushed_to(&self, lsn: Lsn) -> bool {
+        self.oldest_needed().is_none_or(|oldest| oldest >= lsn)
+    }
+}
+
+/// Entries whose values are renewed as they pass.
+pub(crate) struct Renewing<S> {
+    source: S,
+    renewal: Arc<Renewal>,
+    /// The current entry's value, when it was renewed.
+    value: Vec<u8>,
+    renewed: bool,
+}
+
+impl<S: EntrySource> Renewing<S> {
+    pub fn new(source: S, renewal: Arc<Renewal>) -> Renewing<S> {
+        let mut it = Renewing { source, renewal, value: Vec::new(), renewed: false };
+        it.look();
+        it
+    }
+
+    #[inline]
+    fn look(&mut self) {
+        self.renewed = false;
+        if let (true, Some(renew)) = (self.source.valid(), &self.renewal.renew) {
+            let entry = self.source.entry();
+            self.renewed =
+                entry.kind == EntryKind::Put && renew.renew(entry.value, &mut self.value);
+        }
+    }
+}
+
+impl<S: EntrySource> EntrySource for Renewing<S> {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.source.valid()
+    }
+
+    #[inline]
+    fn entry(&self) -> EntryRef<'_> {
+        let entry = self.source.entry();
+        match self.renewed {
+            true => EntryRef { value: &self.value, ..entry },
+            false => entry,
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        self.source.advance()?;
+        self.look();
+        Ok(())
+    }
+}
