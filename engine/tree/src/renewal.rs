@@ -9,16 +9,13 @@
 //! - RNW2. A run whose block is at the limit or above has no old value. A leaf merge keeps only such runs by reference, so one
 //!   that has ended leaves no old value in its base.
 //!
-//! Tested in `tests/it/renewal.rs`.
+//! `old_values.rs` has the tree's part. Tested in `tests/it/renewal.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use frond_base::{BlockId, EntryKind, EntryRef, EntrySource, Lsn, Result};
+use frond_base::{BlockId, EntryKind, EntryRef, EntrySource, Result};
 use parking_lot::Mutex;
-
-use crate::tree::{Tree, TreeInner};
-use crate::view::Content;
 
 /// Knows the newest form of a tree's values.
 pub trait Renew: Send + Sync {
@@ -54,62 +51,33 @@ impl Renewal {
     pub fn is_none(&self) -> bool {
         self.renew.is_none()
     }
+
+    /// Blocks below may have old values; `None`: not known yet (RNW1).
+    pub fn limit(&self) -> Option<BlockId> {
+        Some(self.below.load(Ordering::Acquire)).filter(|below| *below != BlockId::MAX)
+    }
 }
 
-impl TreeInner {
-    /// For a job, which keeps it as long as it writes.
-    pub fn renewal(&self) -> Arc<Renewal> {
-        let mut all = self.renewals.now.lock();
+impl Renewals {
+    /// For a job, which keeps it as long as it writes. No block has the number `blocks_end()`, or a larger one, yet.
+    pub fn current(&self, blocks_end: impl FnOnce() -> BlockId) -> Arc<Renewal> {
+        let mut all = self.now.lock();
         let (now, earlier) = &mut *all;
-        if now.below.load(Ordering::Acquire) == BlockId::MAX {
+        if now.limit().is_none() {
             earlier.retain(|old| Arc::strong_count(old) > 1);
             if earlier.is_empty() {
-                now.below.store(self.store.blocks_end(), Ordering::Release);
+                now.below.store(blocks_end(), Ordering::Release);
             }
         }
         now.clone()
     }
-}
 
-impl Tree {
-    /// From now on `renew` knows the newest form of values. Values that are there may be old: all of them, or with a limit
-    /// those in blocks below it.
-    pub fn renew_values(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
+    /// Values in blocks below `below` may be old; `None`: all that are there.
+    pub fn replace(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
         let below = AtomicU64::new(below.unwrap_or(BlockId::MAX));
-        let next = Arc::new(Renewal { renew: Some(renew), below });
-        let mut all = self.inner.renewals.now.lock();
-        let before = std::mem::replace(&mut all.0, next);
+        let mut all = self.now.lock();
+        let before = std::mem::replace(&mut all.0, Arc::new(Renewal { renew: Some(renew), below }));
         all.1.push(before);
-        drop(all);
-        drop(self.inner.renewal());
-    }
-
-    /// Whether values are renewed.
-    pub fn renews_values(&self) -> bool {
-        !self.inner.renewal().is_none()
-    }
-
-    /// Blocks below may have values of another form than the newest; `None`: not known yet.
-    pub fn old_values_below(&self) -> Option<BlockId> {
-        let below = self.inner.renewal().below.load(Ordering::Acquire);
-        (below != BlockId::MAX).then_some(below)
-    }
-
-    /// The smallest block number of the tree's runs.
-    pub fn oldest_block(&self) -> Option<BlockId> {
-        let view = self.inner.view.load();
-        let attached = view.frozen.iter().filter_map(|item| match &item.content {
-            Content::Runs(lists) => Some(lists),
-            Content::Buffer(_) => None,
-        });
-        let attached = attached.flatten().flat_map(|runs| runs.iter()).map(|s| s.run.block()).min();
-        let trunk = self.inner.install.lock().keys().copied().min();
-        trunk.into_iter().chain(attached).min()
-    }
-
-    /// Whether nothing that was committed by records below `lsn` is in a write buffer.
-    pub fn is_flushed_to(&self, lsn: Lsn) -> bool {
-        self.oldest_needed().is_none_or(|oldest| oldest >= lsn)
     }
 }
 

@@ -267,7 +267,7 @@ impl Core {
         rewritten: bool,
     ) -> Vec<OldSchema> {
         let end = self.shared.wal.end();
-        let mut history = versions::placed(table.trees(), schema, &def.history, end);
+        let mut history = versions::living(table.trees(), schema, &def.history, end);
         if rewritten {
             history.push(OldSchema { logged_below: end, ..OldSchema::new(def.schema.clone()) });
         }

@@ -1,7 +1,13 @@
 //! The schema versions of a table's rows: which may still be stored, and how rows of older ones become new.
 //!
 //! Jobs rewrite the rows that pass them (`frond_tree::Renew`), so the rows of a version die out. The catalog describes
-//! all versions, and where rows of each are at most (TDF4); it does not forget those that have died out.
+//! a version as long as a run, or a write buffer, can have rows of it (TDF3).
+//!
+//! - RV1. A version is forgotten by an ALTER, in the record that changes the definition, when all trees with rows have
+//!   only runs from `blocks_below` on, and nothing buffered from before `logged_below`. Both were reached by edits that
+//!   are in the log before that record, so whoever replays it has them, too.
+//! - RV2. In memory the descriptions of forgotten versions stay until the table is closed: readers may hold runs, and
+//!   caches rows, that no tree has any more.
 //!
 //! Tested by `tests/it/alter_columns.rs`.
 
@@ -28,7 +34,7 @@ pub fn history(def: &TableDef) -> Result<Vec<Arc<Schema>>> {
     def.history.iter().map(|old| Ok(Arc::new(Schema::decode(&old.schema, &def.name)?))).collect()
 }
 
-/// The older schemas that this process knows of a table, as of a number of its definition.
+/// The older schemas that this process knows of a table, as of a number of its definition (RV2).
 #[derive(Default)]
 pub(crate) struct Known {
     stamp: Option<u64>,
@@ -84,9 +90,9 @@ pub(crate) fn renew_rows(trees: &Trees, def: &TableDef, history: &History, befor
     }
 }
 
-/// The older schemas of a table with `schema`, with what is known by now of where their rows are. No commit is under
-/// way; the log ends at `end`.
-pub(crate) fn placed(
+/// Those of the older schemas of a table with `schema` that rows may still have (RV1). No commit is under way; the
+/// log ends at `end`.
+pub(crate) fn living(
     trees: &Trees,
     schema: &Schema,
     old: &[OldSchema],
@@ -100,5 +106,12 @@ pub(crate) fn placed(
         blocks_below: old.blocks_below.min(limit),
         logged_below: old.logged_below.min(end),
     };
-    old.iter().map(known).collect()
+    let lives = |old: &OldSchema| {
+        old.blocks_below == BlockId::MAX
+            || trees.iter().any(|(_, tree)| {
+                tree.oldest_block().is_some_and(|block| block < old.blocks_below)
+                    || !tree.is_flushed_to(old.logged_below)
+            })
+    };
+    old.iter().map(known).filter(lives).collect()
 }
