@@ -17,6 +17,7 @@
 //!   of the row, which a scan skips.
 
 mod check;
+mod count;
 mod distinct;
 mod estimate;
 mod flags;
