@@ -177,8 +177,6 @@ public:
     ha_rows records_in_range(uint index, const key_range *low, const key_range *high,
                              page_range *pages) override;
     double read_time(uint index, uint ranges, ha_rows rows) override;
-    double key_scan_time(uint index) override { return keyread_time(index, 1, stats.records); }
-    ha_rows records() override;
     ha_rows estimate_rows_upper_bound() override;
     int analyze(THD *thd, HA_CHECK_OPT *options) override;
     int check(THD *thd, HA_CHECK_OPT *options) override;

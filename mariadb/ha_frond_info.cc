@@ -144,19 +144,6 @@ double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
     return ranges + static_cast<double>(rows) / static_cast<double>(total) * scan;
 }
 
-// COUNT(*) of a whole table. Reads that lock have to lock each row: HA_POS_ERROR lets the server scan, as it does
-// after an error, which that scan meets again.
-ha_rows ha_frond::records() {
-    // EXPLAIN asks as well, and wants a plan, not a count.
-    if (lock_ != FROND_LOCK_NONE || bulk_ || keeps_sequence() || thd()->lex->describe)
-        return HA_POS_ERROR;
-    frond_txn *txn;
-    uint64_t count;
-    if (transaction(&txn) || frond_rows_count(txn, rows_, &count))
-        return HA_POS_ERROR;
-    return count;
-}
-
 ha_rows ha_frond::estimate_rows_upper_bound() { return 2 * stats.records + 1000; }
 
 // ---------------------------------------------------------------- maintenance

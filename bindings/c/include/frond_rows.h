@@ -351,8 +351,6 @@ typedef struct frond_range_end {
 } frond_range_end;
 int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end *low,
                         const frond_range_end *high, uint64_t *count);
-/* The number of rows that the transaction sees. Counts entries of the smallest index; decodes and locks nothing. */
-int frond_rows_count(frond_txn *txn, frond_rows *rows, uint64_t *count);
 /* Samples the index: estimated number of distinct values of each leading prefix of parts. */
 int frond_rows_distinct(frond_rows *rows, uint32_t index, uint64_t *distinct, uint32_t parts);
 

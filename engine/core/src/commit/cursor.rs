@@ -231,21 +231,6 @@ impl Cursor {
         self.tree.as_mut().is_some_and(TreeCursor::glide)
     }
 
-    /// The number of entries from the current one on; no position is left. Only forwards; requires `valid()`.
-    pub(crate) fn count(&mut self, txn: &Transaction) -> Result<u64> {
-        let mut count = 0;
-        while self.valid {
-            let alone = self.from_tree && txn.owns_nothing(&self.table, self.index);
-            if let Some(tree) = self.tree.as_mut().filter(|_| alone) {
-                self.valid = false;
-                return Ok(count + tree.count()?);
-            }
-            count += 1;
-            self.next(txn)?;
-        }
-        Ok(count)
-    }
-
     /// Moves to the next smaller key; requires `valid()`.
     pub fn prev(&mut self, txn: &Transaction) -> Result<bool> {
         self.step(txn, Direction::Backward)

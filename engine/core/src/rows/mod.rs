@@ -17,7 +17,6 @@
 //!   of the row, which a scan skips.
 
 mod check;
-mod count;
 mod distinct;
 mod estimate;
 mod flags;

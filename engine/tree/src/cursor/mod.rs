@@ -68,8 +68,11 @@ pub struct TreeCursor {
     current: Option<usize>,
     /// Sources other than `current` at the same key.
     tied: Vec<usize>,
-    /// How far the current source's page is read without a look at the others (GL1).
-    limit: usize,
+    /// How far the current source's page or batch is read without a look at the others (GD1), if that is known.
+    limit: Option<usize>,
+    /// The source that was chosen last, and whether it was the one before as well.
+    winner: Option<usize>,
+    won_again: bool,
     spare_keys: Vec<Vec<u8>>,
     spare_batch: Option<frond_buffer::Batch>,
     dead: u64,
@@ -104,7 +107,9 @@ impl Tree {
             window: None,
             current: None,
             tied: Vec::new(),
-            limit: glide::UNKNOWN,
+            limit: None,
+            winner: None,
+            won_again: false,
             spare_keys: Vec::new(),
             spare_batch: None,
             dead: 0,
@@ -119,7 +124,7 @@ impl Tree {
 }
 
 impl TreeCursor {
-    /// Polled at least every 1000 entries examined ([`TreeCursor::count`]: once a page); true ends the call with `Interrupted`.
+    /// Polled at least every 1000 entries examined; true ends the call with `Interrupted`.
     pub fn set_interrupt(&mut self, raised: Box<dyn FnMut() -> bool + Send>) {
         self.walk.interrupt = Some(raised);
     }
@@ -296,7 +301,7 @@ impl TreeCursor {
 
     fn place(&mut self, forward: bool, from: Option<&[u8]>) -> Result<()> {
         self.leave_window();
-        self.current = None;
+        (self.current, self.winner) = (None, None);
         self.tied.clear();
         self.walk.forward = forward;
         if self.view.is_none() {
@@ -430,7 +435,7 @@ impl TreeCursor {
     /// The newest source at the next key within the window; notes the others at that key.
     fn choose(&mut self) -> Option<usize> {
         self.tied.clear();
-        self.limit = glide::UNKNOWN;
+        self.limit = None;
         let mut best: Option<usize> = None;
         let wanted = if self.walk.forward { Ordering::Less } else { Ordering::Greater };
         for (i, source) in self.sources.iter().enumerate() {
@@ -450,6 +455,8 @@ impl TreeCursor {
                 _ => {}
             }
         }
+        self.won_again = best == self.winner;
+        self.winner = best;
         best
     }
 

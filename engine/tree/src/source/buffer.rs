@@ -9,7 +9,7 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Result, Seq};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 
-use super::{near, Walk};
+use super::Walk;
 
 /// Entries that the first batch from a buffer holds; later ones grow up to `MAX_BATCH`.
 const FIRST_BATCH: usize = 16;
@@ -34,7 +34,15 @@ impl BufferSource {
     /// Forward: the position in the batch up to which keys are below `rival`.
     pub fn alone_up_to(&self, rival: Option<&[u8]>) -> usize {
         let Some(rival) = rival else { return self.batch.len() };
-        near(self.at + 1, self.batch.len(), |i| self.batch.key(i) < rival)
+        let (mut from, mut to) = (self.at + 1, self.batch.len());
+        while from < to {
+            let mid = from + (to - from) / 2;
+            match self.batch.key(mid) < rival {
+                true => from = mid + 1,
+                false => to = mid,
+            }
+        }
+        from
     }
 
     /// Goes to the next entry if that is a row in the batch, before position `limit`, which

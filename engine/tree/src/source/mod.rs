@@ -77,28 +77,6 @@ impl Walk {
     }
 }
 
-/// The first position from `from` to `to` for which `below` is false, which is often near: in steps that double, then
-/// halving.
-pub(crate) fn near(mut from: usize, mut to: usize, mut below: impl FnMut(usize) -> bool) -> usize {
-    let mut step = 1;
-    while from + step < to {
-        if !below(from + step - 1) {
-            to = from + step - 1;
-            break;
-        }
-        from += step;
-        step *= 2;
-    }
-    while from < to {
-        let mid = from + (to - from) / 2;
-        match below(mid) {
-            true => from = mid + 1,
-            false => to = mid,
-        }
-    }
-    from
-}
-
 /// The node to which a run source's read work is charged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charge {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use frond_base::{EntryKind, Result, Seq};
 use frond_run::{Access, Page, Reader, Run, RunIndex};
 
-use super::{near, Walk};
+use super::Walk;
 use crate::slice::Slice;
 
 /// Slices that do not overlap, ascending; one of them is open at a time.
@@ -246,8 +246,7 @@ impl RunSource {
     pub fn alone_up_to(&mut self, rival: Option<&[u8]>) -> usize {
         let Some(open) = self.open.as_mut().filter(|open| open.plain) else { return 0 };
         let Some(rival) = rival else { return open.end };
-        let reader = &mut open.reader;
-        near(open.at + 1, open.end, |i| reader.compare_key(i, rival) == Ordering::Less)
+        open.reader.page().lower_bound(rival).min(open.end)
     }
 
     /// Goes to the next entry if that is in the open page, before position `limit`, which
@@ -259,25 +258,13 @@ impl RunSource {
         if at >= limit || walk.is_poll_due() {
             return false;
         }
-        debug_assert!(walk.forward && open.plain && at < open.end, "GL1");
+        debug_assert!(walk.forward && open.plain && at < open.end, "GD1");
         open.at = at;
         walk.examined += 1;
         open.reader.key_into(at, key);
         // The entry before is the current version: its value, of the same page, ends where this one begins.
         self.value = open.reader.value_from(at, self.value.end);
         true
-    }
-
-    /// Passes over the entries up to `limit` as [`Self::glide`] does, all at once, and stands on the last one;
-    /// returns their number.
-    pub fn glide_over(&mut self, limit: usize, walk: &mut Walk, key: &mut Vec<u8>) -> u64 {
-        let Some(open) = &mut self.open else { return 0 };
-        let Some(passed) = limit.checked_sub(open.at + 1).filter(|n| *n > 0) else { return 0 };
-        open.at = limit - 1;
-        walk.examined += passed as u64;
-        open.reader.key_into(open.at, key);
-        self.value = open.reader.value(open.at);
-        passed as u64
     }
 
     pub(super) fn advance(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {

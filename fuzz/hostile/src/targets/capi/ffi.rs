@@ -281,6 +281,5 @@ extern "C" {
         high: *const RangeEnd,
         count: *mut u64,
     ) -> c_int;
-    pub fn frond_rows_count(txn: Handle, rows: Handle, count: *mut u64) -> c_int;
     pub fn frond_rows_distinct(rows: Handle, index: u32, distinct: *mut u64, parts: u32) -> c_int;
 }

@@ -476,7 +476,6 @@ impl Session {
                         how: a.flag(),
                     };
                     let high = if a.byte() % 2 == 0 { null() } else { &raw const low };
-                    ffi::frond_rows_count(txn, rows, &mut number);
                     ffi::frond_rows_in_range(rows, a.number(3), &low, high, &mut number)
                 }
                 32 => {
