@@ -66,6 +66,7 @@ mod view;
 
 pub use audit::CheckReport;
 pub use bounds::Bounds;
+pub use build::TreeHold;
 pub use cursor::{Seek, TreeCursor};
 pub use edit::TrunkEdit;
 pub use extent::Extent;

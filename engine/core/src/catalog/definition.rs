@@ -5,7 +5,7 @@
 //! version 2:  2 number:varint n:varint (index state:u8)* schema:bytes meta:bytes building:bytes
 //!             m:varint (older schema:bytes)*
 //! index = key shape:bytes filter:u8 page size:varint compression:u8 level:u8
-//! state   0 in use, 1 being built, 2 dropped
+//! state   0 in use, 1 being built, 2 dropped, 3 discarded (index 0 alone, TDF4)
 //! ```
 //! `bytes` is a varint length and that many bytes. A definition that version 1 can say is written as such, so
 //! a table that was never altered in place can be read by releases that do not know version 2.
@@ -15,6 +15,7 @@
 //! - TDF1. An index's number is its tree's, for ever: dropped ones keep their place, and new ones come behind.
 //! - TDF2. `building` is a schema exactly when an index is being built: that of the table, with all of them.
 //! - TDF3. `history` has each schema that a stored row may name and that is not the current one, oldest first.
+//! - TDF4. Index 0 is in use, or it is discarded: then the table has no rows and waits for an import.
 
 use frond_base::{
     put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId,
@@ -54,6 +55,8 @@ pub enum IndexState {
     Building,
     /// Its tree is empty, or is going to be.
     Dropped,
+    /// The rows of the table are discarded (TDF4).
+    Discarded,
 }
 
 impl IndexDef {
@@ -112,8 +115,12 @@ impl TableDef {
                 "rows of more than {HISTORY_MAX} older schemas: copy the table"
             ));
         }
-        if self.indexes[0].state != IndexState::Live {
-            return refuse("index 0 is the primary key".into());
+        let discarded = |i: &IndexDef| i.state == IndexState::Discarded;
+        let primary = &self.indexes[0];
+        if !(primary.state == IndexState::Live || discarded(primary))
+            || self.indexes[1..].iter().any(discarded)
+        {
+            return refuse("index 0 is the primary key (TDF4)".into());
         }
         let builds = self.indexes.iter().any(|i| i.state == IndexState::Building);
         if builds == self.building.is_empty() {
@@ -131,6 +138,11 @@ impl TableDef {
             }
         }
         Ok(())
+    }
+
+    /// The table waits for an import (TDF4).
+    pub fn is_discarded(&self) -> bool {
+        self.indexes[0].state == IndexState::Discarded
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -156,6 +168,7 @@ impl TableDef {
                     IndexState::Live => 0,
                     IndexState::Building => 1,
                     IndexState::Dropped => 2,
+                    IndexState::Discarded => 3,
                 });
             }
         }
@@ -208,6 +221,7 @@ fn decode_definition(
             0 => IndexState::Live,
             1 => IndexState::Building,
             2 => IndexState::Dropped,
+            3 => IndexState::Discarded,
             s => return Ok(Err(format!("index state {s} is not known to this release"))),
         };
         indexes.push(IndexDef { key_shape, filter, page_bytes, compression, state });
@@ -239,6 +253,12 @@ mod tests {
         def
     }
 
+    fn discarded() -> TableDef {
+        let mut def = sample();
+        def.indexes[0].state = IndexState::Discarded;
+        def
+    }
+
     fn altered() -> TableDef {
         let mut def = sample();
         let of = |state| IndexDef { state, ..IndexDef::plain() };
@@ -250,7 +270,7 @@ mod tests {
 
     #[test]
     fn definition_round_trips() {
-        for (def, version) in [(sample(), 1), (altered(), 2)] {
+        for (def, version) in [(sample(), 1), (altered(), 2), (discarded(), 2)] {
             assert_eq!(def.encode()[0], version);
             assert_eq!(TableDef::decode("shop/orders", &def.encode()).unwrap(), def);
         }
@@ -284,6 +304,10 @@ mod tests {
         def.building.clear();
         assert!(def.validate().is_ok());
         def.indexes[0].state = IndexState::Dropped;
+        assert!(def.validate().is_err());
+        let mut def = discarded();
+        assert!(def.validate().is_ok() && def.is_discarded());
+        def.indexes[1].state = IndexState::Discarded;
         assert!(def.validate().is_err());
     }
 }
