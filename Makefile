@@ -44,10 +44,20 @@ bench-hot: ## hot rows at random places of a table larger than the cache, beside
 	@scripts/setup.sh bench
 	@scripts/hot.sh
 
+.PHONY: bench-replica
+bench-replica: ## a replica that applies updates of a table larger than its cache: InnoDB, Frond, Frond without reads
+	@scripts/setup.sh server
+	@scripts/replica.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench
 	@scripts/scale.sh
+
+.PHONY: bench-backup
+bench-backup: ## frond backup beside mariadb-backup, the same rows in Frond and InnoDB; fails when a limit is missed
+	@scripts/setup.sh bench
+	@scripts/bench-backup.sh
 
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes

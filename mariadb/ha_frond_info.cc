@@ -6,6 +6,7 @@
 
 #include "log.h"
 #include "plugin.h"
+#include "schema.h"
 
 // The optimizer counts in blocks of this many uncompressed bytes.
 static constexpr uint BLOCK_BYTES = 16384;
@@ -130,9 +131,9 @@ ha_rows ha_frond::records_in_range(uint index, const key_range *low, const key_r
     return count ? count : 1;
 }
 
-// Reading through the primary key costs as much as that share of a full scan: rows are in its entries.
+// Reading through an index that has the rows costs as much as that share of a full scan.
 double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
-    if (index != table->s->primary_key)
+    if (index != table->s->primary_key && !frond_is_clustering(table->s, index))
         return handler::read_time(index, ranges, rows);
     const double scan = scan_time();
     if (rows <= 2)
@@ -141,6 +142,19 @@ double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
     if (total < rows)
         return scan;
     return ranges + static_cast<double>(rows) / static_cast<double>(total) * scan;
+}
+
+// COUNT(*) of a whole table. Reads that lock have to lock each row: HA_POS_ERROR lets the server scan, as it does
+// after an error, which that scan meets again.
+ha_rows ha_frond::records() {
+    // EXPLAIN asks as well, and wants a plan, not a count.
+    if (lock_ != FROND_LOCK_NONE || bulk_ || keeps_sequence() || thd()->lex->describe)
+        return HA_POS_ERROR;
+    frond_txn *txn;
+    uint64_t count;
+    if (transaction(&txn) || frond_rows_count(txn, rows_, &count))
+        return HA_POS_ERROR;
+    return count;
 }
 
 ha_rows ha_frond::estimate_rows_upper_bound() { return 2 * stats.records + 1000; }

@@ -18,11 +18,12 @@ struct ha_table_option_struct {
     uint compression; /* enum frond_compression */
 };
 
-/* The same per index. */
+/* The same per index. CLUSTERING=YES: its entries have the whole row. */
 struct ha_index_option_struct {
     ulonglong page_size;
     ulonglong compression_level;
     uint compression;
+    bool clustering;
 };
 
 extern st_ha_create_table_option frond_table_options[];
@@ -40,6 +41,10 @@ bool frond_allows_incomplete_backup();
 uint64_t frond_lock_timeout_ms(THD *thd);
 /* Whether a transaction fails on rows changed after its snapshot (frond_snapshot_isolation). */
 bool frond_uses_snapshot_isolation(THD *thd);
+/* frond_read_free_replication, frond_read_free_verify, frond_read_free_divergence. */
+bool frond_applies_read_free(THD *thd);
+unsigned long frond_read_free_verify();
+bool frond_stops_at_divergence();
 /* The default of new indexes. */
 uint32_t frond_default_page_size(THD *thd);
 uint32_t frond_default_compression(THD *thd);

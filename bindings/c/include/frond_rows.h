@@ -103,7 +103,7 @@ typedef struct frond_index_spec {
     uint32_t page_bytes;   /* 4096 to 65536, a power of two; 0 = 16384 */
     uint32_t compression;  /* enum frond_compression */
     int32_t compression_level;
-    uint32_t reserved;
+    uint32_t clustering;   /* 1: entries have the whole row; never of index 0, which has it anyway */
 } frond_index_spec;
 
 typedef struct frond_table_spec {
@@ -238,6 +238,9 @@ int frond_row_insert(frond_txn *txn, frond_rows *rows, const uint8_t *record, in
 int frond_row_update(frond_txn *txn, frond_rows *rows, const uint8_t *old_record,
                      const uint8_t *new_record, int flags, uint32_t *duplicate);
 int frond_row_delete(frond_txn *txn, frond_rows *rows, const uint8_t *old_record, int flags);
+/* Locks the row that has the primary key of `record` exclusively, whether it is there or not, without looking at it;
+ * `*waited`: whether others held the lock, and so may have changed the row. */
+int frond_row_lock(frond_txn *txn, frond_rows *rows, const uint8_t *record, int *waited);
 /* Locks the value `tuple` (as for frond_scan_seek) of an index exclusively, whether a row has it or not: for
  * uniqueness that the caller checks itself by reading the index. */
 int frond_rows_lock_value(frond_txn *txn, frond_rows *rows, uint32_t index, const uint8_t *tuple,
@@ -348,6 +351,8 @@ typedef struct frond_range_end {
 } frond_range_end;
 int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end *low,
                         const frond_range_end *high, uint64_t *count);
+/* The number of rows that the transaction sees. Counts entries of the smallest index; decodes and locks nothing. */
+int frond_rows_count(frond_txn *txn, frond_rows *rows, uint64_t *count);
 /* Samples the index: estimated number of distinct values of each leading prefix of parts. */
 int frond_rows_distinct(frond_rows *rows, uint32_t index, uint64_t *distinct, uint32_t parts);
 

@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// mariadb-backup copies everything else to `to`, and its stages take the pin.
-    pub fn drive(&mut self, how: &HowArgs, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
+    pub fn drive(&mut self, how: &HowArgs, to: &Path, meter: &Meter) -> Outcome<Staged> {
         self.step("begin_other")?;
         let log = to.with_file_name("mariadb-backup.log");
         let mut command = Command::new(&how.mariadb_backup);

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::arbiter::RowArbiter;
 use crate::budget::{Budget, Part};
-use crate::row_key::{CachedRow, RowCaching, RowKey};
+use crate::row_key::{CachedRow, EachRow, RowCaching, RowKey};
 use crate::row_shard::RowShard;
 use crate::stats::RowStats;
 
@@ -45,6 +45,8 @@ pub struct RowCache {
     reads: AtomicU64,
     /// What the shards' limits add up to.
     limit: AtomicUsize,
+    /// Held while the limits are set, so that all shards get those of one caller.
+    setting: Mutex<()>,
     pub(crate) arbiter: RowArbiter,
 }
 
@@ -63,6 +65,7 @@ impl RowCache {
             trees: AtomicU32::new(0),
             reads: AtomicU64::new(0),
             limit: AtomicUsize::new(0),
+            setting: Mutex::new(()),
             arbiter: RowArbiter::default(),
         }
     }
@@ -78,10 +81,11 @@ impl RowCache {
 
     /// Rows are cached from now on, or all of them go and none is.
     pub fn turn(&self, on: bool) {
-        if !on {
-            self.set_limit(0);
-        }
+        let _order = self.setting.lock();
         self.on.store(on, Ordering::Relaxed);
+        if !on {
+            self.apply(0);
+        }
     }
 
     /// Whether a row is admitted though no page was read for it.
@@ -146,13 +150,20 @@ impl RowCache {
     }
 
     /// Calls `f` with every row that a shard has of a tree: key, what is known, value. For checks.
-    pub fn each_of(&self, shard: usize, tree: u32, f: &mut dyn FnMut(&[u8], CachedRow, &[u8])) {
+    pub fn each_of(&self, shard: usize, tree: u32, f: &mut EachRow<'_>) {
         self.shards[shard].lock().each_of(tree, f);
     }
 
     /// Changes the limit; evicts at once what exceeds it.
     pub fn set_limit(&self, limit: usize) {
-        if self.is_off() || self.limit.swap(limit, Ordering::Relaxed) == limit {
+        let _order = self.setting.lock();
+        if !self.is_off() {
+            self.apply(limit);
+        }
+    }
+
+    fn apply(&self, limit: usize) {
+        if self.limit.swap(limit, Ordering::Relaxed) == limit {
             return;
         }
         let share = limit / self.shards.len();

@@ -14,6 +14,7 @@ use crate::abi::{
 use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{bytes, handle, handle_mut, put};
 use crate::table::frond_table;
+use crate::txn::{frond_txn, inner};
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_auto_increment_reserve(
@@ -148,6 +149,22 @@ pub unsafe extern "C" fn frond_rows_in_range(
         let estimate = rows.rows.estimate(index, lo.as_deref(), hi.as_deref());
         // SAFETY: A2.
         unsafe { put(count, estimate, "count") }?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_rows_count(
+    txn: *mut frond_txn,
+    rows: *mut frond_rows,
+    count: *mut u64,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, rows) = unsafe { (inner(txn)?, handle(rows, "rows")?) };
+        let seen = rows.rows.count(&mut inner.txn)?;
+        // SAFETY: A2.
+        unsafe { put(count, seen, "count") }?;
         Ok(FROND_OK)
     })
 }

@@ -95,7 +95,8 @@ fn hot_rows_take_the_memory_of_pages_and_give_it_back() {
     let mut without = Table::new(1_200_000, memory, RowCaching::Off);
     let (all, warm) = (1_200_000, 400_000);
     let (with, without) = (table.served(all, warm), without.served(all, warm));
-    assert!(with > without * 0.97, "{with} {without} {:?}", table.cache.stats());
+    // Reads of the file.
+    assert!(1.0 - with < (1.0 - without) * 1.005, "{with} {without} {:?}", table.cache.stats());
     assert!(table.budget.used_by(Part::RowCache) < memory / 25, "{:?}", table.cache.stats());
     table.cache.turn(false);
     assert_eq!(table.budget.used_by(Part::RowCache), 0);

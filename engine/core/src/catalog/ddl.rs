@@ -285,7 +285,8 @@ impl Core {
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        let mut new = TableDef { id, ..(*old).clone() };
+        // No row names an older schema.
+        let mut new = TableDef { id, history: Vec::new(), ..(*old).clone() };
         change(&mut new)?;
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());

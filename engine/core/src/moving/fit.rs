@@ -11,8 +11,9 @@ type Fits<T> = std::result::Result<T, String>;
 /// The server's name of a collation, by its number.
 pub type CollationName<'a> = &'a dyn Fn(u32) -> String;
 
-/// The definition of the imported table: rows, trees and older schemas are those of `theirs`, so their columns keep
-/// their ids; names, order of indexes, storage formats and meta those of `ours`.
+/// The definition of the imported table: trees and the schema's version are those of `theirs`, and columns have their
+/// ids; names, order of indexes, storage formats and meta are those of `ours`. No older schema: where its rows are is
+/// said of the other file (TDF4), so the import renews them (MV6).
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] with the first difference.
@@ -28,7 +29,7 @@ pub(super) fn fit(
         };
         let (there, here) = (theirs.indexes.len(), ours.indexes.len());
         return match shapes(theirs) == shapes(ours) {
-            true => Ok(TableDef { name: ours.name.clone(), ..theirs.clone() }),
+            true => Ok(renamed(theirs, ours)),
             false => Err(mismatch(format!("{there} indexes in the file, {here} here"))),
         };
     }
@@ -36,7 +37,7 @@ pub(super) fn fit(
     let table = Schema::decode(&ours.schema, &ours.name)?;
     columns(&file, &table, collation).map_err(mismatch)?;
     let indexes = indexes(&file, &table).map_err(mismatch)?;
-    let mut def = TableDef { name: ours.name.clone(), meta: ours.meta.clone(), ..theirs.clone() };
+    let mut def = TableDef { meta: ours.meta.clone(), ..renamed(theirs, ours) };
     for (index, wanted) in indexes.iter().zip(&table.indexes) {
         let slot = def.indexes.get_mut(usize::from(index.tree));
         let format = ours.indexes.get(usize::from(wanted.tree));
@@ -58,6 +59,10 @@ pub(super) fn fit(
     schema.encode(&mut def.schema);
     def.validate()?;
     Ok(def)
+}
+
+fn renamed(theirs: &TableDef, ours: &TableDef) -> TableDef {
+    TableDef { name: ours.name.clone(), history: Vec::new(), ..theirs.clone() }
 }
 
 fn mismatch(what: String) -> Error {
@@ -151,6 +156,11 @@ fn indexes(file: &Schema, table: &Schema) -> Fits<Vec<Index>> {
         // The primary index is the first in both.
         if (n == 0) != (at == 0) || there.unique != here.unique {
             return Err(format!("index {}: unique or not, it differs", here.name));
+        }
+        if there.clustering != here.clustering {
+            let has = |i: &Index| if i.clustering { "clustering" } else { "not clustering" };
+            let (there, own) = (has(there), has(here));
+            return Err(format!("index {}: {there} in the file, {own} here", here.name));
         }
         if there.parts != here.parts {
             return Err(format!(

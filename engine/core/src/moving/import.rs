@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use frond_base::{Error, ErrorKind, Readers, Result, TableId, SEQ_MAX};
+use frond_base::{ByteReader, Error, ErrorKind, Readers, Result, TableId, SEQ_MAX};
 use frond_cache::Part;
+use frond_row::{History, Renewer, Schema};
 use frond_tree::{Bounds, PrivateRuns, Tree};
 use frond_vfs::{OpenHow, Vfs};
 use frond_wal::Claim;
@@ -15,6 +16,7 @@ use super::source::{self, Exported};
 use crate::catalog::build_index::Progress;
 use crate::catalog::entry_sort::EntrySort;
 use crate::catalog::foreign_ddl::ForeignChange;
+use crate::catalog::versions;
 use crate::catalog::{next_table_row, table_key, CatalogRow, IndexState, TableDef};
 use crate::commit::core::Core;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -44,9 +46,44 @@ pub struct Import {
     /// That of the imported table, but for its number.
     def: TableDef,
     described: ExportDescription,
+    /// Per tree: what has its rows in the form of the newest schema (MV6).
+    newest: Vec<Option<Newest>>,
     exported: Exported,
     data: String,
     done: u64,
+}
+
+/// Of the trees whose values are rows.
+struct Newest {
+    version: u64,
+    renewer: Renewer,
+}
+
+impl Newest {
+    /// Per tree of a definition.
+    fn of_trees(def: &TableDef) -> Result<Vec<Option<Newest>>> {
+        let mut all: Vec<Option<Newest>> = def.indexes.iter().map(|_| None).collect();
+        if def.schema.is_empty() {
+            return Ok(all);
+        }
+        let schema = Arc::new(Schema::decode(&def.schema, &def.name)?);
+        let history = History::new(&def.name, &schema, versions::history(def)?)?;
+        for (n, index) in schema.indexes.iter().enumerate().filter(|(n, _)| schema.has_rows(*n)) {
+            let renewer = Renewer::new(schema.clone(), history.clone(), n);
+            let version = u64::from(schema.version);
+            all[usize::from(index.tree)] = Some(Newest { version, renewer });
+        }
+        Ok(all)
+    }
+
+    /// `None`: nobody knows the row's schema. `out` is for the row that is made.
+    fn form<'v>(&self, value: &'v [u8], out: &'v mut Vec<u8>) -> Option<&'v [u8]> {
+        if self.renewer.renew(value, out) {
+            return Some(out);
+        }
+        let version = ByteReader::new(value).varint();
+        (version == Ok(self.version)).then_some(value)
+    }
 }
 
 impl Core {
@@ -85,11 +122,12 @@ impl Core {
         }
         let described = read_description(files)?;
         let def = fit(&described.definition, &ours, collation)?;
+        let newest = Newest::of_trees(&described.definition)?;
         let readers: Arc<dyn Readers> = self.readers.clone();
         let leaf_bytes = self.options.leaf_bytes;
         let exported = source::open(files.vfs, files.data, &described, leaf_bytes, &readers)?;
         let (core, data) = (self.clone(), files.data.to_owned());
-        Ok(Import { core, ours, def, described, exported, data, done: 0 })
+        Ok(Import { core, ours, def, described, newest, exported, data, done: 0 })
     }
 
     /// MV3.
@@ -204,7 +242,8 @@ impl Import {
         };
         let mut sort = EntrySort::new(PrivateRuns::new(tree, self.core.options.leaf_bytes));
         let mut cursor = from.cursor(SEQ_MAX, Bounds::all());
-        let mut last = Vec::new();
+        let newest = self.newest.get(usize::from(index)).and_then(Option::as_ref);
+        let (mut last, mut made) = (Vec::new(), Vec::new());
         poll(done)?;
         let mut valid = cursor.first().map_err(source::of_the_file)?;
         while valid {
@@ -217,6 +256,11 @@ impl Import {
             }
             last.clear();
             last.extend_from_slice(key);
+            let value = match newest.map(|newest| newest.form(value, &mut made)) {
+                Some(None) => return Err(bad("a row of a schema that is not described".into())),
+                Some(Some(row)) => row,
+                None => value,
+            };
             sort.chunk.push(key, value);
             (entries, done) = (entries + 1, done + 1);
             if sort.chunk.memory() > most {

@@ -18,6 +18,8 @@
 //!   used again: a file and log records of an import that did not end belong to no definition.
 //! - MV4. When the record that names an imported table is written, its file has an image of all of it, durably.
 //! - MV5. Nothing of an exported file is taken over unverified: every page of every index in use is read.
+//! - MV6. An imported table has no row of an older schema: where such rows are in the file is known of the other
+//!   file alone, so they become new as they are copied.
 //!
 //! Tested by `tests/it/moving.rs`.
 

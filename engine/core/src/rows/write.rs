@@ -283,10 +283,10 @@ impl Rows {
             let mut now = Vec::new();
             let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
             // Another schema may have written it.
-            let same = |now: &[u8]| {
-                Ok::<_, Error>(now == was.value(0) || self.codec.renewed(key, now)? == was.value(0))
-            };
-            if !there || !same(&now)? {
+            let mut renewed = Vec::new();
+            let renews = |renewer: frond_row::Renewer| renewer.renew(&now, &mut renewed);
+            let is_older = there && self.codec.renewer(0).is_some_and(renews);
+            if !there || was.value(0) != if is_older { &renewed } else { &now } {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(
@@ -298,6 +298,24 @@ impl Rows {
             }
         }
         Ok(())
+    }
+
+    /// Locks the row with the primary key of `row` exclusively, whether it is there or not, and does not look at it. True
+    /// when the transaction waited for it: what the caller believes of the row may be out of date.
+    pub fn lock_row(&mut self, txn: &mut Transaction, row: &RowInput<'_>) -> Result<bool> {
+        txn.writes_to(&self.table)?;
+        txn.settle(self.table.id())?;
+        self.keep_up()?;
+        let mut key = std::mem::take(&mut self.last_key);
+        key.clear();
+        let locked = self.codec.encode_key(0, row, &mut key).and_then(|()| {
+            let waits = txn.lock_waits();
+            txn.lock(&self.table, 0, &key, RowMode::X, OnLocked::Wait)?;
+            txn.check_conflict(&self.table, 0, &key)?;
+            Ok(waits != txn.lock_waits())
+        });
+        self.last_key = key;
+        locked
     }
 
     /// Locks `key` for a new row; false when a row has it.

@@ -6,6 +6,7 @@ mod alter_columns;
 mod background;
 mod backup;
 mod concurrency;
+mod count;
 mod counters;
 mod descriptors;
 mod durability;

@@ -54,6 +54,11 @@ impl Walk {
     }
 
     #[inline]
+    fn is_poll_due(&self) -> bool {
+        self.examined + 1 >= self.next_poll
+    }
+
+    #[inline]
     fn examine(&mut self, n: u64) -> Result<()> {
         self.examined += n;
         if self.examined >= self.next_poll {
@@ -70,6 +75,28 @@ impl Walk {
             false => Ok(()),
         }
     }
+}
+
+/// The first position from `from` to `to` for which `below` is false, which is often near: in steps that double, then
+/// halving.
+pub(crate) fn near(mut from: usize, mut to: usize, mut below: impl FnMut(usize) -> bool) -> usize {
+    let mut step = 1;
+    while from + step < to {
+        if !below(from + step - 1) {
+            to = from + step - 1;
+            break;
+        }
+        from += step;
+        step *= 2;
+    }
+    while from < to {
+        let mid = from + (to - from) / 2;
+        match below(mid) {
+            true => from = mid + 1,
+            false => to = mid,
+        }
+    }
+    from
 }
 
 /// The node to which a run source's read work is charged.

@@ -295,6 +295,10 @@ impl Bench {
             more = cursor.next().unwrap();
         }
         assert!(!more, "the tree has more than the model");
+        if cursor.first().unwrap() {
+            let rows = self.model.range(Bound::Unbounded, Bound::Unbounded, at).len() as u64;
+            assert_eq!((cursor.count().unwrap(), cursor.valid()), (rows, false));
+        }
     }
 
     /// Random reads of every kind at live snapshots.
@@ -331,6 +335,9 @@ impl Bench {
             more = cursor.next().unwrap();
         }
         assert_eq!(more, expected.len() > limit);
+        if more {
+            assert_eq!(cursor.count().unwrap(), (expected.len() - limit) as u64);
+        }
         let mut more = cursor.last().unwrap();
         for (key, value) in expected.iter().rev().take(limit) {
             assert!(more, "backward from {to:?} to {from:?} at {at} misses {key:?}");

@@ -73,7 +73,7 @@ pub struct IndexSpec {
     pub page_bytes: u32,
     pub compression: u32,
     pub compression_level: i32,
-    pub reserved: u32,
+    pub clustering: u32,
 }
 
 #[repr(C)]
@@ -212,6 +212,12 @@ extern "C" {
         duplicate: *mut u32,
     ) -> c_int;
     pub fn frond_row_delete(txn: Handle, rows: Handle, old: *const u8, flags: c_int) -> c_int;
+    pub fn frond_row_lock(
+        txn: Handle,
+        rows: Handle,
+        record: *const u8,
+        waited: *mut c_int,
+    ) -> c_int;
     pub fn frond_rows_lock_value(
         txn: Handle,
         rows: Handle,
@@ -275,5 +281,6 @@ extern "C" {
         high: *const RangeEnd,
         count: *mut u64,
     ) -> c_int;
+    pub fn frond_rows_count(txn: Handle, rows: Handle, count: *mut u64) -> c_int;
     pub fn frond_rows_distinct(rows: Handle, index: u32, distinct: *mut u64, parts: u32) -> c_int;
 }

@@ -253,7 +253,7 @@ impl Session {
                 page_bytes: if a.seldom() { a.number(1 << 17) } else { 4096 },
                 compression: a.number(4),
                 compression_level: a.number(8) as i32,
-                reserved: 0,
+                clustering: if n > 0 || a.seldom() { a.number(2) } else { 0 },
             })
             .collect();
         let hidden = a.number(2);
@@ -461,6 +461,10 @@ impl Session {
                     ffi::frond_scan_renew(scan, txn, a.flag(), a.flag())
                 }
                 29 => ffi::frond_rows_ref(rows, record, self.reference.as_mut_ptr()),
+                30 if a.seldom() => {
+                    let mut waited = 0;
+                    ffi::frond_row_lock(txn, rows, record, &mut waited)
+                }
                 30 => {
                     ffi::frond_rows_lock_value(txn, rows, a.number(3), pointer, length, a.number(3))
                 }
@@ -472,6 +476,7 @@ impl Session {
                         how: a.flag(),
                     };
                     let high = if a.byte() % 2 == 0 { null() } else { &raw const low };
+                    ffi::frond_rows_count(txn, rows, &mut number);
                     ffi::frond_rows_in_range(rows, a.number(3), &low, high, &mut number)
                 }
                 32 => {
