@@ -91,6 +91,8 @@ int frond_to_handler_error(THD *thd, int error) {
         // "Got error 24 "Too many open files" from storage engine FROND"
         frond_log_trouble(error, frond_last_error());
         return EMFILE;
+    case FROND_DISCARDED:
+        return HA_ERR_TABLESPACE_MISSING;
     case FROND_CORRUPTION:
     case FROND_UNSUPPORTED_FORMAT:
         frond_log_trouble(error, frond_last_error());

@@ -3,6 +3,7 @@
  * The handler: one open table of one connection.
  *
  * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_alter.cc (ALTER TABLE without a copy), ha_frond_lock.cc (statements and their locks),
+ * ha_frond_move.cc (export, discard, import),
  * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_sequence.cc (the row of a SEQUENCE),
  * ha_frond_foreign.cc and foreign.cc (foreign keys), ha_frond_read.cc (scans), ha_frond_replica.cc (rows that a replica changes
  * unread), ha_frond_info.cc (statistics, costs, maintenance).
@@ -108,6 +109,7 @@ public:
     bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
     bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
     void update_create_info(HA_CREATE_INFO *info) override;
+    int discard_or_import_tablespace(my_bool discards) override;
 
     /* ---- statements ---- */
     uint lock_count() const override { return 0; }
@@ -234,6 +236,16 @@ private:
     void note_nullable();
     void fill_nulls(uchar *record) const;
 
+    int begin_export(THD *thd);
+    void end_export();
+    int discard(THD *thd);
+    int import(THD *thd);
+    int refuse_parent(THD *thd);
+    int refuse_discarded();
+    /* Remembers what print_error() sends. */
+    int cannot_move(uint error, const std::string &why);
+    void print_move_error(myf flags);
+
     int begin_bulk();
     int end_bulk(bool keep);
 
@@ -282,6 +294,10 @@ private:
     /* The look-up for WITHOUT OVERLAPS under way: the key without its period, which the next row must have too. */
     std::vector<uchar> checked_key_;
     int write_flags_ = FROND_WRITE_DEFAULT;
+    /* The statement is FLUSH TABLES ... FOR EXPORT; the export, which lasts until the table is unlocked. */
+    bool exports_ = false;
+    frond_export *export_ = nullptr;
+    uint move_error_ = 0;
     frond_txn *bulk_ = nullptr;
     frond_txn *sequence_txn_ = nullptr;
     /* The error that tell() has sent, and why the table was not opened. */

@@ -214,6 +214,10 @@ static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *i
 }
 
 enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
+    if (frond_table_is_discarded(table_)) {
+        print_error(refuse_discarded(), MYF(0));
+        return HA_ALTER_ERROR;
+    }
     if (drops_only_foreigns(info))
         return HA_ALTER_INPLACE_INSTANT;
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)

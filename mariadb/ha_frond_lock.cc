@@ -15,9 +15,12 @@
 
 #include "plugin.h"
 
-THR_LOCK_DATA **ha_frond::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
+THR_LOCK_DATA **ha_frond::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) {
     if (type == TL_IGNORE)
         return to; // may be another connection's handler that is being dropped
+    // FLUSH TABLES ... WITH READ LOCK asks for the same lock.
+    exports_ = type == TL_READ_NO_INSERT && thd_sql_command(thd) == SQLCOM_FLUSH &&
+               (thd->lex->type & REFRESH_FOR_EXPORT);
     const bool skip = type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
     const bool shared = type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED;
     read_lock_ = shared ? FROND_LOCK_SHARED : FROND_LOCK_NONE;
@@ -70,6 +73,13 @@ void ha_frond::note_write() {
 }
 
 int ha_frond::external_lock(THD *thd, int type) {
+    if (type == F_UNLCK)
+        end_export();
+    else if (unlikely(frond_table_is_discarded(table_)) && !thd_tablespace_op(thd))
+        return refuse_discarded();
+    else if (unlikely(exports_))
+        if (const int error = begin_export(thd))
+            return error;
     if (keeps_sequence())
         return sequence_lock(type);
     if (type == F_UNLCK)
@@ -181,6 +191,9 @@ void ha_frond::print_error(int error, myf flags) {
         return;
     case HA_ERR_RECORD_FILE_FULL:
         my_printf_error(ER_DISK_FULL, "Frond: %s", own_flags, text);
+        return;
+    case HA_ERR_TABLESPACE_MISSING:
+        print_move_error(flags);
         return;
     case HA_ERR_CRASHED:
         my_printf_error(ER_NOT_KEYFILE, "Frond: %s", own_flags, text);

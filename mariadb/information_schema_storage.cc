@@ -103,7 +103,7 @@ int emit_file(void *to, const frond_file_info *info) {
     Schema_row row(filling.thd, filling.table);
     row.number(info->table_id)
         .table_name(info->table)
-        .text(std::string(FROND_DIRECTORY "/") + info->file);
+        .text(std::string(FROND_DIRECTORY) + "/" + info->file);
     if (info->open)
         row.number(info->file_bytes)
             .number(info->used_bytes)

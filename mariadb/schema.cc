@@ -401,9 +401,16 @@ std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_sch
         lines.pop_back();
     if (lines.size() < 2 || lines[1] != schema.signature())
         return "describe different columns";
+    return frond_members_mismatch(meta, len, schema, table);
+}
+
+std::string frond_members_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table) {
+    std::vector<std::string> lines = lines_of(meta, len);
+    if (lines.back().compare(0, 2, VERSION_LINE) == 0)
+        lines.pop_back();
     const std::string &members = schema.members();
     // Without ENUM and SET columns only those before a change are noted, if any.
-    if (lines.size() == 2 || members.empty() || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
+    if (lines.size() <= 2 || members.empty() || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
         return "";
     const uint column = differing_column(members, lines[2]);
     const char *name = column < table->s->fields ? table->field[column]->field_name.str : "?";

@@ -56,6 +56,8 @@ enum frond_error {
     FROND_CASCADE_TOO_DEEP = -42,
     FROND_CASCADE_DUPLICATE = -43,
     FROND_BAD_FOREIGN_KEY = -44,
+    FROND_DISCARDED = -50,      /* the table's rows were discarded */
+    FROND_MISMATCH = -51,       /* what is to be imported has other columns or indexes */
     FROND_END = -100            /* a cursor is past the last (or first) entry: not a failure */
 };
 
@@ -64,6 +66,8 @@ typedef struct frond_table frond_table;
 typedef struct frond_txn frond_txn;
 typedef struct frond_cursor frond_cursor;
 typedef struct frond_prepared frond_prepared;
+typedef struct frond_export frond_export;
+typedef struct frond_import frond_import;
 
 /* Message of this thread's last failed call, or "". Never NULL. */
 const char *frond_last_error(void);
@@ -156,6 +160,31 @@ int frond_table_list(frond_db *db, void (*emit)(void *ctx, const char *name), vo
 /* Verifies every page of the table; problems go to `report`, their number to `problems`. */
 int frond_table_check(frond_db *db, const char *name,
                       void (*report)(void *ctx, const char *problem), void *ctx, uint64_t *problems);
+
+/* ---- tables leave and come as files --------------------------------------------------------- */
+
+/* Makes the table's file hold all of it and stay as it is until frond_export_end(). Nobody may change the table or its
+ * definition meanwhile. `killed` is asked now and then; nonzero ends the work with FROND_INTERRUPTED. */
+int frond_export_begin(frond_table *table, int (*killed)(void *ctx), void *ctx, frond_export **out);
+/* The file's name in the database's directory, and what an import needs beside a copy of it. Valid until the end. */
+int frond_export_describe(const frond_export *out, const char **file, const uint8_t **description, size_t *len);
+void frond_export_end(frond_export *out);
+/* Discards all rows in constant time: the table can be dropped, renamed and imported into. FROND_DISCARDED if they are
+ * discarded already. */
+int frond_table_discard_rows(frond_db *db, const char *name);
+int frond_table_is_discarded(const frond_table *table);
+/* Opens a copy of an exported table, the files `data` and `description` in `directory`, for a table whose rows were
+ * discarded (otherwise FROND_EXISTS). FROND_MISMATCH: the message has what differs; `collation` names collations in
+ * it, and may be NULL or return NULL. FROND_NOT_FOUND: a file is missing. */
+int frond_import_begin(frond_db *db, const char *name, const char *directory, const char *data,
+                       const char *description, const char *(*collation)(uint32_t number), frond_import **in);
+/* What was kept with the definition in the other database. */
+int frond_import_meta(const frond_import *in, const uint8_t **meta, size_t *len);
+/* Copies the rows, durably; the handle is gone, whatever is returned. Handles of the table report it as dropped: open it
+ * again. After an error the table is discarded as before. `progress` as for frond_alter_build(). */
+int frond_import_run(frond_import *in, int (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
+/* NULL is allowed. */
+void frond_import_abandon(frond_import *in);
 
 /* ---- transactions --------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@ mod db;
 mod error;
 mod foreign;
 mod kv;
+mod moving;
 mod pointers;
 mod prepared;
 mod report;

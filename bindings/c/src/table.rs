@@ -21,7 +21,10 @@ pub struct frond_table {
 
 /// # Safety
 /// A2 for both pointers.
-unsafe fn db_and_name<'a>(db: *mut frond_db, name: *const c_char) -> Result<(&'a Engine, &'a str)> {
+pub unsafe fn db_and_name<'a>(
+    db: *mut frond_db,
+    name: *const c_char,
+) -> Result<(&'a Engine, &'a str)> {
     // SAFETY: A2.
     let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
     Ok((&db.engine, name))

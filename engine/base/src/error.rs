@@ -71,6 +71,10 @@ pub enum ErrorKind {
     CascadeDuplicate = 43,
     /// A foreign key does not fit the tables or indexes that it names.
     BadForeignKey = 44,
+    /// The table's rows were discarded: it waits for an import.
+    Discarded = 50,
+    /// A table that is to be imported has other columns or indexes than the one that it is for.
+    Mismatch = 51,
 }
 
 impl ErrorKind {

@@ -20,6 +20,7 @@ use crate::commit::transaction::{Transaction, TxnOptions};
 use crate::commit::xid::Xid;
 use crate::identity::{self, Identity};
 use crate::messages::Log;
+use crate::moving::{CollationName, Export, Import, ImportFiles};
 use crate::options::{Durability, Options, CACHE_BYTES_MIN};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::report::watch::{WaitHooks, Watch};
@@ -206,6 +207,35 @@ impl Engine {
     pub fn truncate_table(&self, name: &str) -> Result<Arc<Table>> {
         self.core.check_not_prepared(name)?;
         self.core.truncate_table(name)
+    }
+
+    /// Discards the rows of a table in constant time: it can be dropped, renamed, and imported into.
+    pub fn discard_rows(&self, name: &str) -> Result<()> {
+        self.core.check_not_prepared(name)?;
+        self.core.discard_rows(name)
+    }
+
+    /// Makes the table's file hold everything and stay as it is; see [`Export`]. `go_on` is called now and then; false
+    /// interrupts.
+    pub fn begin_export(
+        &self,
+        table: &Arc<Table>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Export> {
+        self.core.begin_export(table, go_on)
+    }
+
+    /// Opens an exported table that is to be imported into table `name`, whose rows were discarded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] with what differs; [`ErrorKind::Corruption`] naming the file.
+    pub fn begin_import(
+        &self,
+        name: &str,
+        files: &ImportFiles<'_>,
+        collation: CollationName<'_>,
+    ) -> Result<Import> {
+        self.core.begin_import(name, files, collation)
     }
 
     /// Replaces a table's schema and meta bytes at once; durable when it returns.

@@ -9,6 +9,7 @@
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
 //! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
+//! moving/      tables leave and come as files
 //! recovery/    from files and log to open tables
 //! report/      transactions, locks and waits, for people and for the server
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
@@ -31,6 +32,7 @@ mod commit;
 mod engine;
 mod identity;
 mod messages;
+mod moving;
 mod options;
 mod record;
 mod recovery;
@@ -60,6 +62,7 @@ pub use frond_tree::Seek;
 pub use frond_txn::{Granted, LockMode, LooseLock, OwnerHandle, RowMode, TreeMode};
 pub use identity::{read as read_identity, FORMAT_VERSION};
 pub use messages::Log;
+pub use moving::{CollationName, Export, ExportDescription, Import, ImportFiles, EXPORT_VERSION};
 /// The kinds of log records, for programs that read the log.
 pub mod record_kind {
     pub use crate::record::{

@@ -232,6 +232,11 @@ impl TableFile {
         self.header.lock().lsn
     }
 
+    /// The newest durable header as it lies in the file; the image that it names is part of its checksum.
+    pub fn header_bytes(&self) -> Vec<u8> {
+        encode_header(&self.header.lock(), self.id)
+    }
+
     /// Set when opening found one of two headers damaged; worth a line in the operator's log.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref()

@@ -15,7 +15,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use frond_base::{Lsn, Result};
+use frond_base::{Error, ErrorKind, Lsn, Result};
 
 use crate::draft::Draft;
 use crate::node::{Body, Leaf, Node};
@@ -53,10 +53,17 @@ impl TreeInner {
     }
 }
 
-/// Lets jobs begin again.
-struct Hold<'a>(&'a TreeInner);
+/// No job of the tree begins; dropping it lets them begin again.
+pub struct TreeHold(Arc<TreeInner>);
 
-impl Drop for Hold<'_> {
+impl TreeHold {
+    /// Nor is one under way that began before.
+    pub fn has_no_job(&self) -> bool {
+        self.0.has_no_job()
+    }
+}
+
+impl Drop for TreeHold {
     fn drop(&mut self) {
         self.0.set_phase(HELD, false);
     }
@@ -72,6 +79,17 @@ impl Tree {
         self.inner.keeps_tombstones()
     }
 
+    /// Holds the tree: the runs that it has stay as they are, but for jobs that are under way. `None`: it is held.
+    pub fn hold(&self) -> Option<TreeHold> {
+        let inner = &self.inner;
+        let mut was_held = false;
+        // Under the install lock: after it, whoever takes nodes sees the mark.
+        inner.holding(|| {
+            was_held = inner.phase.fetch_or(HELD, Ordering::AcqRel) & HELD != 0;
+        });
+        (!was_held).then(|| TreeHold(inner.clone()))
+    }
+
     /// Puts private runs below everything that the tree holds, by one edit; they are in one list and synced.
     /// `wait` is called while a job is under way, and returns whether to go on.
     pub fn attach_below(
@@ -84,10 +102,10 @@ impl Tree {
             "runs are put below a tree that may have dropped tombstones (BD1)"
         );
         let inner = &self.inner;
-        // Under the install lock: after it, whoever takes nodes sees the mark.
-        inner.holding(|| inner.set_phase(HELD, true));
-        let _hold = Hold(inner);
-        while !inner.has_no_job() {
+        let Some(hold) = self.hold() else {
+            return Err(Error::new(ErrorKind::Busy, "the table is being exported"));
+        };
+        while !hold.has_no_job() {
             wait()?;
         }
         let Some(runs) = private.only_list() else { return Ok(()) };

@@ -10,7 +10,7 @@
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
-//! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
+//! `audit`, `stats`, `counters`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
@@ -22,6 +22,7 @@ mod book;
 mod bounds;
 mod build;
 mod check;
+mod counters;
 mod cursor;
 mod dead_ranges;
 mod difference;
@@ -68,6 +69,7 @@ mod view;
 
 pub use audit::CheckReport;
 pub use bounds::Bounds;
+pub use build::TreeHold;
 pub use cursor::{Seek, TreeCursor};
 pub use edit::TrunkEdit;
 pub use extent::Extent;

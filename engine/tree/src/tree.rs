@@ -25,6 +25,7 @@ use frond_run::RunMeta;
 use parking_lot::Mutex;
 
 use crate::book::{Book, Noted};
+use crate::counters::Counters;
 use crate::dead_ranges::DeadRanges;
 use crate::difference::{self, Change, Refs};
 use crate::draft::Draft;
@@ -88,28 +89,6 @@ pub(crate) struct State {
     pub flushed_to: Option<Key>,
     pub merges: Needs,
     pub flushes: Needs,
-}
-
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub bytes_written: AtomicU64,
-    pub entries_written: AtomicU64,
-    pub entries_flushed: AtomicU64,
-    /// Runs that the trunk holds, and their stored bytes.
-    pub runs: AtomicU64,
-    pub run_bytes: AtomicU64,
-}
-
-impl Counters {
-    fn add_run(&self, run: &TrunkRun) {
-        self.runs.fetch_add(1, Ordering::Relaxed);
-        self.run_bytes.fetch_add(run.meta().bytes, Ordering::Relaxed);
-    }
-
-    fn remove_run(&self, run: &TrunkRun) {
-        self.runs.fetch_sub(1, Ordering::Relaxed);
-        self.run_bytes.fetch_sub(run.meta().bytes, Ordering::Relaxed);
-    }
 }
 
 /// A checkpoint image of a tree's metadata.

@@ -86,6 +86,8 @@ numbers! {
         FROND_CASCADE_TOO_DEEP = code(ErrorKind::CascadeTooDeep),
         FROND_CASCADE_DUPLICATE = code(ErrorKind::CascadeDuplicate),
         FROND_BAD_FOREIGN_KEY = code(ErrorKind::BadForeignKey),
+        FROND_DISCARDED = code(ErrorKind::Discarded),
+        FROND_MISMATCH = code(ErrorKind::Mismatch),
         FROND_END = -100,
     }
     frond_log_level: c_int {
@@ -233,6 +235,7 @@ pub type WeightsLen = extern "C" fn(*mut c_void, u32, usize) -> usize;
 pub type CharPrefix = extern "C" fn(*mut c_void, u32, *const u8, usize, usize) -> usize;
 pub type Opaque = extern "C" fn(*mut c_void, u32, *const u8, *mut u8, usize);
 pub type Report = extern "C" fn(ctx: *mut c_void, done: u64, total: u64) -> c_int;
+pub type CollationName = extern "C" fn(number: u32) -> *const c_char;
 pub type Ask = extern "C" fn(*mut c_void) -> c_int;
 pub type EmitCounter = extern "C" fn(ctx: *mut c_void, name: *const c_char, value: u64);
 pub type EmitForeign = extern "C" fn(ctx: *mut c_void, foreign: *const frond_foreign);

@@ -254,6 +254,9 @@ impl Core {
     }
 
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
+        if table.is_discarded() {
+            return Err(Error::new(ErrorKind::Discarded, "the rows of the table were discarded"));
+        }
         let found = self.names.read().by_id(table.id()).cloned();
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table was dropped"))
     }

@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// Commits rows of the system table, with the counters of `counted`, and waits until they are durable.
-    pub(super) fn commit_definitions(
+    pub(crate) fn commit_definitions(
         self: &Arc<Self>,
         puts: &[(Vec<u8>, Vec<u8>)],
         deletes: &[Vec<u8>],
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// An empty table in memory; its file comes with its first run.
-    fn new_table(&self, def: TableDef, auto_increment: u64) -> Table {
+    pub(crate) fn new_table(&self, def: TableDef, auto_increment: u64) -> Table {
         let store = Arc::new(TableStore::new(self.shared.clone(), def.id));
         let trees = def
             .indexes
@@ -209,7 +209,7 @@ impl Core {
     }
 
     /// The table is in no definition any more: forget it and remove its file in the background.
-    fn retire_table(&self, id: TableId) {
+    pub(crate) fn retire_table(&self, id: TableId) {
         let table = self.tables.write().remove(&id);
         if let Some(table) = &table {
             table.mark_dropped();
@@ -265,14 +265,29 @@ impl Core {
     /// Replaces the table by an empty one of the same definition, in constant time. Handles to the
     /// old one report it as dropped: open the table again.
     pub fn truncate_table(self: &Arc<Self>, name: &str) -> Result<Arc<Table>> {
+        self.replace_by_empty(name, &|_| Ok(()))
+    }
+
+    /// As [`Core::truncate_table`], by a table whose definition is the one before but for `change`. Not of a table
+    /// whose rows are discarded.
+    pub(crate) fn replace_by_empty(
+        self: &Arc<Self>,
+        name: &str,
+        change: &dyn Fn(&mut TableDef) -> Result<()>,
+    ) -> Result<Arc<Table>> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;
+        if old.is_discarded() {
+            let what = format!("the rows of table '{name}' were discarded: import or drop it");
+            return Err(Error::new(ErrorKind::Discarded, what));
+        }
         let id = TableId(self.names.read().next());
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
         // No row names an older schema.
-        let new = TableDef { id, history: Vec::new(), ..(*old).clone() };
+        let mut new = TableDef { id, history: Vec::new(), ..(*old).clone() };
+        change(&mut new)?;
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];

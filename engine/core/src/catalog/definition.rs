@@ -6,7 +6,7 @@
 //!             m:varint (older schema:bytes)*
 //! version 3:  3 as 2, but per older schema: schema:bytes blocks below:varint logged below:varint
 //! index = key shape:bytes filter:u8 page size:varint compression:u8 level:u8
-//! state   0 in use, 1 being built, 2 dropped
+//! state   0 in use, 1 being built, 2 dropped, 3 discarded (index 0 alone, TDF5)
 //! ```
 //! `bytes` is a varint length and that many bytes. A definition that an earlier version can say is written as such,
 //! so a table that was never altered in place can be read by releases that do not know version 2, and one without older
@@ -19,6 +19,7 @@
 //! - TDF3. `history` has each schema that a stored row may name and that is not the current one, oldest first.
 //! - TDF4. Of an older schema: runs with its rows have block numbers below `blocks_below`, log records with its rows
 //!   begin below `logged_below`. `MAX`: not known.
+//! - TDF5. Index 0 is in use, or it is discarded: then the table has no rows and waits for an import.
 
 use frond_base::{
     put_bytes, put_varint, BlockId, ByteReader, Error, ErrorKind, Lsn, Result, ShortInput, TableId,
@@ -60,6 +61,8 @@ pub enum IndexState {
     Building,
     /// Its tree is empty, or is going to be.
     Dropped,
+    /// The rows of the table are discarded (TDF5).
+    Discarded,
 }
 
 impl IndexDef {
@@ -133,8 +136,12 @@ impl TableDef {
         if self.history.len() > HISTORY_MAX || bytes > HISTORY_BYTES_MAX {
             return refuse(format!("rows of {} older schemas: copy the table", self.history.len()));
         }
-        if self.indexes[0].state != IndexState::Live {
-            return refuse("index 0 is the primary key".into());
+        let discarded = |i: &IndexDef| i.state == IndexState::Discarded;
+        let primary = &self.indexes[0];
+        if !(primary.state == IndexState::Live || discarded(primary))
+            || self.indexes[1..].iter().any(discarded)
+        {
+            return refuse("index 0 is the primary key (TDF5)".into());
         }
         let builds = self.indexes.iter().any(|i| i.state == IndexState::Building);
         if builds == self.building.is_empty() {
@@ -152,6 +159,11 @@ impl TableDef {
             }
         }
         Ok(())
+    }
+
+    /// The table waits for an import (TDF5).
+    pub fn is_discarded(&self) -> bool {
+        self.indexes[0].state == IndexState::Discarded
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -187,6 +199,7 @@ impl TableDef {
                     IndexState::Live => 0,
                     IndexState::Building => 1,
                     IndexState::Dropped => 2,
+                    IndexState::Discarded => 3,
                 });
             }
         }
@@ -243,6 +256,7 @@ fn decode_definition(
             0 => IndexState::Live,
             1 => IndexState::Building,
             2 => IndexState::Dropped,
+            3 => IndexState::Discarded,
             s => return Ok(Err(format!("index state {s} is not known to this release"))),
         };
         indexes.push(IndexDef { key_shape, filter, page_bytes, compression, state });
@@ -278,6 +292,12 @@ mod tests {
         def
     }
 
+    fn discarded() -> TableDef {
+        let mut def = sample();
+        def.indexes[0].state = IndexState::Discarded;
+        def
+    }
+
     fn altered() -> TableDef {
         let mut def = sample();
         let of = |state| IndexDef { state, ..IndexDef::plain() };
@@ -295,7 +315,8 @@ mod tests {
 
     #[test]
     fn definition_round_trips() {
-        for (def, version) in [(sample(), 1), (altered(), 2), (aged(), 3)] {
+        let all = [(sample(), 1), (altered(), 2), (discarded(), 2), (aged(), 3)];
+        for (def, version) in all {
             assert_eq!(def.encode()[0], version);
             assert_eq!(TableDef::decode("shop/orders", &def.encode()).unwrap(), def);
         }
@@ -339,6 +360,10 @@ mod tests {
         def.building.clear();
         assert!(def.validate().is_ok());
         def.indexes[0].state = IndexState::Dropped;
+        assert!(def.validate().is_err());
+        let mut def = discarded();
+        assert!(def.validate().is_ok() && def.is_discarded());
+        def.indexes[1].state = IndexState::Discarded;
         assert!(def.validate().is_err());
     }
 }

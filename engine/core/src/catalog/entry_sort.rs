@@ -7,7 +7,7 @@ use frond_tree::{PrivateRuns, Segment};
 use crate::table::chunk::Chunk;
 
 /// The entries of one tree, in a chunk and in runs that no trunk names yet.
-pub(super) struct EntrySort {
+pub(crate) struct EntrySort {
     pub chunk: Chunk,
     pub runs: PrivateRuns,
     written: u64,

@@ -16,7 +16,7 @@ pub(crate) mod alter;
 pub(crate) mod build_index;
 pub(crate) mod ddl;
 pub(crate) mod definition;
-mod entry_sort;
+pub(crate) mod entry_sort;
 pub(crate) mod foreign;
 pub(crate) mod foreign_ddl;
 pub(crate) mod foreign_fit;

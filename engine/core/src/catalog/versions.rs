@@ -3,10 +3,10 @@
 //! Jobs rewrite the rows that pass them (`frond_tree::Renew`), so the rows of a version die out. The catalog describes
 //! a version as long as a run, or a write buffer, can have rows of it (TDF3).
 //!
-//! - RV1. A version is forgotten by an ALTER, in the record that changes the definition, when all trees with rows have
+//! - RVN1. A version is forgotten by an ALTER, in the record that changes the definition, when all trees with rows have
 //!   only runs from `blocks_below` on, and nothing buffered from before `logged_below`. Both were reached by edits that
 //!   are in the log before that record, so whoever replays it has them, too.
-//! - RV2. In memory the descriptions of forgotten versions stay until the table is closed: readers may hold runs, and
+//! - RVN2. In memory the descriptions of forgotten versions stay until the table is closed: readers may hold runs, and
 //!   caches rows, that no tree has any more.
 //!
 //! Tested by `tests/it/alter_columns.rs`.
@@ -34,7 +34,7 @@ pub fn history(def: &TableDef) -> Result<Vec<Arc<Schema>>> {
     def.history.iter().map(|old| Ok(Arc::new(Schema::decode(&old.schema, &def.name)?))).collect()
 }
 
-/// The older schemas that this process knows of a table, as of a number of its definition (RV2).
+/// The older schemas that this process knows of a table, as of a number of its definition (RVN2).
 #[derive(Default)]
 pub(crate) struct Known {
     stamp: Option<u64>,
@@ -90,7 +90,7 @@ pub(crate) fn renew_rows(trees: &Trees, def: &TableDef, history: &History, befor
     }
 }
 
-/// Those of the older schemas of a table with `schema` that rows may still have (RV1). No commit is under way; the
+/// Those of the older schemas of a table with `schema` that rows may still have (RVN1). No commit is under way; the
 /// log ends at `end`.
 pub(crate) fn living(
     trees: &Trees,

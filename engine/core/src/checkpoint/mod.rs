@@ -55,6 +55,9 @@ impl Core {
             file => file?,
         };
         let _no_trim = self.trimming.lock();
+        if table.is_still() {
+            return Ok(()); // MV1
+        }
         let work = Work::new("IMAGE", table.id(), self.shared.vfs.now());
         let _under_way = self.works.begin(work);
         let pin = file.begin_checkpoint();

@@ -106,7 +106,8 @@ impl Loading {
                 add_block(self.store.existing_file(), block, extent)?;
             }
         }
-        self.check_places(core, &name)?;
+        let end = core.shared.wal.end();
+        check_places(&self.loaders, self.store.existing_file(), end, &name)?;
         if let Some(file) = self.store.existing_file() {
             file.finish_recovery(log_from)?;
         }
@@ -129,44 +130,47 @@ impl Loading {
         table.set_spare(spare);
         Ok(table)
     }
+}
 
-    /// The trunks and the file's block map agree: each run is a block of one tree and lies where the map
-    /// says; and no tree is ahead of the log. Running on, all that is asserted.
-    fn check_places(&self, core: &Core, name: &str) -> Result<()> {
-        let file = self.store.existing_file();
-        let end = core.shared.wal.end();
-        let mut seen = HashSet::new();
-        for (index, loader) in self.loaders.iter().enumerate() {
-            let bad = |what: String| {
-                Err(Error::corruption(name, format!("tree {index} of the checkpoint: {what}")))
-            };
-            if loader.flushed_upto() > end || loader.applied() > end + 1 {
-                return bad(format!("is ahead of the log, which ends at {end}"));
+/// The trunks and the file's block map agree: each run is a block of one tree and lies where the map says; and no
+/// tree is ahead of the log, which ends at `end`. Running on, all that is asserted.
+pub fn check_places(
+    loaders: &[TreeLoader],
+    file: Option<&TableFile>,
+    end: Lsn,
+    name: &str,
+) -> Result<()> {
+    let mut seen = HashSet::new();
+    for (index, loader) in loaders.iter().enumerate() {
+        let bad = |what: String| {
+            Err(Error::corruption(name, format!("tree {index} of the checkpoint: {what}")))
+        };
+        if loader.flushed_upto() > end || loader.applied() > end.saturating_add(1) {
+            return bad(format!("is ahead of the log, which ends at {end}"));
+        }
+        for (block, extent) in loader.runs() {
+            match file.and_then(|f| f.extent(block)) {
+                Some(e) if e.offset == extent.offset && e.len == extent.len => {}
+                Some(e) => {
+                    let at = extent.offset;
+                    return bad(format!("block {block} is at {at}, in the block map at {e}"));
+                }
+                None => return bad(format!("block {block} is not in the block map")),
             }
-            for (block, extent) in loader.runs() {
-                match file.and_then(|f| f.extent(block)) {
-                    Some(e) if e.offset == extent.offset && e.len == extent.len => {}
-                    Some(e) => {
-                        let at = extent.offset;
-                        return bad(format!("block {block} is at {at}, in the block map at {e}"));
-                    }
-                    None => return bad(format!("block {block} is not in the block map")),
-                }
-                if !seen.insert(block) {
-                    return bad(format!("block {block} is in another tree as well"));
-                }
-            }
-            for block in loader.packs() {
-                if file.and_then(|f| f.extent(block)).is_none() {
-                    return bad(format!("block {block} is not in the block map"));
-                }
-                if !seen.insert(block) {
-                    return bad(format!("block {block} is named twice"));
-                }
+            if !seen.insert(block) {
+                return bad(format!("block {block} is in another tree as well"));
             }
         }
-        Ok(())
+        for block in loader.packs() {
+            if file.and_then(|f| f.extent(block)).is_none() {
+                return bad(format!("block {block} is not in the block map"));
+            }
+            if !seen.insert(block) {
+                return bad(format!("block {block} is named twice"));
+            }
+        }
     }
+    Ok(())
 }
 
 fn finish_tree(
@@ -208,7 +212,7 @@ pub fn check_trees(table: &Table) -> Result<()> {
 }
 
 /// The image is that of its header's checkpoint, and its counters can be counted on.
-fn check_image(image: &TableImage, lsn: Lsn, name: &str) -> Result<()> {
+pub fn check_image(image: &TableImage, lsn: Lsn, name: &str) -> Result<()> {
     let bad = |what: String| Err(Error::corruption(name, format!("checkpoint image: {what}")));
     match image.lsn {
         Some(own) if own != lsn => bad(format!("it is of LSN {own}, its header says {lsn}")),

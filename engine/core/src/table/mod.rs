@@ -45,6 +45,10 @@ pub struct Table {
     store: Arc<TableStore>,
     counters: Counters,
     dropped: AtomicBool,
+    /// Held by `checkpoint/mod.rs`: nothing in the file changes while the table is exported.
+    still: AtomicBool,
+    /// The definition says so from the beginning: who discards or imports makes a new table (MV2).
+    discarded: bool,
     /// Snapshots older than this may not read the table.
     oldest_snapshot: AtomicU64,
     /// Its trees were noted in the ledger at least once.
@@ -97,6 +101,7 @@ impl Table {
         }
         let table = Table {
             id: def.id,
+            discarded: def.is_discarded(),
             def: ArcSwap::from_pointee(def),
             stamp: AtomicU64::new(0),
             trees: Trees::new(trees),
@@ -110,6 +115,7 @@ impl Table {
                 updated: AtomicU64::new(0),
             },
             dropped: AtomicBool::new(false),
+            still: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
             swept: AtomicBool::new(false),
             known: Mutex::default(),
@@ -237,6 +243,21 @@ impl Table {
 
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Its rows were discarded: nothing reads or writes it.
+    #[inline]
+    pub fn is_discarded(&self) -> bool {
+        self.discarded
+    }
+
+    /// The table is exported: no checkpoint until `set_still(false)`. Returns what it was.
+    pub(crate) fn set_still(&self, on: bool) -> bool {
+        self.still.swap(on, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_still(&self) -> bool {
+        self.still.load(Ordering::Acquire)
     }
 
     /// Waits until a file that is being created exists; no file is created afterwards.

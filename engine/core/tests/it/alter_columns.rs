@@ -101,7 +101,7 @@ impl Wide {
 }
 
 /// Columns come, go, move, grow and may be NULL; rows of all ages read the same as if they had been copied. Versions that
-/// no row has any more are forgotten meanwhile (RV1): after a restart nobody knows them.
+/// no row has any more are forgotten meanwhile (RVN1): after a restart nobody knows them.
 #[test]
 fn rows_of_all_older_schemas_are_read() {
     let mut forgotten = 0;

@@ -16,6 +16,7 @@ mod isolation;
 mod load;
 mod locking_scans;
 mod memory;
+mod moving;
 mod panics;
 mod prepared;
 mod ranges;

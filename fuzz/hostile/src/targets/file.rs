@@ -4,7 +4,7 @@
 //! an image, which is put where each sealed header says.
 
 use frond_base::{checksum64, checksum64_seeded, TableId};
-use frond_engine::{read_identity, Description, TableImage};
+use frond_engine::{read_identity, Description, ExportDescription, IndexDef, TableDef, TableImage};
 use frond_space::{Extent, PinnedFile, TableFile, TableFileOptions};
 use frond_vfs::{MemVfs, OpenHow, Vfs};
 
@@ -136,6 +136,45 @@ pub fn pins(n: u64) -> Vec<Vec<u8>> {
         rows: vec![("a/b".into(), n), ("a/c".into(), !n), ("a/d".into(), 0)],
     };
     vec![described.encode()]
+}
+
+pub fn exports(n: u64) -> Vec<Vec<u8>> {
+    let table = TableId(1 + n as u32 % 100);
+    let indexes = vec![IndexDef::plain(); 1 + n as usize % 5];
+    let mut definition = TableDef::new(table, "a/b".into(), indexes);
+    definition.schema = vec![n as u8; n as usize % 50];
+    let described = ExportDescription {
+        database: !n,
+        table,
+        header: vec![n as u8; SLOT],
+        len: n << 12,
+        name: "a/b".into(),
+        release: "frond".into(),
+        rows: n,
+        auto_increment: n + 1,
+        row_id: 1 + n % 7,
+        definition,
+    };
+    vec![described.encode()]
+}
+
+/// The checksum is made to fit.
+pub fn export(input: &[u8]) -> bool {
+    let Some(split) = input.len().checked_sub(8) else { return false };
+    let mut bytes = input.to_vec();
+    let sum = checksum64(&bytes[..split]);
+    bytes[split..].copy_from_slice(&sum.to_le_bytes());
+    match ExportDescription::decode(&bytes, "t.cfg") {
+        Ok(described) => {
+            let again = ExportDescription::decode(&described.encode(), "t.cfg");
+            assert_eq!(again.ok(), Some(described));
+            true
+        }
+        Err(e) => {
+            refused(&e);
+            false
+        }
+    }
 }
 
 /// The checksum is made to fit.

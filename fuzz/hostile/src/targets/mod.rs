@@ -1,7 +1,7 @@
 //! The list of targets, and what their checks share.
 //!
 //! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits, stored nodes and table images; `file.rs` the headers
-//! and the block map of a table file, and the identity file; `log.rs` log segments; `records.rs` what log
+//! and the block map of a table file, the identity file, and descriptions of pins and exported tables; `log.rs` log segments; `records.rs` what log
 //! records say, through recovery; `rows.rs` tables, foreign keys, schemas and rows; `capi/` the arguments of the C API.
 
 mod capi;
@@ -32,7 +32,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every target. A check that opens an engine pays for its buffers and threads, which is its constant.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "run_meta", seeds: run::metas, check: run::meta, per_byte: 16, base: 8 * KIB },
     // A page may be one packed value: up to 64 MiB of zeros take a few KiB, and are read in one piece.
     Target { name: "run_page", seeds: run::pages, check: run::page, per_byte: 32, base: 80 * MIB },
@@ -92,6 +92,13 @@ pub const TARGETS: [Target; 17] = [
         seeds: file::pins,
         check: file::pin,
         per_byte: 128,
+        base: 64 * KIB,
+    },
+    Target {
+        name: "export_description",
+        seeds: file::exports,
+        check: file::export,
+        per_byte: 512,
         base: 64 * KIB,
     },
     Target {

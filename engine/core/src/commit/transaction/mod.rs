@@ -173,6 +173,7 @@ impl Transaction {
     /// The sequence at which a read of `table` happens: the snapshot's, or everything committed for a locking
     /// read. An error when the table holds less than was there at the snapshot (X5).
     pub(crate) fn read_at(&mut self, table: &Table, locking: bool) -> Result<Seq> {
+        refuse_discarded(table)?;
         self.settle(table.id())?;
         if locking {
             return Ok(SEQ_MAX);
@@ -262,7 +263,7 @@ impl Transaction {
                 format!("table '{}' was dropped", table.def().name),
             ));
         }
-        Ok(())
+        refuse_discarded(table)
     }
 
     // ---- writes ----
@@ -497,4 +498,14 @@ pub(crate) fn check_sizes(key: &[u8], value: &[u8]) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+fn refuse_discarded(table: &Table) -> Result<()> {
+    match table.is_discarded() {
+        true => Err(Error::new(
+            ErrorKind::Discarded,
+            format!("the rows of table '{}' were discarded: import or drop it", table.def().name),
+        )),
+        false => Ok(()),
+    }
 }

@@ -1,0 +1,151 @@
+//! Exporting: a table's file has everything of it and stays as it is, until the export ends.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result};
+use frond_tree::{Tree, TreeHold};
+
+use super::format::ExportDescription;
+use crate::commit::core::Core;
+use crate::table::Table;
+
+/// An export under way (MV1); dropping it ends it. The caller makes sure that nobody changes the table or its
+/// definition meanwhile (a server's metadata locks do).
+pub struct Export {
+    core: Arc<Core>,
+    table: Arc<Table>,
+    holds: Vec<TreeHold>,
+    described: Option<ExportDescription>,
+}
+
+impl Core {
+    /// Begins an export: flushes what is in memory, and stops background work on the table. `go_on` is called
+    /// now and then; false ends it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Discarded`]; [`ErrorKind::Busy`] when the table is exported already, or an index of it is being
+    /// built; [`ErrorKind::Interrupted`], [`ErrorKind::NoSpace`]; those of writing files.
+    pub(crate) fn begin_export(
+        self: &Arc<Self>,
+        table: &Arc<Table>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Export> {
+        self.may_free_space()?;
+        let def = table.def();
+        let refuse =
+            |kind, what: &str| Err(Error::new(kind, format!("table '{}' {what}", def.name)));
+        if table.is_discarded() {
+            return refuse(ErrorKind::Discarded, "has no rows: they were discarded");
+        }
+        if table.is_dropped() {
+            return refuse(ErrorKind::Closed, "was dropped");
+        }
+        if !def.building.is_empty() {
+            return refuse(ErrorKind::Busy, "has an index that is being built");
+        }
+        loop {
+            self.push_all(table, go_on)?;
+            let (core, table) = (self.clone(), table.clone());
+            let mut export = Export { core, table, holds: Vec::new(), described: None };
+            for tree in export.table.trees().iter() {
+                match tree.hold() {
+                    Some(hold) => export.holds.push(hold),
+                    None => return refuse(ErrorKind::Busy, "is being exported already"),
+                }
+            }
+            while !export.holds.iter().all(TreeHold::has_no_job) {
+                self.poll(go_on)?;
+                self.queue.pause();
+            }
+            self.checkpoint_table(&export.table)?;
+            {
+                let _no_checkpoint = self.trimming.lock();
+                export.table.set_still(true);
+            }
+            export.described = Some(self.describe(&export.table)?);
+            // Otherwise a prepared transaction was committed since, or values of AUTO_INCREMENT were logged.
+            if export.table.needed_from().is_none() {
+                return Ok(export);
+            }
+            self.poll(go_on)?;
+        }
+    }
+
+    /// As of the image that was just written.
+    fn describe(&self, table: &Table) -> Result<ExportDescription> {
+        let (file, counters) = (table.store().file()?, table.counters());
+        Ok(ExportDescription {
+            database: self.shared.database,
+            table: table.id(),
+            header: file.header_bytes(),
+            len: file.file_bytes(),
+            name: table.def().name.clone(),
+            release: concat!("frond ", env!("CARGO_PKG_VERSION")).into(),
+            rows: table.rows(),
+            auto_increment: counters.auto_increment.load(Ordering::Relaxed),
+            row_id: counters.row_id.load(Ordering::Relaxed),
+            definition: (*table.def()).clone(),
+        })
+    }
+
+    fn poll(&self, go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        self.shared.check_poison()?;
+        match go_on() {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
+        }
+    }
+
+    /// Until nothing of the table is in write buffers, and nothing at all in the trees of dropped indexes.
+    fn push_all(
+        self: &Arc<Self>,
+        table: &Arc<Table>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
+        for tree in table.trees().iter() {
+            self.freeze(tree);
+        }
+        self.clear_dropped_later(table);
+        self.queue.retry(table.id());
+        loop {
+            self.poll(go_on)?;
+            self.disk.check()?;
+            if let Some(e) = self.queue.failure_in(table.id()) {
+                return Err(e);
+            }
+            // An abandoned tree takes no job: what it has buffered goes when it is cleared.
+            let done = |t: &Tree| match t.is_abandoned() {
+                true => t.is_clear(),
+                false => t.frozen_count() == 0,
+            };
+            if table.trees().iter().all(done) {
+                return Ok(());
+            }
+            if !self.clear_dropped_index() && !self.job_step() {
+                self.queue.pause();
+            }
+        }
+    }
+}
+
+impl Export {
+    /// The name of the table's file in the database's directory.
+    pub fn file_name(&self) -> &str {
+        self.table.store().file_name()
+    }
+
+    /// What an import needs beside a copy of the file.
+    pub fn description(&self) -> &ExportDescription {
+        self.described.as_ref().expect("an export is described when it has begun")
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        self.holds.clear();
+        self.table.set_still(false);
+        self.core.ledger.note_all(&self.table);
+        self.core.queue.wake();
+    }
+}
