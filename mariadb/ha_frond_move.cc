@@ -205,6 +205,8 @@ int ha_frond::import(THD *thd) {
 }
 
 int ha_frond::discard_or_import_tablespace(my_bool discards) {
+    if (keeps_sequence())
+        return HA_ERR_WRONG_COMMAND;
     THD *thd = this->thd();
     if (table->s->tmp_table != NO_TMP_TABLE) {
         return cannot_move(ER_CANNOT_DISCARD_TEMPORARY_TABLE, ER_THD(thd, ER_CANNOT_DISCARD_TEMPORARY_TABLE));

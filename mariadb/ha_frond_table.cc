@@ -21,7 +21,7 @@ handler::Table_flags ha_frond::table_flags() const {
            HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE |
            HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
            HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS |
-           HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_EXPORT |
+           HA_CAN_TABLES_WITHOUT_ROLLBACK | (table_share && keeps_sequence() ? 0 : HA_CAN_EXPORT) |
            (has_clustering_ ? HA_NON_COMPARABLE_ROWID : 0);
 }
 
