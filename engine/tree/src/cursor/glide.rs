@@ -55,7 +55,8 @@ impl TreeCursor {
         let rivals = before.iter().chain(&*after).filter(|rival| rival.valid);
         let rival = rivals.min_by(|a, b| a.compare(b)).map(|rival| &rival.key[..]);
         let mut rival = rival.into_iter().chain(self.walk.hi.as_deref()).min();
-        if let SourceBody::Buffer(_) = source.body {
+        // Buffers and lists of runs above the trunk go on in the next window, which has other sources.
+        if current < self.buffers {
             let edge = self.window.as_ref().and_then(|window| window.range.hi.as_deref());
             rival = rival.into_iter().chain(edge).min();
         }
