@@ -67,7 +67,9 @@ pub mod record_kind {
     };
 }
 
-pub use options::{Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use options::{
+    Durability, Options, CACHE_BYTES_MIN, KEY_BYTES_MAX, RECOVERY_TARGET_MAX, VALUE_BYTES_MAX,
+};
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
 pub use report::places::{LockKind, LockPlace};
 pub use report::tables::{TableInfo, TreeInfo};

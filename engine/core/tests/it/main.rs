@@ -19,6 +19,7 @@ mod memory;
 mod panics;
 mod prepared;
 mod ranges;
+mod replay;
 mod reports;
 mod spill;
 mod spill_beside_others;
