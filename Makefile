@@ -39,10 +39,20 @@ bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRoc
 	@scripts/setup.sh bench
 	@scripts/oltp.sh
 
+.PHONY: bench-hot
+bench-hot: ## hot rows at random places of a table larger than the cache, beside InnoDB and MyRocks
+	@scripts/setup.sh bench
+	@scripts/hot.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench
 	@scripts/scale.sh
+
+.PHONY: bench-backup
+bench-backup: ## frond backup beside mariadb-backup, the same rows in Frond and InnoDB; fails when a limit is missed
+	@scripts/setup.sh bench
+	@scripts/bench-backup.sh
 
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes

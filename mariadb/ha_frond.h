@@ -11,6 +11,7 @@
 
 #include "server.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -19,12 +20,13 @@
 #include "frond_rows.h"
 #include "transaction.h"
 
-/* Data that all handlers of a table share: when its key statistics were taken. */
+/* Data that all handlers of a table share: when its key statistics were taken, by rows and changes. */
 class Frond_share : public Handler_share {
 public:
     std::mutex guard;
-    ulonglong rows_at_statistics = 0;
-    bool has_statistics = false;
+    std::atomic<ulonglong> rows_at_statistics{0};
+    std::atomic<ulonglong> changes_at_statistics{0};
+    std::atomic<bool> has_statistics{false};
 };
 
 /* A column that may be NULL: its flag, and its value's bytes in a record. */
@@ -58,6 +60,21 @@ struct Frond_slot {
 
 /* The purpose of a scan: entries of an index, as the server reads it, or whole rows. */
 enum Frond_source { READS_INDEX, READS_ROWS };
+
+/* Counts what a call reads, for the slow log and ANALYZE FORMAT=JSON. `to` is NULL unless the server asks. */
+class Frond_reads {
+public:
+    explicit Frond_reads(ha_handler_stats *to) : to_(unlikely(to != nullptr) && frond_reads_begin() ? to : nullptr) {}
+    ~Frond_reads() {
+        if (unlikely(to_ != nullptr))
+            end();
+    }
+    Frond_reads(const Frond_reads &) = delete;
+
+private:
+    void end();
+    ha_handler_stats *to_;
+};
 
 class ha_frond final : public handler {
 public:
@@ -213,6 +230,7 @@ private:
     int begin_bulk();
     int end_bulk(bool keep);
 
+    void refresh_key_statistics();
     void take_key_statistics(Frond_share *share);
     bool key_statistics_are_old(const Frond_share *share) const;
     THD *thd() const { return table->in_use; }
@@ -223,6 +241,10 @@ private:
     bool drops_only_foreigns(const Alter_inplace_info *info) const;
     bool drop_foreigns(const Alter_info *alter);
 
+    /* As long as the handler is open. */
+    Frond_share *share_ = nullptr;
+    /* As of the latest info(). */
+    ulonglong changes_ = 0;
     frond_table *table_ = nullptr;
     frond_rows *rows_ = nullptr;
     std::string name_;

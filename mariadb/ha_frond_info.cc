@@ -10,6 +10,15 @@
 // The optimizer counts in blocks of this many uncompressed bytes.
 static constexpr uint BLOCK_BYTES = 16384;
 
+void Frond_reads::end() {
+    frond_read_counts counts;
+    frond_reads_end(&counts);
+    to_->pages_accessed += counts.accessed;
+    to_->pages_read_count += counts.from_file;
+    to_->pages_prefetched += counts.read_ahead;
+    to_->pages_read_time += static_cast<ulonglong>(static_cast<double>(counts.nanos) * timer_tracker_frequency() / 1e9);
+}
+
 int ha_frond::info(uint flags) {
     if (flags & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
         frond_table_stats now = {};
@@ -17,6 +26,7 @@ int ha_frond::info(uint flags) {
         if (const int rc = frond_table_statistics(table_, &now))
             return frond_to_handler_error(nullptr, rc);
         stats.records = now.rows;
+        changes_ = now.changes;
         // A table that is empty now may be filled by the time the plan runs: 0 makes the optimizer treat it
         // as a constant. People (SHOW TABLE STATUS sets TIME, of which partitions see VARIABLE_EXTRA) see the
         // truth.
@@ -32,12 +42,10 @@ int ha_frond::info(uint flags) {
         stats.block_size = BLOCK_BYTES;
         stats.mrr_length_per_rec = ref_length + sizeof(void *);
     }
-    if ((flags & HA_STATUS_CONST) && !keeps_sequence()) {
-        Frond_share *share = get_share();
-        std::lock_guard<std::mutex> locked(share->guard);
-        if (key_statistics_are_old(share))
-            take_key_statistics(share);
-    }
+    // The optimizer asks for variable statistics only. A partitioned table asks its largest partition for constant
+    // ones, and those of the others shall not take their place.
+    if ((flags & HA_STATUS_CONST) || ((flags & HA_STATUS_VARIABLE) && share_ && !table->part_info))
+        refresh_key_statistics();
     if ((flags & HA_STATUS_AUTO) && table_)
         stats.auto_increment_value = frond_auto_increment_get(table_);
     if (flags & HA_STATUS_ERRKEY)
@@ -45,10 +53,25 @@ int ha_frond::info(uint flags) {
     return 0;
 }
 
-// Sampling costs reads: it is repeated only when the table has doubled or halved.
+// Sampling costs reads: it is repeated only when the table has doubled or halved, or a fifth of its rows has changed.
 bool ha_frond::key_statistics_are_old(const Frond_share *share) const {
-    const ulonglong then = share->rows_at_statistics;
-    return !share->has_statistics || stats.records > 2 * then + 1000 || 2 * stats.records + 1000 < then;
+    const ulonglong then = share->rows_at_statistics, changed = share->changes_at_statistics;
+    return !share->has_statistics || stats.records > 2 * then + 1000 || 2 * stats.records + 1000 < then ||
+           changes_ > changed + then / 5 + 1000;
+}
+
+// One statement of many refreshes old ones; the others go on with what there is.
+void ha_frond::refresh_key_statistics() {
+    Frond_share *share = share_ ? share_ : get_share();
+    if (keeps_sequence() || likely(!key_statistics_are_old(share)))
+        return;
+    std::unique_lock<std::mutex> locked(share->guard, std::defer_lock);
+    if (!share->has_statistics)
+        locked.lock();
+    else if (!locked.try_lock())
+        return;
+    if (key_statistics_are_old(share))
+        take_key_statistics(share);
 }
 
 // rec_per_key belongs to the TABLE_SHARE: all handlers of the table see the numbers.
@@ -71,6 +94,7 @@ void ha_frond::take_key_statistics(Frond_share *share) {
         }
     }
     share->rows_at_statistics = stats.records;
+    share->changes_at_statistics = changes_;
     share->has_statistics = true;
 }
 
@@ -78,6 +102,7 @@ void ha_frond::take_key_statistics(Frond_share *share) {
 
 ha_rows ha_frond::records_in_range(uint index, const key_range *low, const key_range *high,
                                    page_range *) {
+    const Frond_reads reads(handler_stats);
     const KEY &key = table->key_info[index];
     auto end_of = [&](const key_range *from, frond_range_end *end) {
         if (!from)

@@ -291,6 +291,7 @@ int ha_frond::seek(uint index, uchar *record, const uchar *key, key_part_map map
 
 int ha_frond::index_read_map(uchar *record, const uchar *key, key_part_map map,
                              enum ha_rkey_function how) {
+    const Frond_reads reads(handler_stats);
     if (!key)
         return index_first(record);
     const int seek_how = seek_of(how);
@@ -298,11 +299,13 @@ int ha_frond::index_read_map(uchar *record, const uchar *key, key_part_map map,
 }
 
 int ha_frond::index_read_last_map(uchar *record, const uchar *key, key_part_map map) {
+    const Frond_reads reads(handler_stats);
     return seek(active_index, record, key, map, FROND_PREFIX_LAST);
 }
 
 int ha_frond::index_read_idx_map(uchar *record, uint index, const uchar *key, key_part_map map,
                                  enum ha_rkey_function how) {
+    const Frond_reads reads(handler_stats);
     const int seek_how = seek_of(how);
     if (seek_how < 0)
         return HA_ERR_WRONG_COMMAND;
@@ -313,6 +316,7 @@ int ha_frond::index_read_idx_map(uchar *record, uint index, const uchar *key, ke
 }
 
 int ha_frond::index_next(uchar *record) {
+    const Frond_reads reads(handler_stats);
     if (unlikely(!checked_key_.empty()))
         return index_next_same(record, checked_key_.data(), static_cast<uint>(checked_key_.size()));
     Frond_slot &slot = slot_of_index(active_index);
@@ -322,6 +326,7 @@ int ha_frond::index_next(uchar *record) {
 }
 
 int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
@@ -335,6 +340,7 @@ int ha_frond::index_next_same(uchar *record, const uchar *key, uint length) {
 }
 
 int ha_frond::index_prev(uchar *record) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
@@ -342,6 +348,7 @@ int ha_frond::index_prev(uchar *record) {
 }
 
 int ha_frond::index_first(uchar *record) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
@@ -349,6 +356,7 @@ int ha_frond::index_first(uchar *record) {
 }
 
 int ha_frond::index_last(uchar *record) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = slot_of_index(active_index);
     if (const int error = ready(slot, frond_index(active_index), READS_INDEX, record))
         return error;
@@ -372,6 +380,7 @@ int ha_frond::rnd_end() {
 }
 
 int ha_frond::rnd_next(uchar *record) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = slots_[0];
     if (const int error = ready(slot, 0, READS_ROWS, record))
         return error;
@@ -381,6 +390,7 @@ int ha_frond::rnd_next(uchar *record) {
 }
 
 int ha_frond::rnd_pos(uchar *record, uchar *pos) {
+    const Frond_reads reads(handler_stats);
     Frond_slot &slot = fetch_slot();
     if (const int error = ready(slot, 0, READS_ROWS, record))
         return error;

@@ -158,6 +158,7 @@ int ha_frond::open(const char *name, int, uint) {
     }
     if (const int error = bind(name))
         return error;
+    share_ = get_share();
     // A full scan reads the primary key in order: an UPDATE that changes the key must collect its
     // rows first, or it would meet them again.
     key_used_on_scan = table_share->primary_key;

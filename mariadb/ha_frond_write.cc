@@ -12,6 +12,7 @@ int ha_frond::duplicate(uint32_t index) {
 }
 
 int ha_frond::write_row(const uchar *record) {
+    const Frond_reads reads(handler_stats);
     if (keeps_sequence() && !bulk_)
         return write_sequence(nullptr, record);
     const bool numbers = table->next_number_field && record == table->record[0];
@@ -49,6 +50,7 @@ static bool row_stays_the_same(const TABLE *table) {
 }
 
 int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
+    const Frond_reads reads(handler_stats);
     if (keeps_sequence())
         return write_sequence(old_record, new_record);
     if (old_record == table->record[1] && new_record == table->record[0] && row_stays_the_same(table))
@@ -69,6 +71,7 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
 }
 
 int ha_frond::delete_row(const uchar *record) {
+    const Frond_reads reads(handler_stats);
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS, FROND_TABLES, FROND_TREES. Each is a plugin of its own in the same
-// library. They need the PROCESS privilege, as they show what other users do.
+// Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS, FROND_TABLES, FROND_TREES; information_schema_storage.cc
+// has others. Each is a plugin of its own in the same library. They need the PROCESS privilege, as they show what other users do.
 //
 // A table consists of its columns, a function that fills it, and a descriptor (at the end).
 
@@ -9,10 +9,7 @@
 
 #include "information_schema.h"
 
-#include "plugin.h"
-#include "sql_acl.h"
-#include "sql_i_s.h"
-#include "sql_table.h"
+#include "information_schema_row.h"
 #include "waits.h"
 
 namespace {
@@ -22,85 +19,6 @@ using Show::Column;
 using Show::Datetime;
 using Show::Varchar;
 using Number = Show::ULonglong;
-
-// ---------------------------------------------------------------- rows
-
-// A name as it is written in file names, as people write it. Of a partition ("t#P#p0") the end stays as it is.
-std::string plain_name(const char *from, size_t length) {
-    const std::string name(from, length);
-    const size_t end = name.compare(0, 1, "#") ? std::min(name.find("#P#"), name.size()) : name.size();
-    char text[FN_REFLEN];
-    const uint converted = filename_to_tablename(name.substr(0, end).c_str(), text, sizeof text, true);
-    return std::string(text, converted) + name.substr(end);
-}
-
-// Stores the columns of a row from left to right.
-class Row {
-public:
-    Row(THD *thd, TABLE *table) : thd_(thd), table_(table), field_(table->field) {
-        restore_record(table, s->default_values);
-    }
-
-    Row &number(ulonglong value) {
-        (*field_)->set_notnull();
-        (*field_++)->store(static_cast<longlong>(value), true);
-        return *this;
-    }
-
-    Row &number_or_null(ulonglong value) { return value ? number(value) : null(); }
-
-    Row &text(const char *value, size_t length) {
-        (*field_)->set_notnull();
-        (*field_++)->store(value, length, system_charset_info);
-        return *this;
-    }
-
-    Row &text(const std::string &value) { return text(value.data(), value.size()); }
-
-    Row &text_or_null(const std::string &value) { return value.empty() ? null() : text(value); }
-
-    // A moment that many microseconds ago.
-    Row &ago(ulonglong micros) {
-        const ulonglong now = my_hrtime().val;
-        const ulonglong then = micros < now ? now - micros : 0;
-        timeval value;
-        value.tv_sec = static_cast<time_t>(then / 1000000);
-        value.tv_usec = static_cast<suseconds_t>(then % 1000000);
-        (*field_)->set_notnull();
-        (*field_++)->store_timestamp_dec(value, 6);
-        return *this;
-    }
-
-    Row &ago_or_null(ulonglong micros) { return micros ? ago(micros) : null(); }
-
-    Row &null() {
-        (*field_++)->set_null();
-        return *this;
-    }
-
-    // Database and table of a name like "shop/sale", both written as in file names.
-    Row &table_name(const char *path) {
-        const char *slash = strchr(path, '/');
-        if (!slash)
-            return null().text_or_null(plain_name(path, strlen(path)));
-        return text(plain_name(path, static_cast<size_t>(slash - path)))
-            .text(plain_name(slash + 1, strlen(slash + 1)));
-    }
-
-    // True when there is no room for it or the statement was killed: the list ends.
-    bool store() { return schema_table_store_record(thd_, table_) || thd_kill_level(thd_) != THD_IS_NOT_KILLED; }
-
-private:
-    THD *thd_;
-    TABLE *table_;
-    Field **field_;
-};
-
-struct Filling {
-    THD *thd;
-    TABLE *table;
-    bool failed;
-};
 
 // The name as XA COMMIT takes it: 'gtrid','bqual',format; with bytes that are no letters, in hexadecimal.
 std::string quoted(const uint8_t *bytes, size_t length) {
@@ -140,18 +58,6 @@ const char *state_name(uint32_t state) {
     return state < array_elements(names) ? names[state] : "";
 }
 
-// Calls the list function `each` with `emit`, for which `table` is open.
-template <typename Info>
-int fill(THD *thd, TABLE_LIST *tables, int (*each)(frond_db *, int (*)(void *, const Info *), void *),
-         int (*emit)(void *, const Info *)) {
-    if (check_global_access(thd, PROCESS_ACL, false))
-        return 1;
-    Filling filling = {thd, tables->table, false};
-    if (frond_database)
-        each(frond_database, emit, &filling);
-    return filling.failed;
-}
-
 // ---------------------------------------------------------------- FROND_TRX
 
 Column trx_columns[] = {
@@ -168,8 +74,8 @@ Column trx_columns[] = {
 };
 
 int emit_transaction(void *to, const frond_transaction_info *info) {
-    Filling &filling = *static_cast<Filling *>(to);
-    filling.failed = Row(filling.thd, filling.table)
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    filling.failed = Schema_row(filling.thd, filling.table)
                          .number(info->id)
                          .text(state_name(info->state))
                          .number_or_null(info->connection)
@@ -184,7 +90,7 @@ int emit_transaction(void *to, const frond_transaction_info *info) {
 }
 
 int fill_trx(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill<frond_transaction_info>(thd, tables, frond_each_transaction, emit_transaction);
+    return fill_schema_table<frond_transaction_info>(thd, tables, frond_each_transaction, emit_transaction);
 }
 
 // ---------------------------------------------------------------- FROND_LOCKS
@@ -202,8 +108,8 @@ Column locks_columns[] = {
 };
 
 int emit_lock(void *to, const frond_lock_info *info) {
-    Filling &filling = *static_cast<Filling *>(to);
-    filling.failed = Row(filling.thd, filling.table)
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    filling.failed = Schema_row(filling.thd, filling.table)
                          .number(info->transaction)
                          .number_or_null(info->connection)
                          .text(mode_name(info->mode))
@@ -216,7 +122,7 @@ int emit_lock(void *to, const frond_lock_info *info) {
 }
 
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill<frond_lock_info>(thd, tables, frond_each_lock, emit_lock);
+    return fill_schema_table<frond_lock_info>(thd, tables, frond_each_lock, emit_lock);
 }
 
 // ---------------------------------------------------------------- FROND_LOCK_WAITS
@@ -241,8 +147,8 @@ Column lock_waits_columns[] = {
 };
 
 int emit_lock_wait(void *to, const frond_lock_wait_info *info) {
-    Filling &filling = *static_cast<Filling *>(to);
-    filling.failed = Row(filling.thd, filling.table)
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    filling.failed = Schema_row(filling.thd, filling.table)
                          .number(info->waiter)
                          .number_or_null(info->waiter_connection)
                          .text_or_null(frond_statement_of(info->waiter_connection))
@@ -262,7 +168,7 @@ int emit_lock_wait(void *to, const frond_lock_wait_info *info) {
 }
 
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill<frond_lock_wait_info>(thd, tables, frond_each_lock_wait, emit_lock_wait);
+    return fill_schema_table<frond_lock_wait_info>(thd, tables, frond_each_lock_wait, emit_lock_wait);
 }
 
 // ---------------------------------------------------------------- FROND_TABLES
@@ -283,8 +189,8 @@ Column tables_columns[] = {
 };
 
 int emit_table(void *to, const frond_table_info *info) {
-    Filling &filling = *static_cast<Filling *>(to);
-    filling.failed = Row(filling.thd, filling.table)
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    filling.failed = Schema_row(filling.thd, filling.table)
                          .number(info->id)
                          .table_name(info->table)
                          .text(info->file)
@@ -300,7 +206,7 @@ int emit_table(void *to, const frond_table_info *info) {
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill<frond_table_info>(thd, tables, frond_each_table, emit_table);
+    return fill_schema_table<frond_table_info>(thd, tables, frond_each_table, emit_table);
 }
 
 // ---------------------------------------------------------------- FROND_TREES
@@ -324,12 +230,13 @@ Column trees_columns[] = {
     Column("BYTES_WRITTEN", Number(), NOT_NULL),
     Column("ENTRIES_WRITTEN", Number(), NOT_NULL),
     Column("ENTRIES_FLUSHED", Number(), NOT_NULL),
+    Column("WRITE_AMPLIFICATION", FROND_RATIO, NULLABLE),
     CEnd(),
 };
 
 int emit_tree(void *to, const frond_tree_info *info) {
-    Filling &filling = *static_cast<Filling *>(to);
-    filling.failed = Row(filling.thd, filling.table)
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    filling.failed = Schema_row(filling.thd, filling.table)
                          .table_name(info->table)
                          .text_or_null(info->index)
                          .number(info->tree)
@@ -347,38 +254,28 @@ int emit_tree(void *to, const frond_tree_info *info) {
                          .number(info->bytes_written)
                          .number(info->entries_written)
                          .number(info->entries_flushed)
+                         .ratio(info->entries_written, info->entries_flushed)
                          .store();
     return filling.failed;
 }
 
 int fill_trees(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill<frond_tree_info>(thd, tables, frond_each_tree, emit_tree);
+    return fill_schema_table<frond_tree_info>(thd, tables, frond_each_tree, emit_tree);
 }
 
 // ---------------------------------------------------------------- plugins
-
-template <Column *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *)> int init(void *p) {
-    ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(p);
-    schema->fields_info = columns;
-    schema->fill_table = fill_table;
-    return 0;
-}
 
 st_mysql_information_schema interface = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
 } // namespace
 
-#define FROND_SCHEMA_TABLE(name, description, init)                                                                    \
-    {MYSQL_INFORMATION_SCHEMA_PLUGIN, &interface, name,    "The Frond authors", description, PLUGIN_LICENSE_GPL, init, \
-     nullptr, 0x0001, nullptr, nullptr, "0.1", MariaDB_PLUGIN_MATURITY_EXPERIMENTAL}
-
 st_maria_plugin frond_trx_plugin = FROND_SCHEMA_TABLE("FROND_TRX", "Transactions that have not ended, prepared ones too",
-                                                      (init<trx_columns, fill_trx>));
+                                                      (init_schema_table<trx_columns, fill_trx>));
 st_maria_plugin frond_locks_plugin =
-    FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold", (init<locks_columns, fill_locks>));
+    FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold", (init_schema_table<locks_columns, fill_locks>));
 st_maria_plugin frond_lock_waits_plugin =
-    FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what", (init<lock_waits_columns, fill_lock_waits>));
+    FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what", (init_schema_table<lock_waits_columns, fill_lock_waits>));
 st_maria_plugin frond_tables_plugin =
-    FROND_SCHEMA_TABLE("FROND_TABLES", "Tables, their files and sizes", (init<tables_columns, fill_tables>));
+    FROND_SCHEMA_TABLE("FROND_TABLES", "Tables, their files and sizes", (init_schema_table<tables_columns, fill_tables>));
 st_maria_plugin frond_trees_plugin =
-    FROND_SCHEMA_TABLE("FROND_TREES", "Trees: levels, runs, debt, amplification", (init<trees_columns, fill_trees>));
+    FROND_SCHEMA_TABLE("FROND_TREES", "Trees: levels, runs, debt, amplification", (init_schema_table<trees_columns, fill_trees>));

@@ -12,5 +12,10 @@ extern st_maria_plugin frond_locks_plugin;
 extern st_maria_plugin frond_lock_waits_plugin;
 extern st_maria_plugin frond_tables_plugin;
 extern st_maria_plugin frond_trees_plugin;
+/* information_schema_storage.cc */
+extern st_maria_plugin frond_indexes_plugin;
+extern st_maria_plugin frond_files_plugin;
+extern st_maria_plugin frond_cache_plugin;
+extern st_maria_plugin frond_jobs_plugin;
 
 #endif

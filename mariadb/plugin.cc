@@ -24,9 +24,6 @@
 handlerton *frond_hton;
 frond_db *frond_database;
 
-// A name that the server cannot give to a database: it writes '#' as "@0023".
-static const char DIRECTORY[] = "#frond";
-
 // Exported by the server, but not declared in its headers for plugins.
 extern bool ignore_db_dirs_append(const char *dirname_arg);
 
@@ -111,10 +108,10 @@ static int init(void *p) {
     frond_install_xa(hton);
     frond_install_backup(hton);
     frond_install_alter(hton);
-    ignore_db_dirs_append(DIRECTORY);
+    ignore_db_dirs_append(FROND_DIRECTORY);
 
     char path[FN_REFLEN];
-    my_snprintf(path, sizeof path, "%s/%s", mysql_real_data_home, DIRECTORY);
+    my_snprintf(path, sizeof path, "%s/%s", mysql_real_data_home, FROND_DIRECTORY);
     frond_options options = frond_open_options();
     options.log = log_message;
     if (const int rc = frond_open(path, &options, &frond_database)) {
@@ -147,5 +144,5 @@ maria_declare_plugin(frond){
     "0.1",
     MariaDB_PLUGIN_MATURITY_EXPERIMENTAL,
 },
-    frond_trx_plugin, frond_locks_plugin, frond_lock_waits_plugin, frond_tables_plugin,
-    frond_trees_plugin maria_declare_plugin_end;
+    frond_trx_plugin, frond_locks_plugin, frond_lock_waits_plugin, frond_tables_plugin, frond_trees_plugin, frond_indexes_plugin,
+    frond_files_plugin, frond_cache_plugin, frond_jobs_plugin maria_declare_plugin_end;

@@ -11,6 +11,9 @@ struct handlerton;
 struct st_mysql_show_var;
 class THD;
 
+/* In the data directory. A name that the server cannot give to a database: it writes '#' as "@0023". */
+#define FROND_DIRECTORY "#frond"
+
 extern handlerton *frond_hton;
 /* NULL before the plugin is initialised and after it was closed. */
 extern frond_db *frond_database;

@@ -15,7 +15,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
 static ulong flush_log_at_commit;
 static uint background_threads, open_files, recovery_target;
-static my_bool print_all_deadlocks, direct_io, discard_damaged_tables, allow_incomplete_backup;
+static my_bool print_all_deadlocks, row_cache, direct_io, discard_damaged_tables, allow_incomplete_backup;
 
 // Passes a changed variable to the running engine; the old value stays when the engine refuses.
 template <typename T>
@@ -52,6 +52,10 @@ static void change_durability(THD *thd, st_mysql_sys_var *, void *variable, cons
 
 static void change_print_all_deadlocks(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
     change<my_bool>(thd, "print_deadlocks", variable, value);
+}
+
+static void change_row_cache(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<my_bool>(thd, "row_cache", variable, value);
 }
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
@@ -139,6 +143,10 @@ static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks, PLUGIN_VAR_OP
                          "Write each deadlock to the error log: who waited for whom, on what, with which statement",
                          nullptr, change_print_all_deadlocks, FALSE);
 
+static MYSQL_SYSVAR_BOOL(row_cache, row_cache, PLUGIN_VAR_OPCMDARG,
+                         "Cache single rows beside pages, where that saves more reads than pages would", nullptr,
+                         change_row_cache, TRUE);
+
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
                           "Seconds that a statement waits for a row lock before it fails with error "
                           "1205; 0 does not wait",
@@ -174,6 +182,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(backup),
     MYSQL_SYSVAR(backup_pin_limit),
     MYSQL_SYSVAR(print_all_deadlocks),
+    MYSQL_SYSVAR(row_cache),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
     MYSQL_SYSVAR(default_page_size),
@@ -225,6 +234,7 @@ frond_options frond_open_options() {
 void frond_apply_settings() {
     frond_set(frond_database, "backup_pin_bytes", backup_pin_limit);
     frond_set(frond_database, "print_deadlocks", print_all_deadlocks);
+    frond_set(frond_database, "row_cache", row_cache);
 }
 
 bool frond_allows_incomplete_backup() { return allow_incomplete_backup; }

@@ -8,7 +8,7 @@ server is started on it; the sums hold; then the source's binary log from the ba
 all tables are equal to the source's, by checksum: a transaction that is missing from the backup, or is in it twice or by half, makes
 them differ or the replay fail.
 
-Then: what one does with backups (backup_uses.py); the tool and the server are killed in the middle; the disk of the backup is full; wrong passwords and directories; a least
+Then: what one does with backups (backup_uses.py); packed backups and streams (backup_packed.py); the tool and the server are killed in the middle; the disk of the backup is full; wrong passwords and directories; a least
 account; damage to each kind of file.
 
 FROND names the program (default: target/release/frond). Status: 0 good, 1 a promise is broken.
@@ -33,10 +33,12 @@ from typing import Any, Callable
 
 import pymysql
 
+import backup_packed as packed
 import backup_uses as uses
 from clients import Client, Problem
 from disk_full import SmallDisk
 from kill9_binlog import Transfers
+from kill9_replica import free_port
 from server import ROOT, Server, rows, run
 
 FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
@@ -111,11 +113,13 @@ def frond(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -
 class Bench:
     """A server, its clients, and a place for backups."""
 
-    def __init__(self, server: Server, seed: str, others: bool):
-        self.server, self.others = server, others
+    def __init__(self, server: Server, seed: str, others: bool, port: int):
+        self.server, self.others, self.port = server, others, port
         self.place = server.directory() / "backups"
         self.admin = server.connect()
         run(self.admin, "CREATE DATABASE kill9")
+        run(self.admin, "CREATE USER follower@'%' IDENTIFIED BY 'f'")
+        run(self.admin, "GRANT REPLICATION SLAVE ON *.* TO follower@'%'")
         money: type[Client] = Transfers if others else FrondTransfers
         self.clients: list[Client] = [money(server, seed, 0), money(server, seed, 1), Rows(server, seed, 2),
                                       Definitions(server, seed, 3)]
@@ -128,16 +132,20 @@ class Bench:
     def connection(self) -> list[str]:
         return ["--no-defaults", f"--socket={self.server.socket}", "--user=root", "--quiet"]
 
+    def loud(self) -> list[str]:
+        return self.connection()[:-1]
+
     def dir(self, name: str) -> str:
         return str(self.place / name)
 
     def full(self, name: str, *more: str) -> dict[str, Any]:
         return self.told(frond("full", self.dir(name), "--json", *self.connection(), *more))
 
-    def incremental(self, name: str, base: str) -> dict[str, Any]:
-        return self.told(frond("incremental", self.dir(name), "--base", self.dir(base), "--json", *self.connection()))
+    def incremental(self, name: str, base: str, *more: str) -> dict[str, Any]:
+        return self.told(frond("incremental", self.dir(name), "--base", self.dir(base), "--json", *self.connection(), *more))
 
     frond = staticmethod(frond)
+    program = (FROND, "backup")
 
     @staticmethod
     def told(text: str) -> dict[str, Any]:
@@ -166,14 +174,14 @@ class Bench:
                                                          "table_schema = 'kill9' ORDER BY 1")]
         return {name: rows(connection, f"CHECKSUM TABLE kill9.`{name}` EXTENDED")[0][1] for name in names}
 
-    def restored(self, name: str, told: dict[str, Any]) -> None:
+    def restored(self, name: str, told: dict[str, Any], *more: str) -> None:
         """Restores, starts, replays, compares. Nobody writes to the source meanwhile."""
-        frond("verify", self.dir(name), "--quiet")
+        frond("verify", self.dir(name), "--quiet", *more)
         other = Server(f"backup-restored-{name}", OPTIONS[2:])
         other.directory().mkdir(parents=True)
         try:
-            frond("restore", self.dir(name), str(other.data()), "--quiet")
-            frond("restore", self.dir(name), str(other.data()), "--quiet", status=2)
+            frond("restore", self.dir(name), str(other.data()), "--quiet", *more)
+            frond("restore", self.dir(name), str(other.data()), "--quiet", *more, status=2)
             with other:
                 self.compare(other, told)
         finally:
@@ -439,7 +447,7 @@ def without_stages(bench: Bench) -> None:
         raise Problem(f"mariadb-backup without Frond's tables: {done.stderr[-500:]}")
 
 
-USES = {part.__name__: part for part in (uses.short_block, uses.late_changes, uses.prepared, uses.against, uses.until,
+USES = {part.__name__: part for part in (uses.short_block, uses.late_changes, uses.prepared, uses.against, uses.until, uses.recipes,
                                          uses.extract)}
 
 
@@ -452,13 +460,19 @@ def main() -> int:
     print(f"seed {arguments.seed}")
     passed = failed = skipped = 0
     for others in (False, True):
-        with Server(f"backup-{'both' if others else 'alone'}", OPTIONS) as server:
+        port = free_port()
+        network = ["--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}", "--server-id=1"]
+        with Server(f"backup-{'both' if others else 'alone'}", OPTIONS + network) as server:
             r = random.Random(f"{arguments.seed}:{others}")
-            bench = Bench(server, f"{arguments.seed}:{others}", others)
+            bench = Bench(server, f"{arguments.seed}:{others}", others, port)
             count = (arguments.backups + 1) // 2 if others else arguments.backups // 2
             parts: list[tuple[str, Callable[[], Any]]] = [
                 ("under load", lambda: under_load(bench, count, r)), ("damage", lambda: damage(bench, r)),
                 ("refused", lambda: refused(bench)), ("full disk", lambda: full_disk(bench))]
+            parts += [("packed stream", lambda: packed.stream(bench))]
+            if not others:
+                parts += [("packed", lambda: packed.packed(bench)), ("full disk of a pack", lambda: packed.full_pack(bench)),
+                          ("places of a pack", lambda: packed.pack_places(bench)), ("replica of a pack", lambda: packed.replica(bench))]
             if others:
                 parts += [("stock mariadb-backup", lambda: without_stages(bench)), ("extract", lambda: uses.extract(bench))]
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -16,7 +17,7 @@ from typing import Any
 import pymysql
 
 from clients import Problem
-from server import Server, rows, run
+from server import ROOT, Server, rows, run
 
 
 def private(bench: Any) -> list[str]:
@@ -194,3 +195,33 @@ def _no_leftovers(bench: Any) -> None:
     running = subprocess.run(["pgrep", "-f", str(bench.place / ".frond-work-")], capture_output=True, text=True, check=False)
     if left or running.stdout.strip():
         raise Problem(f"left over: {left}, processes {running.stdout.split()}")
+
+
+def recipes(bench: Any) -> None:
+    """The scripts of docs/backup.md, as they are there but for places: a full backup and one of the hour, with the account of that page."""
+    text = (ROOT / "docs" / "backup.md").read_text(encoding="utf-8")
+    run(bench.admin, "CREATE USER backup@localhost IDENTIFIED BY 'of the page'")
+    for grant in re.findall(r"^    (GRANT .* TO backup@localhost);", text, re.MULTILINE):
+        run(bench.admin, grant)
+    home, place = Path(bench.dir("home")), Path(bench.dir("recipes"))
+    home.mkdir()
+    place.mkdir()
+    (home / ".my.cnf").write_text(f"[client]\nsocket={bench.server.socket}\n")
+    (home / "password").write_text("of the page\n")
+    scripts = [re.sub("^    ", "", script, flags=re.MULTILINE) for script in re.findall(r"^    #!/bin/sh -e\n(?:    .*\n)+", text, re.MULTILINE)]
+    if len(scripts) != 2:
+        raise Problem(f"{len(scripts)} scripts in docs/backup.md")
+    (home / "frond").symlink_to(Path(bench.program[0]).resolve())
+    path = f"{home}:{os.environ['PATH']}"
+    for script in scripts:
+        mine = script.replace("/backup/", f"{place}/").replace("/backup ", f"{place} ").replace("/etc/frond-backup.password", str(home / "password"))
+        done = subprocess.run(["/bin/sh", "-e", "-c", mine], env=dict(os.environ, HOME=str(home), PATH=path), text=True, timeout=300,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            raise Problem(f"{mine}\n{done.stdout}")
+    listed = bench.frond("list", str(place))
+    if listed.count("whole") != 2 or " full " not in listed or " incremental " not in listed:
+        raise Problem(listed)
+    for directory in (place, home):
+        shutil.rmtree(directory)
+    run(bench.admin, "DROP USER backup@localhost")

@@ -1,6 +1,6 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench), `make bench-oltp` and `make bench-scale`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-hot` and `make bench-scale`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
 //! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
@@ -12,6 +12,7 @@
 mod chart;
 mod client;
 mod engines;
+mod hot;
 mod iibench;
 mod interrupt;
 mod limits;
@@ -50,6 +51,8 @@ enum Cmd {
     Iibench(IibenchArgs),
     /// The everyday load with sysbench, engines side by side in one server
     Oltp(OltpArgs),
+    /// Look-ups of hot rows that lie at random in a table larger than the cache
+    Hot(OltpArgs),
     /// Many partitions, tables and connections; restarts after a kill
     Scale(ScaleArgs),
 }
@@ -116,7 +119,7 @@ struct OltpArgs {
     scripts: PathBuf,
     #[arg(long, default_value = "innodb,myrocks,frond", value_parser = engine_list)]
     engines: EngineList,
-    /// Rows of the table; they must fit in the cache
+    /// Rows of the table; `oltp` wants them all in the cache
     #[arg(long, default_value = "1M", value_parser = units::parse_count)]
     rows: u64,
     #[arg(long, default_value = "1G", value_parser = units::parse_bytes)]
@@ -196,6 +199,23 @@ impl ServerArgs {
     }
 }
 
+impl OltpArgs {
+    fn options(self) -> Result<oltp::Options, String> {
+        Ok(oltp::Options {
+            programs: self.server.programs(),
+            plugins: self.server.plugins()?,
+            out: self.server.out,
+            scripts: std::path::absolute(&self.scripts).map_err(|e| e.to_string())?,
+            engines: self.engines.0,
+            rows: self.rows.max(1),
+            cache: self.cache,
+            threads: self.threads.max(1),
+            scale: self.scale,
+            rounds: self.rounds.max(1),
+        })
+    }
+}
+
 fn run(cli: Cli) -> Result<bool, String> {
     interrupt::install()?;
     match cli.command {
@@ -213,18 +233,8 @@ fn run(cli: Cli) -> Result<bool, String> {
             budget: a.budget,
             limits: a.limits,
         }),
-        Cmd::Oltp(a) => oltp::run(&oltp::Options {
-            programs: a.server.programs(),
-            plugins: a.server.plugins()?,
-            out: a.server.out,
-            scripts: std::path::absolute(&a.scripts).map_err(|e| e.to_string())?,
-            engines: a.engines.0,
-            rows: a.rows.max(1),
-            cache: a.cache,
-            threads: a.threads.max(1),
-            scale: a.scale,
-            rounds: a.rounds.max(1),
-        }),
+        Cmd::Oltp(a) => oltp::run(&a.options()?),
+        Cmd::Hot(a) => hot::run(&a.options()?),
         Cmd::Scale(a) => scale::run(&scale::Options {
             programs: a.server.programs(),
             plugins: a.server.plugins()?,

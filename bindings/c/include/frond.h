@@ -112,7 +112,8 @@ int frond_open(const char *directory, const frond_options *options, frond_db **d
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
 /* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";
- * "recovery_target" (seconds, 0: no aim); * "print_deadlocks" (1: each one goes to the log function). */
+ * "recovery_target" (seconds, 0: no aim); "row_cache" (1, the default: single rows are cached beside pages);
+ * "print_deadlocks" (1: each one goes to the log function). */
 int frond_set(frond_db *db, const char *name, uint64_t value);
 /* Makes everything committed so far durable, whatever the durability mode. */
 int frond_sync(frond_db *db);
@@ -347,6 +348,89 @@ typedef struct frond_tree_info {
 /* As the lists above: read in pieces while others go on, not of one moment; `emit` returns 0 to go on. */
 int frond_each_table(frond_db *db, int (*emit)(void *ctx, const frond_table_info *info), void *ctx);
 int frond_each_tree(frond_db *db, int (*emit)(void *ctx, const frond_tree_info *info), void *ctx);
+
+/* An index that is in use or being built. */
+typedef struct frond_index_info {
+    const char *table;
+    const char *index;       /* "" for a table of keys and values */
+    const char *columns;     /* as people write them: "name(10),ts DESC" */
+    uint32_t table_id;
+    uint32_t tree;           /* number in its table */
+    uint32_t unique;
+    uint32_t building;
+    uint32_t page_bytes;
+    uint32_t compression;    /* enum frond_compression of frond_rows.h */
+    int32_t compression_level; /* of zstd */
+    uint32_t filter;         /* for look-ups of single keys */
+    uint32_t open;           /* 0: the table has not been used since the start, and what follows is not known */
+    uint32_t reserved;
+    uint64_t entries;        /* versions and tombstones, in runs */
+    uint64_t stored_bytes;
+    uint64_t logical_bytes;  /* before encoding */
+    uint64_t buffered_entries;
+    uint64_t buffered_bytes;
+} frond_index_info;
+
+typedef struct frond_file_info {
+    const char *table;       /* "" for the catalog */
+    const char *file;        /* below the directory of the database */
+    uint32_t table_id;
+    uint32_t open;           /* 0: the table has not been used since the start, and what follows is not known */
+    uint64_t file_bytes;
+    uint64_t used_bytes;
+    uint64_t free_bytes;     /* in holes, for reuse */
+    uint64_t holes;
+    uint64_t largest_hole;
+    uint64_t given_back_bytes; /* to the file system, since the table was opened */
+    uint64_t blocks;
+    uint64_t waiting_blocks; /* freed, and not to be used again before the log is durable */
+    uint64_t held_bytes;     /* that only a backup needs */
+    uint64_t image_bytes;
+    uint64_t checkpoints;
+    uint64_t checkpoint_lsn;
+} frond_file_info;
+
+/* What the page cache has of an index. */
+typedef struct frond_cached_info {
+    const char *table;       /* "" for the catalog, and for what belongs to no table any more */
+    const char *index;
+    uint32_t known;          /* 0: pages of a run that only older readers need, or of a dropped table */
+    uint32_t tree;
+    uint64_t pages;
+    uint64_t bytes;
+} frond_cached_info;
+
+/* A piece of background work. */
+typedef struct frond_job_info {
+    const char *kind;        /* WRITE BUFFER, FLUSH, MERGE, ATTACH, IMAGE, BUILD INDEX, DROP INDEX, DROP TABLE, BACKUP */
+    const char *state;       /* RUNNING, WAITING, FAILED; of a backup ARMED, PINNED, BROKEN */
+    const char *table;       /* "" where there is none */
+    const char *index;
+    const char *details;     /* for people */
+    uint64_t age_micros;     /* since it began; 0 while it waits */
+    uint64_t bytes;          /* to be read, estimated, or held by a backup; 0: unknown */
+    uint64_t bytes_written;  /* so far */
+} frond_job_info;
+
+/* As the lists above. */
+int frond_each_index(frond_db *db, int (*emit)(void *ctx, const frond_index_info *info), void *ctx);
+int frond_each_file(frond_db *db, int (*emit)(void *ctx, const frond_file_info *info), void *ctx);
+int frond_each_cached(frond_db *db, int (*emit)(void *ctx, const frond_cached_info *info), void *ctx);
+int frond_each_job(frond_db *db, int (*emit)(void *ctx, const frond_job_info *info), void *ctx);
+
+/* Pages that a thread has read. */
+typedef struct frond_read_counts {
+    uint64_t accessed;       /* all */
+    uint64_t from_file;
+    uint64_t read_ahead;     /* taken from what was read with an earlier page */
+    uint64_t nanos;          /* that reading from files took */
+} frond_read_counts;
+
+/* What the calling thread reads is counted from now on. 0: it is already, and the call has no effect. While no thread
+ * counts, counting costs nothing. */
+int frond_reads_begin(void);
+/* Ends it. */
+void frond_reads_end(frond_read_counts *counts);
 
 /* Told of lock waits. `waits` is called by the thread that is about to sleep, and again when others came before it;
  * `waited` by the same thread afterwards. Both may interrupt transactions. */

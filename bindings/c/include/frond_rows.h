@@ -333,6 +333,7 @@ typedef struct frond_table_stats {
     uint64_t file_bytes;     /* on disk */
     uint64_t free_bytes;     /* holes in the file */
     uint64_t auto_increment; /* next value */
+    uint64_t changes;        /* of rows, since the table was opened, about */
     uint64_t updated;        /* last commit with a change of the table, Unix time; 0: none since it was opened */
 } frond_table_stats;
 int frond_table_statistics(frond_table *table, frond_table_stats *stats);

@@ -132,6 +132,7 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
             "log_capacity_bytes" => db.engine.set_log_capacity(value),
             "recovery_target" => db.engine.set_recovery_target(value),
             "backup_pin_bytes" => db.engine.set_backup_pin_limit(value),
+            "row_cache" => db.engine.set_row_cache(value != 0),
             "print_deadlocks" => db.engine.print_deadlocks(value != 0),
             _ => return Err(invalid(&format!("there is no setting '{name}'"))),
         }

@@ -21,5 +21,6 @@ mod pointers;
 mod prepared;
 mod report;
 mod rows;
+mod storage;
 mod table;
 mod txn;

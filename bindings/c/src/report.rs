@@ -21,7 +21,7 @@ use crate::pointers::handle;
 /// Bytes of a statement that are shown.
 const STATEMENT_BYTES: usize = 1024;
 
-fn micros(time: Duration) -> u64 {
+pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -50,7 +50,7 @@ fn kind(kind: LockKind) -> u32 {
     }
 }
 
-fn text(s: &str) -> CString {
+pub(crate) fn text(s: &str) -> CString {
     CString::new(s.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 

@@ -24,13 +24,14 @@ pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<
     server
         .run("SET SESSION wait_timeout = 31536000, TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         .or_else(|_| server.run("SET SESSION wait_timeout = 31536000"))?;
-    let work = Work::new(args.work.as_deref(), &args.dir)?;
+    let work = Work::beside(args.work.as_deref(), &args.dir)?;
     let datadir = work.0.join("data");
     let how = Lay {
         datadir: &datadir,
         mariadb_backup: "mariadb-backup".as_ref(),
         rate: None,
         quiet: args.quiet,
+        threads: args.threads,
     };
     // The copy takes long: the snapshot, which holds old versions of rows, is taken behind it.
     how.lay(chain, None)?;

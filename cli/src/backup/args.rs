@@ -24,6 +24,8 @@ pub enum BackupCommand {
     Restore(RestoreArgs),
     Extract(ExtractArgs),
     Keep(KeepArgs),
+    Receive(ReceiveArgs),
+    Key(KeyArgs),
 }
 
 /// Back up everything into a new directory
@@ -32,7 +34,8 @@ pub enum BackupCommand {
 /// (into DIR/server), and Frond's part is of the moment at which that one is consistent. Commits are blocked for milliseconds in the first
 /// case, and as long as mariadb-backup blocks them in the second.
 ///
-/// DIR/manifest.json is written last: a directory without it is no backup. After a failure DIR is emptied.
+/// DIR/manifest.json is written last: a directory without it is no backup. After a failure DIR is emptied. With --compress or --key-file the backup
+/// is one file, DIR/backup.frb, which gets this name last.
 ///
 /// The account needs RELOAD, PROCESS and BINLOG MONITOR; with mariadb-backup what that one needs, too.
 ///
@@ -41,11 +44,13 @@ pub enum BackupCommand {
 #[command(after_long_help = "Examples:\n  \
     frond backup full /backup/$(date +%F)\n  \
     frond backup full /backup/monday --rate 100M --json\n  \
+    frond backup full /backup/monday --compress --key-file /etc/frond-backup.key --threads 2\n  \
+    frond backup full --stream --compress | ssh host frond backup receive /backup/monday\n  \
     frond backup full /backup/monday --user backup --password-file /root/.backup-password")]
 pub struct FullArgs {
     /// The directory to make; it must not exist, or be empty
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub dir: PathBuf,
+    #[arg(value_hint = ValueHint::DirPath, required_unless_present = "stream", conflicts_with = "stream")]
+    pub dir: Option<PathBuf>,
     #[command(flatten)]
     pub how: HowArgs,
 }
@@ -62,8 +67,8 @@ pub struct FullArgs {
     frond backup incremental --base /backup/monday /backup/monday-12h")]
 pub struct IncrementalArgs {
     /// The directory to make; it must not exist, or be empty
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub dir: PathBuf,
+    #[arg(value_hint = ValueHint::DirPath, required_unless_present = "stream", conflicts_with = "stream")]
+    pub dir: Option<PathBuf>,
     /// The backup that has the rest: full or incremental
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub base: PathBuf,
@@ -74,6 +79,23 @@ pub struct IncrementalArgs {
 /// How to copy, and from where.
 #[derive(Args)]
 pub struct HowArgs {
+    /// To standard output, for `frond backup receive` at the other end of a pipe, or for a file NAME.frb
+    #[arg(long)]
+    pub stream: bool,
+    /// Pack the backup into one file, DIR/backup.frb, compressed with zstd
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3",
+          value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub compress: Option<i32>,
+    /// Pack the backup, encrypted with the key in this file (`frond backup key` makes one)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Threads that copy, compress and encrypt
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub threads: usize,
+    /// Where a packed backup or a stream has the server's own and other engines' files for a while; DIR, or the
+    /// directory for temporary files, unless told
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub work: Option<PathBuf>,
     /// Bytes per second to copy at most (not for mariadb-backup)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub rate: Option<u64>,
@@ -86,7 +108,7 @@ pub struct HowArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
-    /// The result as one JSON object
+    /// The result as one JSON object; progress, too, a line each second on standard error
     #[arg(long)]
     pub json: bool,
     /// The server's port
@@ -104,8 +126,11 @@ pub struct HowArgs {
 #[derive(Args)]
 pub struct ListArgs {
     /// A backup, or a directory of backups
-    #[arg(value_hint = ValueHint::DirPath)]
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
+    /// Shows the tables of backups that were encrypted with this key
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
     /// One JSON object per line
     #[arg(long)]
     pub json: bool,
@@ -123,12 +148,18 @@ pub struct ListArgs {
 /// Exit status: 0 sound, 1 damaged (what is named), 2 could not be done.
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// The backup
-    #[arg(value_hint = ValueHint::DirPath)]
+    /// The backup: a directory, or a file that a stream was written to
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
+    /// The key of encrypted backups
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Threads that read and copy
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub threads: usize,
     /// Only checksums
     #[arg(long)]
     pub quick: bool,
@@ -168,8 +199,8 @@ pub struct VerifyArgs {
     frond backup restore /backup/monday /var/lib/mysql --until '2026-11-23 10:14:00' --binlogs /old/mysql\n  \
     chown -R mysql:mysql /var/lib/mysql && systemctl start mariadb")]
 pub struct RestoreArgs {
-    /// The backup
-    #[arg(value_hint = ValueHint::DirPath)]
+    /// The backup: a directory, or a file that a stream was written to
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
     /// The data directory to make; it must not exist, or be empty
     #[arg(value_hint = ValueHint::DirPath)]
@@ -177,6 +208,12 @@ pub struct RestoreArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
+    /// The key of encrypted backups
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Threads that read and copy
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub threads: usize,
     /// The program that prepares other engines' files
     #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup", value_hint = ValueHint::CommandName)]
     pub mariadb_backup: PathBuf,
@@ -206,8 +243,8 @@ pub struct RestoreArgs {
 #[command(after_long_help = "Examples:\n  \
     frond backup prepare /backup/monday-12h /backup/monday-12h-full")]
 pub struct PrepareArgs {
-    /// The backup
-    #[arg(value_hint = ValueHint::DirPath)]
+    /// The backup: a directory, or a file that a stream was written to
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
     /// The directory to make; it must not exist, or be empty
     #[arg(value_hint = ValueHint::DirPath)]
@@ -215,6 +252,12 @@ pub struct PrepareArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
+    /// The key of encrypted backups
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Threads that read and copy
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub threads: usize,
     /// Bytes per second to copy at most
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub rate: Option<u64>,
@@ -238,8 +281,8 @@ pub struct PrepareArgs {
     frond backup extract /backup/monday --table shop.orders --as orders_monday\n  \
     frond backup extract /backup/monday --table shop.orders --until '2026-11-23 10:14:00' --binlogs /var/lib/mysql")]
 pub struct ExtractArgs {
-    /// The backup
-    #[arg(value_hint = ValueHint::DirPath)]
+    /// The backup: a directory, or a file that a stream was written to
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
     /// The table
     #[arg(long, value_name = "DATABASE.TABLE")]
@@ -250,6 +293,12 @@ pub struct ExtractArgs {
     /// Backups that it is based on, if they are elsewhere; may be given again
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub chain: Vec<PathBuf>,
+    /// The key of encrypted backups
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key_file: Option<PathBuf>,
+    /// Threads that read and copy
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
+    pub threads: usize,
     /// Replay binary logs up to a GTID (0-1-4711) or a local time ('2026-11-23 10:00:00')
     #[arg(long, value_name = "GTID|TIME", value_parser = until, requires = "binlogs")]
     pub until: Option<Until>,
@@ -297,4 +346,58 @@ pub struct KeepArgs {
     /// Remove, instead of saying what would be removed
     #[arg(long)]
     pub delete: bool,
+}
+
+/// Receive the stream of a backup
+///
+/// Reads what `frond backup full --stream` or `incremental --stream` writes, or the file of a packed backup, from standard input,
+/// verifies every part of it as it arrives (no key is needed) and keeps it as DIR/backup.frb, which all other commands read. It gets this
+/// name when the end of the stream has come: a stream that was cut off is refused, and what came of it is no backup.
+///
+/// A server's stream cannot go on later, as the server lets go of its moment when the pipe breaks. That of a file can:
+/// --received says how many bytes are here, and --resume takes those that follow.
+///
+/// Exit status: 0 received whole, 2 not.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup full --stream | ssh host frond backup receive /backup/monday\n  \
+    ssh host frond backup receive /backup/monday < /backup/monday/backup.frb\n  \
+    tail -c +$((1 + $(ssh host frond backup receive /backup/monday --received))) /backup/monday/backup.frb |\n    \
+        ssh host frond backup receive /backup/monday --resume")]
+pub struct ReceiveArgs {
+    /// The directory to make; it must not exist, or be empty
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+    /// Go on with what was received before: the stream begins with the byte behind it
+    #[arg(long)]
+    pub resume: bool,
+    /// Only say how many bytes were received before
+    #[arg(long, conflicts_with = "resume")]
+    pub received: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The result as one JSON object; progress, too, a line each second on standard error
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Make a key for encrypted backups
+///
+/// Writes a new random key to a new file that only you may read. Nothing opens a backup without its key: keep a copy of it elsewhere.
+///
+/// Exit status: 0 done, 2 not done.
+#[derive(Args)]
+#[command(after_long_help = "Examples:\n  \
+    frond backup key /etc/frond-backup.key")]
+pub struct KeyArgs {
+    /// The file to make; it must not exist
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// 1 to 64.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let n = text.parse::<usize>().ok().filter(|n| (1..=64).contains(n));
+    n.ok_or_else(|| "give a number from 1 to 64".into())
 }

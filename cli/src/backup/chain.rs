@@ -13,7 +13,9 @@ use std::time::Duration;
 use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
 
 use super::copy::failed;
+use super::key::Key;
 use super::manifest::{Manifest, TableFile};
+use super::store::{self, Found, Store};
 use crate::out::{Failure, Outcome};
 
 /// A backup and its members.
@@ -21,97 +23,121 @@ pub struct Chain {
     /// The newest.
     pub manifest: Manifest,
     /// By their place in the chain; the last one is the backup itself.
-    pub members: Vec<(PathBuf, Manifest)>,
+    pub members: Vec<Member>,
+}
+
+pub struct Member {
+    pub path: PathBuf,
+    pub manifest: Manifest,
+    pub store: Store,
+}
+
+impl Member {
+    fn open(path: &Path, key: Option<&Key>) -> Outcome<Member> {
+        let (store, manifest) = Store::open(path, key)?;
+        Ok(Member { path: path.to_path_buf(), manifest, store })
+    }
 }
 
 impl Chain {
-    /// Finds the members beside `dir` or in `elsewhere` (BH1).
-    pub fn find(dir: &Path, elsewhere: &[PathBuf]) -> Outcome<Chain> {
-        let manifest = Manifest::read(dir)?;
-        let mut found: HashMap<String, (PathBuf, Manifest)> = HashMap::new();
+    /// Finds the members beside `dir` or in `elsewhere` (BH1). One key opens them all.
+    pub fn find(dir: &Path, elsewhere: &[PathBuf], key: Option<&Path>) -> Outcome<Chain> {
+        let key = Key::of(key)?;
+        let newest = Member::open(dir, key.as_ref())?;
+        let manifest = newest.manifest.clone();
         let mut places: Vec<PathBuf> = elsewhere.to_vec();
         let full = std::fs::canonicalize(dir).map_err(failed("look for", dir))?;
         if let Some(parent) = full.parent().filter(|_| !manifest.chain.is_empty()) {
             for entry in std::fs::read_dir(parent).map_err(failed("list", parent))? {
-                let path = entry.map_err(failed("list", parent))?.path();
-                if path.join(super::manifest::NAME).exists() {
-                    places.push(path);
-                }
+                places.push(entry.map_err(failed("list", parent))?.path());
             }
         }
+        let mut found: HashMap<String, PathBuf> = HashMap::new();
         for place in places {
-            match Manifest::read(&place) {
-                Ok(read) if manifest.chain.contains(&read.id) => {
-                    found.entry(read.id.clone()).or_insert((place, read));
+            match store::look(&place) {
+                Some(Found::Whole(is)) if manifest.chain.contains(&is.id) => {
+                    found.entry(is.id).or_insert(place);
                 }
-                Err(e) if elsewhere.contains(&place) => return Err(e),
+                Some(Found::Damaged(what)) if elsewhere.contains(&place) => {
+                    return Err(Failure::Request(what))
+                }
+                None | Some(Found::Incomplete) if elsewhere.contains(&place) => {
+                    return Err(store::fail(&place, "it is no whole backup"))
+                }
                 _ => {}
             }
         }
         let mut members = Vec::new();
         for (at, id) in manifest.chain.iter().enumerate() {
-            let Some(member) = found.remove(id) else {
+            let Some(place) = found.remove(id) else {
                 return Err(Failure::Request(format!(
                     "{}: it is based on backup {id}, which is not there, or not whole; say where with --chain",
                     dir.display()
                 )));
             };
-            if member.1.chain != manifest.chain[..at] || member.1.database != manifest.database {
-                let what = format!(
-                    "{}: not a backup that {} is based on",
-                    member.0.display(),
-                    manifest.id
-                );
-                return Err(Failure::Request(what));
+            let member = Member::open(&place, key.as_ref())?;
+            let read = &member.manifest;
+            if read.chain != manifest.chain[..at] || read.database != manifest.database {
+                let what = format!("not a backup that {} is based on", manifest.id);
+                return Err(store::fail(&place, what));
             }
             members.push(member);
         }
-        members.push((dir.to_path_buf(), manifest.clone()));
+        members.push(newest);
         Ok(Chain { manifest, members })
+    }
+
+    /// The backup itself.
+    pub fn newest(&self) -> &Member {
+        &self.members[self.members.len() - 1]
     }
 
     /// The Frond database of the backup, for reading.
     pub fn vfs(&self) -> Outcome<ChainVfs> {
-        let mut dirs = Vec::new();
-        for (path, _) in &self.members {
-            let place = path.join("frond");
-            dirs.push(OsVfs::new(&place).map_err(failed("open", &place))?);
-        }
+        let path = &self.newest().path;
+        let place = match path.is_file() {
+            true => path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            false => path,
+        };
+        let machine = OsVfs::new(place).map_err(failed("open", place))?;
+        let stores = self.members.iter().map(|member| member.store.clone()).collect();
         let tables = self.manifest.tables.iter().map(|t| (t.file_name(), t.clone())).collect();
         let logs = self.manifest.files.keys();
         let plain =
             logs.filter_map(|path| path.strip_prefix("frond/")).map(str::to_string).collect();
-        Ok(ChainVfs { dirs, tables, plain })
+        Ok(ChainVfs { machine, stores, tables, plain })
     }
 }
 
 /// See [`Chain::vfs`].
 pub struct ChainVfs {
-    dirs: Vec<OsVfs>,
+    machine: OsVfs,
+    stores: Vec<Store>,
     tables: HashMap<String, TableFile>,
     plain: Vec<String>,
 }
 
 impl ChainVfs {
-    fn newest(&self) -> &OsVfs {
-        &self.dirs[self.dirs.len() - 1]
-    }
-
     /// The file of a table, put together.
     pub fn table(&self, table: &TableFile) -> io::Result<Assembled> {
-        let name = table.file_name();
-        let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; self.dirs.len()];
-        let own = self.dirs.len() - 1;
+        let name = inside(&table.file_name());
+        let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; self.stores.len()];
+        let own = self.stores.len() - 1;
         let mut parts: Vec<(u64, u64, usize)> = table.own.iter().map(|p| (p.0, p.1, own)).collect();
         parts.extend(table.blocks.iter().map(|b| (b.1, b.2, b.4)));
         parts.sort_unstable();
         for (_, _, member) in &parts {
             if files[*member].is_none() {
-                files[*member] = Some(self.dirs[*member].open(&name, OpenHow::READ)?);
+                files[*member] = Some(self.stores[*member].file(&name)?);
             }
         }
         Ok(Assembled { len: table.bytes, parts, files })
     }
+}
+
+/// In a backup.
+fn inside(name: &str) -> String {
+    format!("frond/{name}")
 }
 
 fn read_only() -> io::Error {
@@ -129,7 +155,9 @@ impl Vfs for ChainVfs {
         }
         match self.tables.get(name) {
             Some(table) => Ok(Arc::new(self.table(table)?)),
-            None if self.plain.iter().any(|n| n == name) => self.newest().open(name, OpenHow::READ),
+            None if self.plain.iter().any(|n| n == name) => {
+                self.stores[self.stores.len() - 1].file(&inside(name))
+            }
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -159,23 +187,23 @@ impl Vfs for ChainVfs {
     }
 
     fn now(&self) -> Duration {
-        self.newest().now()
+        self.machine.now()
     }
 
     fn wall_clock(&self) -> Duration {
-        self.newest().wall_clock()
+        self.machine.wall_clock()
     }
 
     fn random_u64(&self) -> u64 {
-        self.newest().random_u64()
+        self.machine.random_u64()
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        self.newest().spawn(name, work)
+        self.machine.spawn(name, work)
     }
 
     fn descriptors(&self) -> Option<u64> {
-        self.newest().descriptors()
+        self.machine.descriptors()
     }
 }
 

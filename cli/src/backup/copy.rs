@@ -1,60 +1,114 @@
 //! Copying bytes between directories: with checksums, a limit on the rate, and progress.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use frond_base::checksum64;
 use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
+use serde::Serialize;
 
 use super::manifest::{hex, PlainFile};
 use crate::out::{bytes, Failure, Outcome};
 
 /// Bytes read at a time.
-const PIECE: usize = 4 << 20;
+pub const PIECE: usize = 4 << 20;
 
 /// Where a failure happened.
 pub fn failed<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> Failure + 'a {
     move |e| Failure::Request(format!("{doing} {}: {e}", path.display()))
 }
 
-/// Limits the rate and shows progress.
-pub struct Meter {
+/// Who is told of the progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Show {
+    Nobody,
+    /// One line that changes, if standard error is a terminal.
+    Terminal,
+    /// A JSON object a line, on standard error.
+    Events,
+}
+
+impl Show {
+    pub fn of(quiet: bool, json: bool) -> Show {
+        match (quiet, json) {
+            (true, _) => Show::Nobody,
+            (_, true) => Show::Events,
+            _ if std::io::IsTerminal::is_terminal(&std::io::stderr()) => Show::Terminal,
+            _ => Show::Nobody,
+        }
+    }
+}
+
+/// Limits the rate and shows progress; of all threads that have a clone of it.
+#[derive(Clone)]
+pub struct Meter(Arc<Inner>);
+
+struct Inner {
     clock: OsVfs,
-    rate: Option<u64>,
     began: Duration,
-    shown: Option<Duration>,
-    pub done: u64,
+    show: Show,
+    /// 0: no limit.
+    rate: AtomicU64,
+    done: AtomicU64,
     /// 0: not known.
-    pub total: u64,
+    total: AtomicU64,
+    shown: Mutex<Duration>,
+}
+
+#[derive(Serialize)]
+struct Progress {
+    event: &'static str,
+    bytes: u64,
+    bytes_total: Option<u64>,
+    bytes_per_second: u64,
+    seconds_left: Option<u64>,
 }
 
 impl Meter {
     /// `place`: any directory that exists.
-    pub fn new(place: &Path, rate: Option<u64>, quiet: bool) -> Outcome<Meter> {
+    pub fn new(place: &Path, rate: Option<u64>, show: Show) -> Outcome<Meter> {
         let clock = OsVfs::new(place).map_err(failed("open", place))?;
         let began = clock.now();
-        let shown =
-            (!quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())).then_some(began);
-        Ok(Meter { clock, rate, began, shown, done: 0, total: 0 })
+        let number = |n: u64| AtomicU64::new(n);
+        let (rate, done, total) = (number(rate.unwrap_or(0)), number(0), number(0));
+        Ok(Meter(Arc::new(Inner {
+            clock,
+            began,
+            show,
+            rate,
+            done,
+            total,
+            shown: Mutex::new(began),
+        })))
+    }
+
+    pub fn done(&self) -> u64 {
+        self.0.done.load(Relaxed)
+    }
+
+    /// `more` bytes are to come.
+    pub fn expect(&self, more: u64) {
+        self.0.total.store(self.done() + more, Relaxed);
     }
 
     /// Runs `what` without the limit of the rate: for what the server's commits wait for. Its bytes count, so
     /// what comes later waits for them.
-    pub fn unlimited<T>(&mut self, what: impl FnOnce(&mut Meter) -> T) -> T {
-        let rate = self.rate.take();
+    pub fn unlimited<T>(&self, what: impl FnOnce(&Meter) -> T) -> T {
+        let rate = self.0.rate.swap(0, Relaxed);
         let done = what(self);
-        self.rate = rate;
+        self.0.rate.store(rate, Relaxed);
         done
     }
 
     /// `n` bytes were copied: waits if that was too fast.
-    pub fn add(&mut self, n: u64) {
-        self.done += n;
-        let spent = self.clock.now().saturating_sub(self.began);
-        if let Some(rate) = self.rate.filter(|rate| *rate > 0) {
-            let due = Duration::from_secs_f64(self.done as f64 / rate as f64);
-            let early = due.saturating_sub(spent);
+    pub fn add(&self, n: u64) {
+        let done = self.0.done.fetch_add(n, Relaxed) + n;
+        let rate = self.0.rate.load(Relaxed);
+        if rate > 0 {
+            let due = Duration::from_secs_f64(done as f64 / rate as f64);
+            let early = due.saturating_sub(self.0.clock.now().saturating_sub(self.0.began));
             if early > Duration::from_millis(5) {
                 wait(early);
             }
@@ -62,33 +116,64 @@ impl Meter {
         self.show();
     }
 
-    fn show(&mut self) {
-        let now = self.clock.now();
-        let Some(last) = self.shown.filter(|last| now.saturating_sub(*last).as_millis() >= 250)
-        else {
+    fn show(&self) {
+        let every = match self.0.show {
+            Show::Nobody => return,
+            Show::Terminal => Duration::from_millis(250),
+            Show::Events => Duration::from_secs(1),
+        };
+        let now = self.0.clock.now();
+        // Another thread shows it.
+        let Ok(mut last) = self.0.shown.try_lock() else { return };
+        if now.saturating_sub(*last) < every {
             return;
+        }
+        *last = now;
+        let done = self.done();
+        let rate = done as f64 / now.saturating_sub(self.0.began).as_secs_f64().max(0.001);
+        let total = Some(self.0.total.load(Relaxed)).filter(|total| *total >= done);
+        let left = total.map(|total| ((total - done) as f64 / rate.max(1.0)).ceil() as u64);
+        if self.0.show == Show::Events {
+            let (bytes_total, seconds_left) = (total, left);
+            let bytes_per_second = rate as u64;
+            let event = "progress";
+            self.event(&Progress {
+                event,
+                bytes: done,
+                bytes_total,
+                bytes_per_second,
+                seconds_left,
+            });
+            return;
+        }
+        let of = match (total, left) {
+            (Some(total), Some(left)) => format!(" of {}, {left} s left", bytes(total)),
+            _ => String::new(),
         };
-        let _ = last;
-        self.shown = Some(now);
-        let spent = now.saturating_sub(self.began).as_secs_f64().max(0.001);
-        let rate = self.done as f64 / spent;
-        let left = self.total.saturating_sub(self.done) as f64 / rate.max(1.0);
-        let of = match self.total {
-            0 => String::new(),
-            total => format!(" of {}, {left:.0} s left", bytes(total)),
-        };
-        eprint!("\r\x1b[K{}{of}, {}/s", bytes(self.done), bytes(rate as u64));
+        eprint!("\r\x1b[K{}{of}, {}/s", bytes(done), bytes(rate as u64));
+    }
+
+    /// Tells a program that something happened.
+    pub fn event(&self, what: &impl Serialize) {
+        if let (Show::Events, Ok(text)) = (self.0.show, serde_json::to_string(what)) {
+            eprintln!("{text}");
+        }
     }
 
     /// Removes the line of progress.
     pub fn finish(&self) {
-        if self.shown.is_some() {
+        if self.0.show == Show::Terminal {
             eprint!("\r\x1b[K");
         }
     }
 
     pub fn seconds(&self) -> f64 {
-        self.clock.now().saturating_sub(self.began).as_secs_f64()
+        self.0.clock.now().saturating_sub(self.0.began).as_secs_f64()
+    }
+
+    /// For the start of threads.
+    pub fn machine(&self) -> &OsVfs {
+        &self.0.clock
     }
 }
 
@@ -98,7 +183,7 @@ pub fn range(
     to: Option<&dyn VfsFile>,
     offset: u64,
     len: u64,
-    meter: &mut Meter,
+    meter: &Meter,
 ) -> std::io::Result<u64> {
     let mut all = Checksum::default();
     let mut buffer = vec![0; PIECE.min(len as usize)];
@@ -117,15 +202,15 @@ pub fn range(
 }
 
 /// Of bytes that come in pieces of [`PIECE`]: the checksum of one, or that of the checksums of several.
-#[derive(Default)]
-struct Checksum(Vec<u64>);
+#[derive(Clone, Default)]
+pub struct Checksum(pub Vec<u64>);
 
 impl Checksum {
     fn add(&mut self, piece: &[u8]) {
         self.0.push(checksum64(piece));
     }
 
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         match self.0[..] {
             [one] => one,
             _ => checksum64(&self.0.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>()),
@@ -134,18 +219,11 @@ impl Checksum {
 }
 
 /// The file that `path` names.
-pub fn open(path: &Path, how: OpenHow) -> Outcome<std::sync::Arc<dyn VfsFile>> {
+pub fn open(path: &Path, how: OpenHow) -> Outcome<Arc<dyn VfsFile>> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
     vfs.open(&name, how).map_err(failed("open", path))
-}
-
-/// Copies the first `len` bytes (`None`: all) of a file to a new one, synced.
-pub fn file(from: &Path, to: &Path, len: Option<u64>, meter: &mut Meter) -> Outcome<PlainFile> {
-    let copied = unsynced(from, to, len, meter)?;
-    sync(to)?;
-    Ok(copied)
 }
 
 /// Sleeps.
@@ -176,13 +254,18 @@ pub fn remove(path: &Path) -> Outcome<()> {
     vfs.remove(&name).map_err(failed("remove", path))
 }
 
+/// Makes all files below `dir` durable.
+pub fn sync_files(dir: &Path) -> Outcome<()> {
+    walk(dir)?.iter().try_for_each(|path| sync(&dir.join(path)))
+}
+
 /// Makes a file durable.
 pub fn sync(path: &Path) -> Outcome<()> {
     open(path, OpenHow::WRITE)?.sync().map_err(failed("sync", path))
 }
 
-/// As [`file`]; not synced, for what is copied while somebody waits.
-pub fn unsynced(from: &Path, to: &Path, len: Option<u64>, meter: &mut Meter) -> Outcome<PlainFile> {
+/// Copies the first `len` bytes (`None`: all) of a file to a new one; not synced, for what is copied while somebody waits.
+pub fn unsynced(from: &Path, to: &Path, len: Option<u64>, meter: &Meter) -> Outcome<PlainFile> {
     let source = open(from, OpenHow::READ)?;
     let len = match len {
         Some(len) => len,
@@ -196,7 +279,7 @@ pub fn unsynced(from: &Path, to: &Path, len: Option<u64>, meter: &mut Meter) -> 
 }
 
 /// The checksum of a whole file.
-pub fn checksum(path: &Path, meter: &mut Meter) -> Outcome<PlainFile> {
+pub fn checksum(path: &Path, meter: &Meter) -> Outcome<PlainFile> {
     let source = open(path, OpenHow::READ)?;
     let len = source.len().map_err(failed("read", path))?;
     let sum = range(&*source, None, 0, len, meter).map_err(failed("read", path))?;

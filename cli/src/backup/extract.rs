@@ -46,7 +46,7 @@ impl Subject {
 }
 
 pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain)?;
+    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     let manifest = &chain.manifest;
     let subject = Subject::of(args)?;
     let mut target = Server::connect(&args.connection, args.port, NEEDS)?;
@@ -86,13 +86,14 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
         let what = format!("{}: no table {} is in it", args.dir.display(), args.table);
         return Err(Failure::Request(what));
     }
-    let work = Work::new(args.work.as_deref(), &args.dir)?;
+    let work = Work::beside(args.work.as_deref(), &args.dir)?;
     let datadir = work.0.join("data");
     let how = Lay {
         datadir: &datadir,
         mariadb_backup: &args.mariadb_backup,
         rate: None,
         quiet: args.quiet,
+        threads: args.threads,
     };
     let alone = stored && replayed.is_none();
     let only = |name: &str| subject.is(name);

@@ -10,15 +10,10 @@ use serde::Serialize;
 
 use super::args::{KeepArgs, ListArgs};
 use super::copy::failed;
-use super::manifest::{self, Manifest};
+use super::key::Key;
+use super::manifest::Binlog;
+use super::store::{self, look, Found, Store};
 use crate::out::{bytes, Failure, Grid, Outcome};
-
-/// What a directory is.
-enum Found {
-    Whole(Box<Manifest>),
-    Incomplete,
-    Damaged(String),
-}
 
 /// Backups in `dir`, or `dir` itself if it is one; the oldest first, those without a date in front.
 fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
@@ -26,30 +21,16 @@ fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
     if look(dir).is_none() {
         places.clear();
         for entry in std::fs::read_dir(dir).map_err(failed("list", dir))? {
-            let path = entry.map_err(failed("list", dir))?.path();
-            if path.is_dir() {
-                places.push(path);
-            }
+            places.push(entry.map_err(failed("list", dir))?.path());
         }
     }
     let mut found: Vec<_> = places.into_iter().filter_map(|p| look(&p).map(|f| (p, f))).collect();
     let created = |f: &Found| match f {
-        Found::Whole(m) => m.created,
+        Found::Whole(is) => is.created,
         _ => 0,
     };
     found.sort_by(|a, b| (created(&a.1), &a.0).cmp(&(created(&b.1), &b.0)));
     Ok(found)
-}
-
-fn look(dir: &Path) -> Option<Found> {
-    if dir.join(manifest::NAME).exists() {
-        return Some(match Manifest::read(dir) {
-            Ok(read) => Found::Whole(Box::new(read)),
-            Err(e) => Found::Damaged(e.to_string()),
-        });
-    }
-    let begun = dir.join("frond").is_dir() && dir.join("server").is_dir();
-    begun.then_some(Found::Incomplete)
 }
 
 #[derive(Serialize)]
@@ -64,14 +45,34 @@ struct Line<'a> {
     bytes: Option<u64>,
     tables: Option<usize>,
     server: Option<&'a str>,
-    binlog: Option<&'a manifest::Binlog>,
+    binlog: Option<&'a Binlog>,
+    /// `directory`, `packed`, `encrypted`.
+    form: Option<&'a str>,
+    /// The name of the key that opens it.
+    key: Option<&'a str>,
+}
+
+/// Reads the manifest of a pack, if it is not sealed or this is its key.
+fn open(path: &Path, is: &mut Found, key: Option<&Key>) {
+    let Found::Whole(summary) = is else { return };
+    let Some(sealed) = &summary.pack else { return };
+    if sealed.as_ref().is_some_and(|id| key.is_none_or(|key| key.id != *id)) {
+        return;
+    }
+    match Store::open(path, key) {
+        Ok((_, manifest)) => summary.manifest = Some(Box::new(manifest)),
+        Err(e) => *is = Found::Damaged(e.to_string()),
+    }
 }
 
 /// True if all are whole, and those that they are based on are there.
 pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
-    let found = find(&args.dir)?;
+    let key = Key::of(args.key_file.as_deref())?;
+    let mut found = find(&args.dir)?;
+    found.iter_mut().for_each(|(path, is)| open(path, is, key.as_ref()));
     let mut ids = HashSet::new();
-    let mut grid = Grid::new(4, &["backup", "kind", "created (UTC)", "state", "tables", "size"]);
+    let mut grid =
+        Grid::new(5, &["backup", "kind", "created (UTC)", "state", "form", "tables", "size"]);
     let mut fine = true;
     for (dir, is) in &found {
         let mut line = Line {
@@ -86,16 +87,27 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
             tables: None,
             server: None,
             binlog: None,
+            form: None,
+            key: None,
         };
         match is {
             Found::Whole(m) => {
                 ids.insert(m.id.clone());
                 let date = Timestamp::from_second(i64::try_from(m.created).unwrap_or(0)).ok();
-                (line.id, line.kind) = (Some(m.id.as_str()), Some(m.kind()));
+                let kind = if m.chain.is_empty() { "full" } else { "incremental" };
+                (line.id, line.kind) = (Some(m.id.as_str()), Some(kind));
                 line.created = date.map(|d| d.strftime("%F %T").to_string());
-                (line.bytes, line.tables) = (Some(m.bytes()), Some(m.tables.len()));
-                (line.server, line.binlog, line.chain) =
-                    (Some(m.server.as_str()), m.binlog.as_ref(), Some(m.chain.as_slice()));
+                (line.bytes, line.chain) = (Some(m.bytes), Some(m.chain.as_slice()));
+                line.key = m.pack.as_ref().and_then(|key| key.as_deref());
+                line.form = Some(match &m.pack {
+                    None => "directory",
+                    Some(None) => "packed",
+                    Some(Some(_)) => "encrypted",
+                });
+                if let Some(read) = &m.manifest {
+                    line.tables = Some(read.tables.len());
+                    (line.server, line.binlog) = (Some(read.server.as_str()), read.binlog.as_ref());
+                }
                 if m.chain.iter().any(|id| !ids.contains(id)) {
                     line.state = "base missing";
                 }
@@ -113,6 +125,7 @@ pub fn run(args: &ListArgs, out: &mut dyn Write) -> Outcome<bool> {
             line.kind.unwrap_or("").into(),
             line.created.unwrap_or_default(),
             line.state.into(),
+            line.form.unwrap_or("").into(),
             line.tables.map_or(String::new(), |n| n.to_string()),
             line.bytes.map_or(String::new(), bytes),
         ]);
@@ -149,9 +162,9 @@ pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
             continue;
         }
         match args.delete {
-            false => writeln!(out, "would remove {} ({})", dir.display(), bytes(m.bytes()))?,
+            false => writeln!(out, "would remove {} ({})", dir.display(), bytes(m.bytes))?,
             true => {
-                remove(dir)?;
+                store::remove(dir)?;
                 writeln!(out, "removed {}", dir.display())?;
             }
         }
@@ -177,14 +190,6 @@ fn chosen(all: &[(String, Date)], daily: u64, weekly: u64) -> HashSet<String> {
         }
     }
     kept
-}
-
-/// The manifest goes first: what is left of an interrupted removal is no backup.
-fn remove(dir: &Path) -> Outcome<()> {
-    use frond_vfs::{OsVfs, Vfs};
-    let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
-    vfs.remove(manifest::NAME).and_then(|()| vfs.sync_dir()).map_err(failed("remove", dir))?;
-    std::fs::remove_dir_all(dir).map_err(failed("remove", dir))
 }
 
 #[cfg(test)]

@@ -1,17 +1,25 @@
-//! `full` and `incremental`: from a running server to a directory.
+//! `full` and `incremental`: from a running server to a directory, a pack or a stream.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use frond_engine::Description;
+use frond_space::PinnedFile;
 use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
 use serde::Serialize;
 
 use super::args::HowArgs;
-use super::copy::{self, failed, Meter};
+use super::copy::{self, failed, Meter, Show};
+use super::key::Key;
 use super::manifest::{hex, sum, Block, Manifest, Piece, PlainFile, TableFile};
+use super::pack::{Frames, Head, Out, Packer};
+use super::parallel::{extents, Range, To};
+use super::private::Work;
 use super::server::{Session, FROND};
+use super::store::{Store, PACK, PART};
 use crate::out::{bytes, Failure, Outcome};
 
 /// Bytes in front of a log segment's frames.
@@ -20,10 +28,14 @@ const LOG_HEADER: u64 = 4096;
 /// What was done.
 #[derive(Serialize)]
 struct Result<'a> {
+    event: &'a str,
     id: &'a str,
     kind: &'a str,
-    dir: &'a Path,
+    /// `None`: a stream.
+    dir: Option<&'a Path>,
     bytes: u64,
+    /// Of the pack.
+    bytes_packed: Option<u64>,
     bytes_named: u64,
     tables: usize,
     seconds: f64,
@@ -32,28 +44,68 @@ struct Result<'a> {
     commit_sequence: u64,
 }
 
-/// Makes a backup in `dir`, based on the one in `base`.
-pub fn run(dir: &Path, base: Option<&Path>, how: &HowArgs, out: &mut dyn Write) -> Outcome<()> {
-    // A wrong base or password is told before anything is made.
-    let base = base.map(Manifest::read).transpose()?;
+/// For `--json`: the moment was taken, the copying begins.
+#[derive(Serialize)]
+struct Pinned<'a> {
+    event: &'a str,
+    id: &'a str,
+    commit_sequence: u64,
+    blocked_ms: Option<u64>,
+    bytes_to_copy: u64,
+}
+
+/// Makes a backup in `dir`, or on standard output, based on the one in `base`.
+pub fn run(
+    dir: Option<&Path>,
+    base: Option<&Path>,
+    how: &HowArgs,
+    out: &mut dyn Write,
+) -> Outcome<()> {
+    // A wrong base, key or password is told before anything is made.
+    let key = Key::of(how.key_file.as_deref())?;
+    let base = base.map(|base| Store::open(base, key.as_ref())).transpose()?.map(|(_, read)| read);
+    if dir.is_none() && std::io::stdout().is_terminal() {
+        let what = "a stream is for a program or a file, and standard output is a terminal";
+        return Err(Failure::Request(what.into()));
+    }
     let mut session = Session::open(how)?;
-    copy::new_directory(dir, "a backup is made in a new directory")?;
-    let made = make(dir, base.as_ref(), &mut session, how);
-    let (manifest, seconds) = match made {
-        Ok(made) => made,
-        Err(e) => {
-            // Nothing here looks whole, as there is no manifest; the space may be what is missing.
-            clear(dir);
-            return Err(e);
-        }
+    if let Some(dir) = dir {
+        copy::new_directory(dir, "a backup is made in a new directory")?;
+    }
+    let packs = dir.is_none() || how.compress.is_some() || key.is_some();
+    let made = match packs {
+        true => packed(dir, base.as_ref(), key.as_ref(), &mut session, how),
+        false => directory(dir.unwrap_or(Path::new(".")), base.as_ref(), &mut session, how),
     };
+    let (manifest, packed, seconds) = made.inspect_err(|_| {
+        // Nothing here looks whole, as there is neither manifest nor pack; the space may be what is missing.
+        dir.into_iter().for_each(clear);
+    })?;
+    match dir {
+        Some(_) => tell(&manifest, dir, packed, seconds, how, out),
+        // Standard output has the backup.
+        None if how.quiet => Ok(()),
+        None => tell(&manifest, dir, packed, seconds, how, &mut std::io::stderr()),
+    }
+}
+
+fn tell(
+    manifest: &Manifest,
+    dir: Option<&Path>,
+    packed: Option<u64>,
+    seconds: f64,
+    how: &HowArgs,
+    out: &mut dyn Write,
+) -> Outcome<()> {
     let own = manifest.chain.len();
     let named = manifest.tables.iter().flat_map(|t| &t.blocks).filter(|b| b.4 != own);
     let result = Result {
+        event: "done",
         id: &manifest.id,
         kind: manifest.kind(),
         dir,
         bytes: manifest.bytes(),
+        bytes_packed: packed,
         bytes_named: named.map(|b| b.2).sum(),
         tables: manifest.tables.len(),
         seconds,
@@ -66,15 +118,15 @@ pub fn run(dir: &Path, base: Option<&Path>, how: &HowArgs, out: &mut dyn Write) 
         writeln!(out, "{text}")?;
         return Ok(());
     }
+    let place = dir.map_or("the stream".into(), |dir| dir.display().to_string());
+    let packed = packed.map_or(String::new(), |n| format!(" ({} packed)", bytes(n)));
     writeln!(
         out,
-        "{} backup {} in {}: {} copied, {} in earlier backups, {:.1} s",
+        "{} backup {} in {place}: {} copied{packed}, {} in earlier backups, {seconds:.1} s",
         result.kind,
         result.id,
-        dir.display(),
         bytes(result.bytes),
         bytes(result.bytes_named),
-        seconds
     )?;
     if let Some(at) = &manifest.binlog {
         writeln!(out, "binary log {} position {}, GTID '{}'", at.file, at.position, at.gtid)?;
@@ -88,31 +140,114 @@ fn clear(dir: &Path) {
         let _ = std::fs::remove_dir_all(dir.join(name));
     }
     if let Ok(vfs) = OsVfs::new(dir) {
-        let _ = vfs.remove("mariadb-backup.log");
+        for name in ["mariadb-backup.log", PART] {
+            let _ = vfs.remove(name);
+        }
     }
 }
 
-fn make(
+/// The manifest, bytes of the pack, seconds.
+type Made = (Manifest, Option<u64>, f64);
+
+/// As files of `dir`.
+fn directory(
     dir: &Path,
     base: Option<&Manifest>,
     session: &mut Session,
     how: &HowArgs,
-) -> Outcome<(Manifest, f64)> {
-    let mut meter = Meter::new(dir, how.rate, how.quiet)?;
-    let clock = OsVfs::new(dir).map_err(failed("open", dir))?;
+) -> Outcome<Made> {
+    let meter = Meter::new(dir, how.rate, Show::of(how.quiet, how.json))?;
     let (frond, server) = (dir.join("frond"), dir.join("server"));
     for place in [&frond, &server] {
         std::fs::create_dir(place).map_err(failed("make", place))?;
     }
+    let (mut manifest, described) = stage(&server, true, base, session, how, &meter)?;
+    let into = Into::Directory(frond);
+    copy_frond(session, &described, base, &into, &mut manifest, how, &meter)?;
+    copy::sync_directories(dir)?;
+    // Fails when the pin was broken: then what was copied may be anything.
+    session.step("end")?;
+    meter.finish();
+    Ok((manifest.write(dir)?, None, meter.seconds()))
+}
+
+/// As a pack in `dir`, or on standard output. The server's own files are copied to a directory first, as commits wait meanwhile:
+/// a slow reader must not hold them up.
+fn packed(
+    dir: Option<&Path>,
+    base: Option<&Manifest>,
+    key: Option<&Key>,
+    session: &mut Session,
+    how: &HowArgs,
+) -> Outcome<Made> {
+    let temporary = std::env::temp_dir();
+    let work = Work::new(how.work.as_deref().or(dir).unwrap_or(&temporary))?;
+    let meter = Meter::new(&work.0, how.rate, Show::of(how.quiet, how.json))?;
+    let shown = dir.map_or("standard output".into(), |dir| dir.join(PART).display().to_string());
+    let cannot = |e: std::io::Error| Failure::Request(format!("writing {shown}: {e}"));
+    // Before anything else: it tells `list` that a backup was begun.
+    let out = match dir {
+        Some(dir) => Out::File(copy::open(&dir.join(PART), OpenHow::CREATE)?),
+        None => {
+            let pipe = std::io::stdout().as_fd().try_clone_to_owned().map_err(cannot)?;
+            Out::Pipe(Box::new(std::fs::File::from(pipe)))
+        }
+    };
+    let server = work.0.join("server");
+    std::fs::create_dir(&server).map_err(failed("make", &server))?;
+    let (mut manifest, described) = stage(&server, false, base, session, how, &meter)?;
+
+    let head = Head {
+        id: manifest.id.clone(),
+        chain: manifest.chain.clone(),
+        created: manifest.created,
+        database: manifest.database.clone(),
+        key: None,
+    };
+    let salt = [meter.machine().random_u64(), meter.machine().random_u64()];
+    let frames = Frames::new(head, key, salt).map_err(Failure::Request)?;
+    let packer = Arc::new(Packer::begin(out, frames, how.compress).map_err(cannot)?);
+    let into = Into::Pack(packer.clone());
+    copy_frond(session, &described, base, &into, &mut manifest, how, &meter)?;
+    for (path, want) in manifest.files.iter().filter(|(path, _)| path.starts_with("server/")) {
+        let is = into.file(&work.0.join(path), path, None, how.threads, &meter)?;
+        if is != *want {
+            return Err(Failure::Request(format!(
+                "{path}: its copy changed in {}",
+                work.0.display()
+            )));
+        }
+    }
+    drop(work);
+    session.step("end")?;
+    let manifest = manifest.seal()?;
+    let size = packer.finish(manifest.clone()).map_err(cannot)?;
+    if let Some(dir) = dir {
+        let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
+        vfs.rename(PART, PACK).and_then(|()| vfs.sync_dir()).map_err(cannot)?;
+    }
+    meter.finish();
+    Ok((manifest, Some(size), meter.seconds()))
+}
+
+/// Copies the server's own and other engines' files to `server`, and takes the pin. `keeps`: they stay there.
+fn stage(
+    server: &Path,
+    keeps: bool,
+    base: Option<&Manifest>,
+    session: &mut Session,
+    how: &HowArgs,
+    meter: &Meter,
+) -> Outcome<(Manifest, Description)> {
     let others = session.others()?;
     let drives = how.with_mariadb_backup || others.is_some();
-    let mut manifest = Manifest::new(clock.random_u64(), &session.name);
+    let mut manifest = Manifest::new(meter.machine().random_u64(), &session.name);
     let staged = match drives {
-        true => session.drive(how, &server, &mut meter)?,
+        true => session.drive(how, server, keeps, meter)?,
         // DDL and then commits wait until the stages end.
-        false => meter.unlimited(|meter| session.stages(&server, meter))?,
+        false => meter.unlimited(|meter| session.stages(server, keeps, meter))?,
     };
-    manifest.created = clock.wall_clock().as_secs();
+    manifest.created = meter.machine().wall_clock().as_secs();
     manifest.others = if drives { "mariadb-backup" } else { "frond" }.into();
     (manifest.binlog, manifest.blocked_ms) = (staged.binlog, staged.blocked_ms);
     manifest.files = staged.files;
@@ -121,7 +256,6 @@ fn make(
     manifest.database = hex(described.database);
     manifest.commit_sequence = described.at;
     manifest.rows = Some(described.rows.iter().cloned().collect());
-    let source = session.datadir.join(FROND);
     if let Some(base) = base {
         if base.database != manifest.database {
             return Err(foreign(base, "it is of another database"));
@@ -131,102 +265,189 @@ fn make(
         }
         manifest.chain = base.chain.iter().cloned().chain([base.id.clone()]).collect();
     }
-    log(&source, &frond, &described, &mut manifest, &mut meter)?;
-    session.step("log_copied")?;
+    Ok((manifest, described))
+}
+
+/// Where copies go.
+enum Into {
+    /// `frond` in the backup.
+    Directory(PathBuf),
+    Pack(Arc<Packer>),
+}
+
+impl Into {
+    /// A new file of the backup.
+    fn open(&self, path: &str) -> Outcome<To> {
+        Ok(match self {
+            Into::Directory(frond) => {
+                let target = frond.join(path.strip_prefix("frond/").unwrap_or(path));
+                To::File(copy::open(&target, OpenHow::CREATE)?)
+            }
+            Into::Pack(packer) => {
+                packer.name(path);
+                To::Pack(packer.clone(), path.to_string())
+            }
+        })
+    }
+
+    /// Copies the first `len` bytes (`None`: all) of a file.
+    fn file(
+        &self,
+        from: &Path,
+        path: &str,
+        len: Option<u64>,
+        threads: usize,
+        meter: &Meter,
+    ) -> Outcome<PlainFile> {
+        let source = copy::open(from, OpenHow::READ)?;
+        let len = len.map_or_else(|| source.len(), Ok).map_err(failed("read", from))?;
+        let to = self.open(path)?;
+        let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", from.display()));
+        let sums = extents(&source, &to, &[(0, len)], threads, meter).map_err(cannot)?;
+        to.sync().map_err(cannot)?;
+        Ok(PlainFile { bytes: len, checksum: hex(sums[0]) })
+    }
+}
+
+/// Copies Frond's log and tables.
+fn copy_frond(
+    session: &mut Session,
+    described: &Description,
+    base: Option<&Manifest>,
+    into: &Into,
+    manifest: &mut Manifest,
+    how: &HowArgs,
+    meter: &Meter,
+) -> Outcome<()> {
+    // Nothing waits for this any more; its threads inherit it.
+    meter.machine().yield_to_others();
     let known: HashMap<u32, &TableFile> =
         base.iter().flat_map(|b| &b.tables).map(|t| (t.table, t)).collect();
-    meter.total = described.files.iter().flat_map(|f| &f.blocks).map(|(_, e)| e.len).sum();
-    for (file, name) in described.files.iter().zip(&described.names) {
-        let known = known.get(&file.table.0).copied();
-        let copied = table(&source, &frond, file, name, known, manifest.chain.len(), &mut meter)?;
+    let plans: Vec<Plan> = described
+        .files
+        .iter()
+        .zip(&described.names)
+        .map(|(file, name)| {
+            Plan::of(file, name, known.get(&file.table.0).copied(), manifest.chain.len())
+        })
+        .collect();
+    let segments = logs(described);
+    let in_logs: u64 = segments.iter().map(|(_, len)| len).sum();
+    let to_copy = plans.iter().map(Plan::bytes).sum::<u64>() + in_logs;
+    meter.expect(to_copy);
+    meter.event(&Pinned {
+        event: "pinned",
+        id: &manifest.id,
+        commit_sequence: described.at,
+        blocked_ms: manifest.blocked_ms,
+        bytes_to_copy: to_copy,
+    });
+    let source = session.datadir.join(FROND);
+    // The log first: what is behind it need not be held any longer then.
+    let names = segments.into_iter().map(|(name, len)| (name, Some(len)));
+    for (name, len) in names.chain([("frond.id".to_string(), None)]) {
+        let path = format!("frond/{name}");
+        let copied = into.file(&source.join(&name), &path, len, how.threads, meter)?;
+        manifest.files.insert(path, copied);
+    }
+    session.step("log_copied")?;
+    for plan in plans {
+        let copied = table(&source, into, plan, how.threads, meter)?;
         manifest.tables.push(copied.map_err(|what| match base {
             Some(base) => foreign(base, &what),
             None => Failure::Request(what),
         })?);
     }
-    copy::sync_directories(dir)?;
-    // Fails when the pin was broken: then what was copied may be anything.
-    session.step("end")?;
-    meter.finish();
-    Ok((manifest.write(dir)?, meter.seconds()))
+    Ok(())
 }
 
 fn foreign(base: &Manifest, what: &str) -> Failure {
     Failure::Request(format!("backup {} cannot be the base: {what}; make a full backup", base.id))
 }
 
-/// Identity and log, up to the commit sequence.
-fn log(
-    from: &Path,
-    to: &Path,
-    described: &Description,
-    manifest: &mut Manifest,
-    meter: &mut Meter,
-) -> Outcome<()> {
-    let mut take = |name: String, len: Option<u64>| -> Outcome<()> {
-        let copied = copy::file(&from.join(&name), &to.join(&name), len, meter)?;
-        manifest.files.insert(format!("frond/{name}"), copied);
-        Ok(())
-    };
+/// Names of the log's segments, and the bytes of each up to the commit sequence.
+fn logs(described: &Description) -> Vec<(String, u64)> {
     let ends = described.segments.iter().skip(1).map(|(_, start)| *start).chain([described.at]);
-    for ((number, start), end) in described.segments.iter().zip(ends) {
-        take(format!("log.{number:08}.frl"), Some(LOG_HEADER + end.saturating_sub(*start)))?;
+    let len = |(number, start): &(u32, u64), end: u64| {
+        (format!("log.{number:08}.frl"), LOG_HEADER + end.saturating_sub(*start))
+    };
+    described.segments.iter().zip(ends).map(|(segment, end)| len(segment, end)).collect()
+}
+
+/// What is copied of a table's file, and what the base has.
+struct Plan<'a> {
+    file: &'a PinnedFile,
+    copied: TableFile,
+    /// Image and blocks to copy; the places of the blocks among `copied.blocks`.
+    extents: Vec<Range>,
+    to_sum: Vec<usize>,
+    newest_shared: Option<&'a Block>,
+}
+
+impl<'a> Plan<'a> {
+    fn of(file: &'a PinnedFile, name: &str, base: Option<&'a TableFile>, own: usize) -> Plan<'a> {
+        let copied = TableFile {
+            table: file.table.0,
+            name: name.to_string(),
+            bytes: file.len(),
+            next_block: file.next_block,
+            own: vec![Piece(0, file.front.len() as u64, sum(&file.front))],
+            blocks: Vec::new(),
+        };
+        let extents = file.image.iter().map(|e| (e.offset, e.len)).collect();
+        let mut plan = Plan { file, copied, extents, to_sum: Vec::new(), newest_shared: None };
+        let known: HashMap<u64, &Block> =
+            base.iter().flat_map(|t| &t.blocks).map(|b| (b.0, b)).collect();
+        for (block, e) in &file.blocks {
+            let same = known.get(block).filter(|b| (b.1, b.2) == (e.offset, e.len));
+            if let Some(same) = same {
+                plan.copied.blocks.push((*same).clone());
+                plan.newest_shared = Some(*same);
+                continue;
+            }
+            plan.to_sum.push(plan.copied.blocks.len());
+            plan.copied.blocks.push(Block(*block, e.offset, e.len, String::new(), own));
+            plan.extents.push((e.offset, e.len));
+        }
+        plan
     }
-    take("frond.id".into(), None)
+
+    fn bytes(&self) -> u64 {
+        self.extents.iter().map(|(_, len)| len).sum()
+    }
 }
 
 /// Front, image and those blocks that the base does not have. The inner error: the base is of another history.
 fn table(
     from: &Path,
-    to: &Path,
-    file: &frond_space::PinnedFile,
-    name: &str,
-    base: Option<&TableFile>,
-    own: usize,
-    meter: &mut Meter,
+    into: &Into,
+    plan: Plan<'_>,
+    threads: usize,
+    meter: &Meter,
 ) -> Outcome<std::result::Result<TableFile, String>> {
-    let mut copied = TableFile {
-        table: file.table.0,
-        name: name.to_string(),
-        bytes: file.len(),
-        next_block: file.next_block,
-        own: Vec::new(),
-        blocks: Vec::new(),
-    };
-    let path: PathBuf = from.join(copied.file_name());
-    let target_path = to.join(copied.file_name());
+    let mut copied = plan.copied;
+    let path = from.join(copied.file_name());
     let source = copy::open(&path, OpenHow::READ)?;
-    let target = copy::open(&target_path, OpenHow::CREATE)?;
-    let cannot = |e| {
-        Failure::Request(format!("copying {} to {}: {e}", path.display(), target_path.display()))
-    };
-    target.write_all_at(&file.front, 0).map_err(cannot)?;
-    copied.own.push(Piece(0, file.front.len() as u64, sum(&file.front)));
-    if let Some(e) = file.image {
-        let image =
-            copy::range(&*source, Some(&*target), e.offset, e.len, meter).map_err(cannot)?;
-        copied.own.push(Piece(e.offset, e.len, hex(image)));
+    let to = into.open(&format!("frond/{}", copied.file_name()))?;
+    let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", path.display()));
+    to.write(&plan.file.front, 0).map_err(cannot)?;
+    let sums = extents(&source, &to, &plan.extents, threads, meter).map_err(cannot)?;
+    let mut sums = sums.into_iter();
+    if let (Some(e), Some(sum)) = (plan.file.image, plan.file.image.and_then(|_| sums.next())) {
+        copied.own.push(Piece(e.offset, e.len, hex(sum)));
     }
-    let known: HashMap<u64, &Block> =
-        base.iter().flat_map(|t| &t.blocks).map(|b| (b.0, b)).collect();
-    let mut newest_shared = None;
-    for (block, e) in &file.blocks {
-        let same = known.get(block).filter(|b| (b.1, b.2) == (e.offset, e.len));
-        if let Some(same) = same {
-            copied.blocks.push((*same).clone());
-            newest_shared = Some(*same);
-            continue;
-        }
-        let sum = copy::range(&*source, Some(&*target), e.offset, e.len, meter).map_err(cannot)?;
-        copied.blocks.push(Block(*block, e.offset, e.len, hex(sum), own));
+    for (at, sum) in plan.to_sum.iter().zip(sums) {
+        copied.blocks[*at].3 = hex(sum);
     }
-    if let Some(shared) = newest_shared {
+    if let Some(shared) = plan.newest_shared {
         if let Err(what) = same_bytes(&*source, shared, meter).map_err(cannot)? {
             return Ok(Err(format!("{}: {what}", copied.shown())));
         }
     }
-    target.set_len(copied.bytes).map_err(cannot)?;
-    target.sync().map_err(failed("sync", &target_path))?;
+    if let To::File(target) = &to {
+        target.set_len(copied.bytes).map_err(cannot)?;
+    }
+    to.sync().map_err(cannot)?;
     Ok(Ok(copied))
 }
 
@@ -235,7 +456,7 @@ fn table(
 fn same_bytes(
     source: &dyn VfsFile,
     shared: &Block,
-    meter: &mut Meter,
+    meter: &Meter,
 ) -> std::io::Result<std::result::Result<(), String>> {
     let is = copy::range(source, None, shared.1, shared.2, meter)?;
     Ok(match hex(is) == shared.3 {
@@ -244,24 +465,5 @@ fn same_bytes(
             "its block {} has other bytes now: the server's data were restored since",
             shared.0
         )),
-    })
-}
-
-/// A file as the manifest has it.
-pub fn compare(
-    path: &Path,
-    want: &PlainFile,
-    meter: &mut Meter,
-) -> Outcome<std::result::Result<(), String>> {
-    let is = match copy::checksum(path, meter) {
-        Ok(is) => is,
-        Err(e) => return Ok(Err(e.to_string())),
-    };
-    Ok(match is == *want {
-        true => Ok(()),
-        false if is.bytes != want.bytes => {
-            Err(format!("{}: it has {} bytes, and had {}", path.display(), is.bytes, want.bytes))
-        }
-        false => Err(format!("{}: its checksum does not match", path.display())),
     })
 }

@@ -90,6 +90,12 @@ impl TableFile {
         format!("{}.frd", self.table)
     }
 
+    /// Bytes of all its extents.
+    pub fn extents_len(&self) -> u64 {
+        let own = self.own.iter().map(|p| p.1).sum::<u64>();
+        own + self.blocks.iter().map(|b| b.2).sum::<u64>()
+    }
+
     /// For messages.
     pub fn shown(&self) -> String {
         match self.name.as_str() {
@@ -148,20 +154,26 @@ impl Manifest {
         serde_json::to_vec(self).map_err(|e| Failure::Request(format!("{NAME}: {e}")))
     }
 
-    /// Makes the backup one (BM1). All that it names is durable.
-    pub fn write(mut self, dir: &Path) -> Outcome<Manifest> {
+    /// With its checksum (BM2).
+    pub fn seal(mut self) -> Outcome<Manifest> {
         self.checksum = String::new();
         self.checksum = sum(&self.text()?);
+        Ok(self)
+    }
+
+    /// Makes the backup one (BM1). All that it names is durable.
+    pub fn write(self, dir: &Path) -> Outcome<Manifest> {
+        let sealed = self.seal()?;
         let failed = |e: std::io::Error| {
             Failure::Request(format!("writing {}: {e}", dir.join(NAME).display()))
         };
         let vfs = OsVfs::new(dir).map_err(failed)?;
         let file = vfs.open(TEMPORARY, OpenHow::CREATE).map_err(failed)?;
-        file.write_all_at(&self.text()?, 0).map_err(failed)?;
+        file.write_all_at(&sealed.text()?, 0).map_err(failed)?;
         file.sync().map_err(failed)?;
         vfs.rename(TEMPORARY, NAME).map_err(failed)?;
         vfs.sync_dir().map_err(failed)?;
-        Ok(self)
+        Ok(sealed)
     }
 
     /// Reads and verifies the manifest of the backup in `dir` (BM2).

@@ -9,7 +9,9 @@
 //! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
 //! extract.rs  one table into a server       replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
 //! against.rs  compared with a running server    clients.rs   options of stock clients
-//! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress
+//! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress; parallel.rs  by threads
+//! store.rs   a directory or a pack          pack/        one file or stream with all of a backup
+//! receive.rs a stream into a directory      key.rs       keys of encrypted packs
 //! ```
 //!
 //! Tested by `tests/sql/backup.py`, with servers.
@@ -20,15 +22,20 @@ mod chain;
 mod clients;
 mod copy;
 mod extract;
+mod key;
 mod list;
 mod make;
 pub mod manifest;
+mod pack;
+mod parallel;
 mod prepare;
 pub mod private;
+mod receive;
 mod replay;
 mod restore;
 mod server;
 mod stages;
+mod store;
 mod torn;
 mod verify;
 
@@ -40,9 +47,11 @@ pub use args::BackupCommand;
 /// True if nothing is wrong.
 pub fn run(command: &BackupCommand, out: &mut dyn Write) -> Outcome<bool> {
     match command {
-        BackupCommand::Full(args) => make::run(&args.dir, None, &args.how, out).map(|()| true),
+        BackupCommand::Full(args) => {
+            make::run(args.dir.as_deref(), None, &args.how, out).map(|()| true)
+        }
         BackupCommand::Incremental(args) => {
-            make::run(&args.dir, Some(&args.base), &args.how, out).map(|()| true)
+            make::run(args.dir.as_deref(), Some(&args.base), &args.how, out).map(|()| true)
         }
         BackupCommand::List(args) => list::run(args, out),
         BackupCommand::Verify(args) => verify::run(args, out),
@@ -50,5 +59,7 @@ pub fn run(command: &BackupCommand, out: &mut dyn Write) -> Outcome<bool> {
         BackupCommand::Prepare(args) => prepare::run(args, out).map(|()| true),
         BackupCommand::Extract(args) => extract::run(args, out).map(|()| true),
         BackupCommand::Keep(args) => list::keep(args, out).map(|()| true),
+        BackupCommand::Receive(args) => receive::run(args, out).map(|()| true),
+        BackupCommand::Key(args) => key::run(args, out).map(|()| true),
     }
 }

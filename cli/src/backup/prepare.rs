@@ -1,21 +1,23 @@
-//! `prepare`: a full backup of an incremental one and those that it is based on.
+//! `prepare`: a full backup of an incremental one and those that it is based on, or a directory of a pack. What restoring shares with it.
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
-use frond_vfs::{OpenHow, OsVfs, Vfs};
+use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
 
 use super::args::PrepareArgs;
-use super::chain::{Chain, ChainVfs};
-use super::copy::{self, failed, Meter};
-use super::manifest::{hex, TableFile};
+use super::chain::{Chain, ChainVfs, Member};
+use super::copy::{self, failed, Meter, Show};
+use super::manifest::{hex, PlainFile, TableFile};
+use super::parallel::{extents, To};
 use crate::out::{bytes, Failure, Outcome};
 
 pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain)?;
+    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     copy::new_directory(&args.to, "a backup is made in a new directory")?;
-    let mut meter = Meter::new(&args.to, args.rate, args.quiet)?;
-    let made = make(&chain, args, &mut meter);
+    let meter = Meter::new(&args.to, args.rate, Show::of(args.quiet, false))?;
+    let made = make(&chain, args, &meter);
     meter.finish();
     if made.is_err() {
         for name in ["frond", "server"] {
@@ -27,34 +29,29 @@ pub fn run(args: &PrepareArgs, out: &mut dyn Write) -> Outcome<()> {
         out,
         "full backup {id} in {}: {}; the moment is that of {}",
         args.to.display(),
-        bytes(meter.done),
+        bytes(meter.done()),
         args.dir.display()
     )?;
     Ok(())
 }
 
 /// Returns the id.
-fn make(chain: &Chain, args: &PrepareArgs, meter: &mut Meter) -> Outcome<String> {
+fn make(chain: &Chain, args: &PrepareArgs, meter: &Meter) -> Outcome<String> {
     let mut manifest = chain.manifest.clone();
     for name in ["frond", "server"] {
         let place = args.to.join(name);
         std::fs::create_dir(&place).map_err(failed("make", &place))?;
     }
-    meter.total = manifest.files.values().map(|f| f.bytes).sum::<u64>()
-        + manifest.tables.iter().flat_map(|t| &t.blocks).map(|b| b.2).sum::<u64>();
+    meter.expect(
+        manifest.files.values().map(|f| f.bytes).sum::<u64>()
+            + manifest.tables.iter().map(TableFile::extents_len).sum::<u64>(),
+    );
     for (path, want) in &manifest.files {
-        let (from, to) = (args.dir.join(path), args.to.join(path));
-        if let Some(dir) = to.parent() {
-            std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
-        }
-        if copy::file(&from, &to, None, meter)? != *want {
-            let what = format!("{}: damaged, its checksum does not match", from.display());
-            return Err(Failure::Request(what));
-        }
+        plain(chain.newest(), path, &args.to.join(path), want, args.threads, meter)?;
     }
     let vfs = chain.vfs()?;
     for file in &mut manifest.tables {
-        table(&vfs, file, &args.to.join("frond"), meter)?;
+        table(&vfs, file, &args.to.join("frond"), args.threads, meter)?;
         file.blocks.iter_mut().for_each(|block| block.4 = 0);
     }
     // Another backup than the one it was made of: with the same id a chain could take either.
@@ -65,16 +62,24 @@ fn make(chain: &Chain, args: &PrepareArgs, meter: &mut Meter) -> Outcome<String>
 }
 
 /// Puts a table's file together in `to`.
-pub fn table(vfs: &ChainVfs, table: &TableFile, to: &Path, meter: &mut Meter) -> Outcome<()> {
+pub fn table(
+    vfs: &ChainVfs,
+    table: &TableFile,
+    to: &Path,
+    threads: usize,
+    meter: &Meter,
+) -> Outcome<()> {
     let path = to.join(table.file_name());
     let told =
         |what: String| Failure::Request(format!("{} ({}): {what}", table.shown(), path.display()));
-    let source = vfs.table(table).map_err(|e| told(e.to_string()))?;
+    let source: Arc<dyn VfsFile> = Arc::new(vfs.table(table).map_err(|e| told(e.to_string()))?);
     let target = copy::open(&path, OpenHow::CREATE)?;
     let own = table.own.iter().map(|p| (p.0, p.1, &p.2));
-    for (offset, len, want) in own.chain(table.blocks.iter().map(|b| (b.1, b.2, &b.3))) {
-        let is = copy::range(&source, Some(&*target), offset, len, meter);
-        if hex(is.map_err(|e| told(e.to_string()))?) != *want {
+    let all: Vec<_> = own.chain(table.blocks.iter().map(|b| (b.1, b.2, &b.3))).collect();
+    let ranges: Vec<_> = all.iter().map(|(offset, len, _)| (*offset, *len)).collect();
+    let sums = extents(&source, &To::File(target.clone()), &ranges, threads, meter);
+    for (is, (offset, len, want)) in sums.map_err(|e| told(e.to_string()))?.iter().zip(all) {
+        if hex(*is) != *want {
             return Err(told(format!(
                 "damaged in the backup: the checksum of {len} bytes at offset {offset} does not match"
             )));
@@ -82,4 +87,54 @@ pub fn table(vfs: &ChainVfs, table: &TableFile, to: &Path, meter: &mut Meter) ->
     }
     target.set_len(table.bytes).map_err(|e| told(e.to_string()))?;
     target.sync().map_err(|e| told(e.to_string()))
+}
+
+/// Copies a file of a backup to `to`, and compares it with the manifest.
+pub fn plain(
+    from: &Member,
+    path: &str,
+    to: &Path,
+    want: &PlainFile,
+    threads: usize,
+    meter: &Meter,
+) -> Outcome<()> {
+    if let Some(dir) = to.parent() {
+        std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
+    }
+    let target = copy::open(to, OpenHow::CREATE)?;
+    read(from, path, want, &To::File(target.clone()), threads, meter).map_err(Failure::Request)?;
+    target.sync().map_err(failed("sync", to))
+}
+
+/// A file as the manifest has it; else what is wrong with it.
+pub fn compare(
+    from: &Member,
+    path: &str,
+    want: &PlainFile,
+    threads: usize,
+    meter: &Meter,
+) -> Result<(), String> {
+    read(from, path, want, &To::Nowhere, threads, meter)
+}
+
+fn read(
+    from: &Member,
+    path: &str,
+    want: &PlainFile,
+    to: &To,
+    threads: usize,
+    meter: &Meter,
+) -> Result<(), String> {
+    let shown = from.path.join(path);
+    let told = |what: String| format!("{}: {what}", shown.display());
+    let source = from.store.file(path).map_err(|e| told(e.to_string()))?;
+    let len = source.len().map_err(|e| told(e.to_string()))?;
+    if len != want.bytes {
+        return Err(told(format!("damaged: it has {len} bytes, and had {}", want.bytes)));
+    }
+    let sums = extents(&source, to, &[(0, len)], threads, meter);
+    match hex(sums.map_err(|e| told(e.to_string()))?[0]) == want.checksum {
+        true => Ok(()),
+        false => Err(told("damaged: its checksum does not match".into())),
+    }
 }

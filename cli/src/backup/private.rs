@@ -237,9 +237,12 @@ pub struct Work(pub PathBuf);
 
 impl Work {
     /// In `given`, or beside `backup`.
-    pub fn new(given: Option<&Path>, backup: &Path) -> Outcome<Work> {
+    pub fn beside(given: Option<&Path>, backup: &Path) -> Outcome<Work> {
         let full = std::fs::canonicalize(backup).map_err(failed("look for", backup))?;
-        let place = given.or(full.parent()).unwrap_or(Path::new("/"));
+        Work::new(given.or(full.parent()).unwrap_or(Path::new("/")))
+    }
+
+    pub fn new(place: &Path) -> Outcome<Work> {
         let vfs = OsVfs::new(place).map_err(failed("open", place))?;
         let dir = place.join(format!(".frond-work-{:016x}", vfs.random_u64()));
         std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(failed("make", &dir))?;

@@ -9,18 +9,19 @@ use std::process::Command;
 
 use super::args::RestoreArgs;
 use super::chain::Chain;
-use super::copy::{self, failed, Meter};
-use super::manifest::{PlainFile, TableFile};
-use super::prepare::table;
+use super::copy::{self, failed, Meter, Show};
+use super::manifest::TableFile;
+use super::prepare::{plain, table};
 use super::private::Private;
 use super::replay::{self, Until};
 use super::server::{self, FROND};
+use super::store;
 use crate::out::{bytes, Failure, Outcome};
 
 const IDENTITY: &str = "frond/frond.id";
 
 pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
-    let chain = Chain::find(&args.dir, &args.chain)?;
+    let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     let manifest = &chain.manifest;
     // What a replay needs is looked for before hours of copying.
     let replayed = match (&args.until, &manifest.binlog) {
@@ -36,6 +37,7 @@ pub fn run(args: &RestoreArgs, out: &mut dyn Write) -> Outcome<()> {
         mariadb_backup: &args.mariadb_backup,
         rate: args.rate,
         quiet: args.quiet,
+        threads: args.threads,
     };
     let copied = how.lay(&chain, None)?;
     let datadir = args.datadir.display();
@@ -73,6 +75,7 @@ pub struct Lay<'a> {
     pub mariadb_backup: &'a Path,
     pub rate: Option<u64>,
     pub quiet: bool,
+    pub threads: usize,
 }
 
 impl Lay<'_> {
@@ -80,7 +83,7 @@ impl Lay<'_> {
     /// catalog still names the rest, so a server has to be told to do without. Returns the bytes.
     pub fn lay(&self, chain: &Chain, only: Option<&dyn Fn(&str) -> bool>) -> Outcome<u64> {
         let manifest = &chain.manifest;
-        let dir = &chain.members[chain.members.len() - 1].0;
+        let newest = chain.newest();
         copy::new_directory(
             self.datadir,
             "restore makes a data directory anew; stop the server, and move the old one away",
@@ -88,13 +91,15 @@ impl Lay<'_> {
         let frond = self.datadir.join(FROND);
         std::fs::create_dir(&frond).map_err(failed("make", &frond))?;
         let wanted = |t: &&TableFile| t.name.is_empty() || only.is_none_or(|only| only(&t.name));
-        let mut meter = Meter::new(self.datadir, self.rate, self.quiet)?;
+        let meter = Meter::new(self.datadir, self.rate, Show::of(self.quiet, false))?;
         let tables: Vec<&TableFile> = manifest.tables.iter().filter(wanted).collect();
-        meter.total = manifest.files.values().map(|f| f.bytes).sum::<u64>()
-            + tables.iter().flat_map(|t| &t.blocks).map(|b| b.2).sum::<u64>();
+        meter.expect(
+            manifest.files.values().map(|f| f.bytes).sum::<u64>()
+                + tables.iter().map(|t| t.extents_len()).sum::<u64>(),
+        );
         let vfs = chain.vfs()?;
         for file in tables {
-            table(&vfs, file, &frond, &mut meter)?;
+            table(&vfs, file, &frond, self.threads, &meter)?;
         }
         let needed = |path: &str| path != IDENTITY && (only.is_none() || !server::is_others(path));
         for (path, want) in manifest.files.iter().filter(|(path, _)| needed(path)) {
@@ -102,7 +107,7 @@ impl Lay<'_> {
                 Some(name) => frond.join(name),
                 None => self.datadir.join(path.strip_prefix("server/").unwrap_or(path)),
             };
-            plain(&dir.join(path), &target, want, &mut meter)?;
+            plain(newest, path, &target, want, self.threads, &meter)?;
         }
         meter.finish();
         if manifest.others == "mariadb-backup" && only.is_none() {
@@ -112,24 +117,11 @@ impl Lay<'_> {
             server::run(command, &log)?;
         }
         let Some(want) = manifest.files.get(IDENTITY) else {
-            return Err(Failure::Request(format!("{}: it has no {IDENTITY}", dir.display())));
+            return Err(store::fail(&newest.path, format!("it has no {IDENTITY}")));
         };
         copy::sync_directories(self.datadir)?;
-        plain(&dir.join(IDENTITY), &frond.join("frond.id"), want, &mut meter)?;
+        plain(newest, IDENTITY, &frond.join("frond.id"), want, 1, &meter)?;
         copy::sync_directories(&frond)?;
-        Ok(meter.done)
-    }
-}
-
-fn plain(from: &Path, to: &Path, want: &PlainFile, meter: &mut Meter) -> Outcome<()> {
-    if let Some(dir) = to.parent() {
-        std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
-    }
-    match copy::file(from, to, None, meter)? == *want {
-        true => Ok(()),
-        false => Err(Failure::Request(format!(
-            "{}: damaged, its checksum does not match",
-            from.display()
-        ))),
+        Ok(meter.done())
     }
 }

@@ -51,14 +51,20 @@ impl Stamp {
 
 impl Session {
     /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
-    pub fn stages(&mut self, to: &Path, meter: &mut Meter) -> Outcome<Staged> {
+    /// `keeps`: the copies stay there, so they are made durable.
+    pub fn stages(&mut self, to: &Path, keeps: bool, meter: &Meter) -> Outcome<Staged> {
         self.step("begin")?;
         for stage in ["START", "FLUSH", "BLOCK_DDL"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
         }
         let clock = OsVfs::new(to).map_err(failed("open", to))?;
         let mut files = BTreeMap::new();
-        for path in copy::walk(&self.datadir)?.iter().filter(|path| is_definition(path)) {
+        // In InnoDB it has no rows, or this would be mariadb-backup's work; mariadb-upgrade makes it if there is no definition.
+        let positions = Path::new("mysql/gtid_slave_pos.frm");
+        let without = self.datadir.join(positions).with_extension("ibd").exists();
+        let is_copied =
+            |path: &&PathBuf| is_definition(path) && !(without && path.as_path() == positions);
+        for path in copy::walk(&self.datadir)?.iter().filter(is_copied) {
             let copied = self.take(path, to, meter)?;
             files.insert(name(path), copied);
         }
@@ -82,8 +88,8 @@ impl Session {
         for path in again {
             files.insert(name(&path), copy::checksum(&to.join(path), meter)?);
         }
-        for path in copy::walk(to)? {
-            copy::sync(&to.join(path))?;
+        if keeps {
+            copy::sync_files(to)?;
         }
         Ok(Staged { binlog, blocked_ms, files })
     }
@@ -104,7 +110,7 @@ impl Session {
         &self,
         to: &Path,
         before: &BTreeMap<PathBuf, (Stamp, bool)>,
-        meter: &mut Meter,
+        meter: &Meter,
     ) -> Outcome<Vec<PathBuf>> {
         let mut again = Vec::new();
         for path in self.system_files()? {
@@ -136,7 +142,7 @@ impl Session {
         Ok(again)
     }
 
-    fn take(&self, path: &Path, to: &Path, meter: &mut Meter) -> Outcome<PlainFile> {
+    fn take(&self, path: &Path, to: &Path, meter: &Meter) -> Outcome<PlainFile> {
         let target = to.join(path);
         if let Some(dir) = target.parent() {
             std::fs::create_dir_all(dir).map_err(failed("make", dir))?;

@@ -10,7 +10,7 @@
 pub(crate) mod args;
 mod follow;
 pub(crate) mod live;
-mod output;
+pub(crate) mod output;
 mod plan;
 mod process;
 mod progress;

@@ -161,6 +161,33 @@ pub const FROND: &[Metric] = &[
         Counter,
         "Pages that others took the place of.",
     ),
+    metric("frond_row_cache_bytes", "frond_row_cache_bytes", Gauge, "Memory of cached rows."),
+    metric(
+        "frond_row_cache_limit",
+        "frond_row_cache_limit_bytes",
+        Gauge,
+        "Memory that cached rows may take now.",
+    ),
+    metric("frond_row_cache_rows", "frond_row_cache_rows", Gauge, "Cached rows."),
+    metric("frond_row_cache_hits", "frond_row_cache_hits", Counter, "Rows found in the cache."),
+    metric(
+        "frond_row_cache_misses",
+        "frond_row_cache_misses",
+        Counter,
+        "Rows looked for in the cache and read from pages.",
+    ),
+    metric(
+        "frond_row_cache_inserted",
+        "frond_row_cache_inserted",
+        Counter,
+        "Rows that the cache took.",
+    ),
+    metric(
+        "frond_row_cache_evicted",
+        "frond_row_cache_evicted",
+        Counter,
+        "Rows that others took the place of.",
+    ),
     metric(
         "frond_run_index_bytes",
         "frond_run_index_bytes",

@@ -5,13 +5,16 @@
 //! Tested in `tests/cli/indexes.rs`.
 
 mod args;
+mod counters;
 mod server;
+mod unused;
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use frond_indexes::dump::{Dump, Reader};
 use frond_indexes::report::{self, Report};
+use frond_indexes::usage;
 use frond_querylog::input::{Format, Input, Origin};
 
 use crate::out::{bytes, Failure, Outcome};
@@ -33,11 +36,20 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
         }
     }
     if args.files.is_empty() {
-        let (tables, hiding) = server::read(args, &mut report)?;
+        let mut server = server::connect(args)?;
+        let (tables, hiding) = server::read(&mut server, &mut report)?;
+        let usage = if args.unused {
+            Some(unused::usage(args, &mut server, &tables, &mut report)?)
+        } else {
+            None
+        };
         for table in tables.iter().filter(|table| args.wants(&table.db)) {
             report.tables += 1;
             report.indexes += table.keys.len();
             report.findings.extend(report::duplicates(table, &tables, hiding));
+            if let Some(usage) = &usage {
+                report.findings.extend(usage::unused(table, &tables, usage, hiding));
+            }
         }
     }
     if args.json {

@@ -19,9 +19,30 @@ const NEEDS: &str = "SELECT ON *.*";
 /// (database, table, key)
 type Name = (String, String, String);
 
+pub fn connect(args: &IndexesArgs) -> Outcome<Server> {
+    Server::connect(&args.connection, args.port, NEEDS)
+}
+
+/// The server that `--also` names: HOST[:PORT], or a socket's path. The account is the same.
+pub fn connect_also(args: &IndexesArgs, name: &str) -> Outcome<Server> {
+    let mut connection = args.connection.clone();
+    let mut port = None;
+    (connection.host, connection.socket) = (None, None);
+    if name.contains('/') {
+        connection.socket = Some(name.into());
+    } else {
+        let (host, number) = name.rsplit_once(':').unwrap_or((name, ""));
+        if !number.is_empty() {
+            let bad = |_| Failure::Request(format!("--also {name}: '{number}' is no port"));
+            port = Some(number.parse().map_err(bad)?);
+        }
+        connection.host = Some(host.to_owned());
+    }
+    Server::connect(&connection, port, NEEDS)
+}
+
 /// All tables but the server's own. All of them, since foreign keys of any may need an index of any other.
-pub fn read(args: &IndexesArgs, report: &mut Report) -> Outcome<(Vec<Table>, Hiding)> {
-    let mut server = Server::connect(&args.connection, args.port, NEEDS)?;
+pub fn read(server: &mut Server, report: &mut Report) -> Outcome<(Vec<Table>, Hiding)> {
     report.sources.push(server.name.clone());
     let hiding = Hiding::of_version(&server.name);
     // Names in backquotes, and the statement in UTF-8.
@@ -53,13 +74,13 @@ pub fn read(args: &IndexesArgs, report: &mut Report) -> Outcome<(Vec<Table>, Hid
         }
     }
     let cardinality = numbers(
-        &mut server,
+        server,
         "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, MAX(CARDINALITY) \
          FROM information_schema.STATISTICS GROUP BY 1, 2, 3",
     )?;
     // In pages; a partition is a table of its own there: `t#P#p0`.
     let sizes = numbers(
-        &mut server,
+        server,
         "SELECT database_name, SUBSTRING_INDEX(table_name, '#', 1), index_name, \
          SUM(stat_value) * @@innodb_page_size FROM mysql.innodb_index_stats \
          WHERE stat_name = 'size' GROUP BY 1, 2, 3",
@@ -90,10 +111,10 @@ fn numbers(server: &mut Server, sql: &str) -> Outcome<HashMap<Name, u64>> {
     Ok(found)
 }
 
-fn text(row: &[Option<&[u8]>], at: usize) -> String {
+pub fn text(row: &[Option<&[u8]>], at: usize) -> String {
     String::from_utf8_lossy(row.get(at).copied().flatten().unwrap_or_default()).into_owned()
 }
 
-fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
+pub fn number(row: &[Option<&[u8]>], at: usize) -> Option<u64> {
     text(row, at).parse().ok()
 }

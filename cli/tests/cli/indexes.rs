@@ -159,3 +159,108 @@ fn a_server_is_asked_as_a_dump_is_read() {
     drop(server);
     assert!(refused(&["--socket", &socket, "--user", "root"]).contains("is the server running"));
 }
+
+/// How an index of `t{n}` is read; `None`: not at all. The statement has the table's number for `{}`.
+/// One finds nothing: servers do not count that, but log it.
+const READS: [Option<&str>; 10] = [
+    None,
+    Some("select * from shop.t{} where k = 5"),
+    Some(MISS),
+    Some("select k from shop.t{} order by k limit 1"),
+    Some("update shop.t{} force index (x) set a = a + 100 where k = 7"),
+    None,
+    Some("delete from shop.t{} where k between 3 and 4"),
+    Some("select count(*) from shop.one straight_join shop.t{} on t{}.k = one.id"),
+    Some("select max(k) from shop.t{}"),
+    Some("select id from shop.t{} force index (x, y) where k = 1 or a = 2"),
+];
+
+const MISS: &str = "select * from shop.t{} where k = -1";
+
+#[test]
+fn of_200_indexes_all_that_nothing_reads_are_named_and_no_other() {
+    if !has("mariadbd") || !has("mariadb-install-db") {
+        eprintln!("skipped: mariadbd is not installed");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let slow = home.path().join("slow.log");
+    let slow_option = format!("--slow-query-log-file={}", slow.display());
+    let options = [
+        "--performance-schema=ON",
+        "--log-slow-verbosity=explain",
+        "--slow-query-log=1",
+        "--long-query-time=0",
+        "--log-output=FILE",
+        &slow_option,
+    ];
+    let server = Server::start(home.path(), &options).unwrap_or_else(|e| panic!("{e}"));
+    let mut admin = Client::connect(&server.socket, "").unwrap();
+    admin.run("create database shop");
+    admin.run("create table shop.one (id int primary key) engine=innodb");
+    admin.run("insert into shop.one values (2)");
+    let socket = server.socket.to_str().unwrap().to_owned();
+    let (mut unused, mut missed) = (Vec::new(), Vec::new());
+    for n in 0..200 {
+        admin.run(&format!(
+            "create table shop.t{n} (id int primary key, k int, a int, key x (k), unique y (a)) engine=innodb"
+        ));
+        admin.run(&format!("insert into shop.t{n} select seq, seq, seq from shop.seq_1_to_20"));
+        if READS[n % READS.len()] == Some(MISS) {
+            missed.push(format!("t{n}"));
+        }
+        match READS[n % READS.len()] {
+            Some(sql) => drop(admin.run(&sql.replace("{}", &n.to_string()))),
+            None => unused.push(format!("t{n}")),
+        }
+    }
+    unused.sort();
+    let mut uncounted = [unused.clone(), missed].concat();
+    uncounted.sort();
+    let named = |report: &Value| -> Vec<String> {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let mut names: Vec<String> = findings
+            .inspect(|f| assert_eq!((&f["kind"], &f["key"]), (&"unused".into(), &"x".into())))
+            .map(|f| f["table"].as_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    let saved = home.path().join("saved.json");
+    let saved = saved.to_str().unwrap();
+    let root = ["--user", "root", "--unused"];
+    let with = |args: &[&str]| ask(&server.socket, &[&root, args].concat());
+    let report = with(&["--save", saved]);
+    assert_eq!(named(&report), uncounted);
+    assert!(report["notes"].to_string().contains("only asked for what is not there"));
+    // The server's own log has a plan of each statement.
+    assert_eq!(named(&with(&["--log", slow.to_str().unwrap()])), unused);
+    let reason = report["findings"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("rows changed in the table meanwhile: 20"), "{reason}");
+    // Since then nothing but one was read, which a plan in a log says, too.
+    admin.run("select * from shop.t17 where k = 5");
+    let since = named(&with(&["--since", saved]));
+    assert_eq!((since.len(), since.contains(&"t17".into())), (199, false));
+    let log = home.path().join("made.log");
+    let head = "# Time: 261101 10:00:00\n# User@Host: u[u] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
+        # Query_time: 0.1  Lock_time: 0.0  Rows_sent: 1  Rows_examined: 1\n#\n";
+    let plan = "# explain: id\tselect_type\ttable\ttype\tpossible_keys\tkey\n# explain: 1\tSIMPLE\tz\tref\tx\tx\n#\n";
+    let body = format!("{head}{plan}SET timestamp=1793527200;\nselect * from t18 z where k = 1;\n");
+    std::fs::write(&log, body).unwrap();
+    let since = named(&with(&["--since", saved, "--log", log.to_str().unwrap()]));
+    assert_eq!((since.len(), since.contains(&"t18".into())), (198, false));
+    // The same server as another one: what it reads is used.
+    assert_eq!(named(&with(&["--also", &socket])), uncounted);
+    admin.run("truncate performance_schema.table_io_waits_summary_by_index_usage");
+    let refused = |args: &[&str]| {
+        let all = [&["--no-defaults", "--socket", &socket], &root[..], args].concat();
+        let (status, out, error) = frond(&all, b"");
+        assert_eq!((status, out.as_str()), (2, ""), "{error}");
+        error
+    };
+    assert!(refused(&["--since", saved]).contains("set back"), "counters went down");
+    admin.run("update performance_schema.setup_instruments set enabled = 'NO' where name like 'wait/io/table%'");
+    let blind = refused(&[]);
+    assert!(blind.contains("wait/io/table/sql/handler") && blind.contains("userstat"), "{blind}");
+    assert!(refused(&["--also", "localhost:x"]).contains("is no port"));
+}

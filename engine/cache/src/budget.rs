@@ -20,6 +20,8 @@ pub enum Part {
     /// Active and frozen write buffers, write sets.
     WriteBuffers,
     PageCache,
+    /// Single rows.
+    RowCache,
     /// Chunks of runs that merges and scans will ask for next.
     Readahead,
     /// Fences and filters of runs.
@@ -29,8 +31,14 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Part; 5] =
-        [Part::WriteBuffers, Part::PageCache, Part::Readahead, Part::RunIndexes, Part::Metadata];
+    pub const ALL: [Part; 6] = [
+        Part::WriteBuffers,
+        Part::PageCache,
+        Part::RowCache,
+        Part::Readahead,
+        Part::RunIndexes,
+        Part::Metadata,
+    ];
 }
 
 /// Bytes in use by each part, against one limit.

@@ -10,6 +10,7 @@
 //!
 //! Tested by `tests/it`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use frond_base::{BlockId, TableId};
@@ -19,8 +20,11 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Part};
 use crate::page_key::PageKey;
 use crate::shard::{Outcome, Shard};
-use crate::stats::CacheStats;
+use crate::stats::{CacheStats, Held};
 use crate::CacheWeight;
+
+/// Pages that are looked at in one go by [`PageCache::blocks`].
+const PIECE: usize = 512;
 
 /// See the module. `V` is a page; tests use something smaller.
 pub struct PageCache<V: CacheWeight = frond_run::Page> {
@@ -128,6 +132,26 @@ impl<V: CacheWeight> PageCache<V> {
             shard.lock().add_stats(&mut sum);
         }
         sum
+    }
+
+    /// Pages and bytes that are held of each block. A shard's mutex is held for some hundred pages at a time, so readers do
+    /// not wait for the whole; what comes or goes meanwhile is counted or not.
+    pub fn blocks(&self) -> HashMap<(TableId, BlockId), Held> {
+        let mut blocks: HashMap<_, Held> = HashMap::new();
+        for shard in &*self.shards {
+            let mut from = Some(0);
+            while let Some(at) = from {
+                let mut pages = Vec::with_capacity(PIECE);
+                let tell = &mut |key: &PageKey, bytes| pages.push((key.table, key.block, bytes));
+                from = shard.lock().each(at, PIECE, tell);
+                for (table, block, bytes) in pages {
+                    let held = blocks.entry((table, block)).or_default();
+                    held.pages += 1;
+                    held.bytes += bytes as u64;
+                }
+            }
+        }
+        blocks
     }
 
     fn each(&self, change: impl Fn(&mut Shard<V>) -> Vec<Arc<V>>) {

@@ -1,11 +1,12 @@
-//! The page cache's share of the budget.
+//! The shares of the page cache and the row cache of the budget.
 
 use crate::budget::{Budget, Part};
 use crate::page_cache::PageCache;
+use crate::row_cache::RowCache;
 use crate::CacheWeight;
 
-/// How much the page cache gets: what the other parts and a reserve leave, but never less than a
-/// floor, as a database without page cache makes no progress.
+/// How much the two caches get: what the other parts and a reserve leave, but never less than a
+/// floor for pages, as a database without page cache makes no progress. Rows get what the arbiter says of it.
 #[derive(Clone, Copy, Debug)]
 pub struct CachePolicy {
     /// The page cache's least limit, bytes.
@@ -20,11 +21,40 @@ impl CachePolicy {
         CachePolicy { floor: limit / 16, reserve: limit / 16 }
     }
 
-    /// The limit the page cache should have now.
+    /// The limit the page cache should have now, when rows take what they do.
     pub fn cache_limit(&self, budget: &Budget) -> usize {
-        let others = budget.used().saturating_sub(budget.used_by(Part::PageCache));
-        let left = budget.limit().saturating_sub(others).saturating_sub(self.reserve);
+        let left = self.left(budget).saturating_sub(budget.used_by(Part::RowCache));
         left.max(self.floor).min(budget.limit())
+    }
+
+    /// What all others leave to pages and rows.
+    fn left(&self, budget: &Budget) -> usize {
+        let caches = budget.used_by(Part::PageCache) + budget.used_by(Part::RowCache);
+        let others = budget.used().saturating_sub(caches);
+        budget.limit().saturating_sub(others).saturating_sub(self.reserve)
+    }
+
+    /// Sets both limits.
+    pub fn fit<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>, rows: &RowCache) {
+        let left = self.left(budget).saturating_sub(self.floor);
+        // Parts of this size, so that a buffer that goes up and down does not move it all the time.
+        let part = (budget.limit() / 256).max(1);
+        rows.set_limit(rows.arbiter.limit(left) / part * part);
+        // What rows may add until the next adjustment; where none are admitted, nothing.
+        let held = budget.used_by(Part::RowCache);
+        let more =
+            if held > 0 { rows.limit().saturating_sub(held).min(budget.limit() / 32) } else { 0 };
+        CachePolicy { reserve: self.reserve + more, ..*self }.adjust(budget, cache);
+    }
+
+    /// Many pages were read for single rows: decides anew how much the row cache may have.
+    pub fn judge<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>, rows: &RowCache) {
+        let left = self.left(budget).saturating_sub(self.floor);
+        if rows.arbiter.judge(&rows.stats(), &cache.stats()) {
+            rows.sweep();
+            rows.arbiter.settle(budget.used_by(Part::RowCache), left);
+        }
+        self.fit(budget, cache, rows);
     }
 
     /// Sets the cache's limit. Shrinks at once; grows only by 1/64 of the budget or more, so that a

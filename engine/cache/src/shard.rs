@@ -11,10 +11,14 @@
 //! the ghost. A merge's read counts nothing and admits nothing. Pages that were just written fill
 //! free room, as if a scan had read them; they evict nothing.
 //!
+//! The *shadow* only measures: it knows the pages that left, from both queues, those excepted that one
+//! scan has read once. A read of such a page is one that more memory would have saved, about as much as
+//! the shadow stands for; the row cache's share is decided by that (`arbiter.rs`).
+//!
 //! The ghost is a table of hashes with one slot per hash value: an insertion overwrites what was there,
 //! so entries age in proportion to evictions without a queue of their own.
 //!
-//! - H1. `bytes` is the sum of the charges of all entries plus the ghost table, and at most `limit`
+//! - H1. `bytes` is the sum of the charges of all entries (their shares of ghost and shadow included), and at most `limit`
 //!   (the bare ghost table of an empty shard is part of the constant per shard).
 //! - H2. Every arena slot is in exactly one queue or vacant; the map names exactly those in queues.
 //!
@@ -114,6 +118,8 @@ pub struct Shard<V> {
     vacant: Vec<u32>,
     queues: [Queue; 2],
     ghost: Vec<u64>,
+    /// Tags of pages, 0: none.
+    shadow: Vec<u16>,
     limit: usize,
     bytes: usize,
     hits: u64,
@@ -122,13 +128,14 @@ pub struct Shard<V> {
     evicted: u64,
     rejected: u64,
     ghost_hits: u64,
+    missed_again: u64,
 }
 
 impl<V: CacheWeight> Shard<V> {
     /// Memory of an entry beside its value. Arena, map and ghost double when they grow, so each is
     /// charged twice; `Arc`'s two counters are added.
     pub const OVERHEAD: usize =
-        2 * (size_of::<Entry<V>>() + size_of::<(Hashed, u32)>() + 1 + 4 + 8) + 16;
+        2 * (size_of::<Entry<V>>() + size_of::<(Hashed, u32)>() + 1 + 4 + 8 + 2) + 16;
 
     pub fn new(limit: usize) -> Self {
         let empty = Queue { head: NIL, tail: NIL, bytes: 0 };
@@ -138,6 +145,7 @@ impl<V: CacheWeight> Shard<V> {
             vacant: Vec::new(),
             queues: [empty; 2],
             ghost: vec![0; GHOST_MIN],
+            shadow: vec![0; GHOST_MIN],
             limit,
             bytes: 0,
             hits: 0,
@@ -146,6 +154,7 @@ impl<V: CacheWeight> Shard<V> {
             evicted: 0,
             rejected: 0,
             ghost_hits: 0,
+            missed_again: 0,
         }
     }
 
@@ -187,6 +196,7 @@ impl<V: CacheWeight> Shard<V> {
             return (Outcome::Offered, Vec::new());
         }
         let known = access == Access::Point && self.take_ghost(hash);
+        self.leave_shadow(hash);
         self.ghost_hits += u64::from(known);
         let gone = self.shrink_to(self.limit - charge);
         self.add(hashed, value, charge, access == Access::Scan, known);
@@ -240,6 +250,7 @@ impl<V: CacheWeight> Shard<V> {
         if self.map.len() > self.ghost.len() {
             // Its hashes are lost; that is rare and costs a few misses.
             self.ghost = vec![0; self.ghost.len() * 2];
+            self.shadow = vec![0; self.ghost.len()];
         }
     }
 
@@ -285,9 +296,24 @@ impl<V: CacheWeight> Shard<V> {
         sum.evicted += self.evicted;
         sum.rejected += self.rejected;
         sum.ghost_hits += self.ghost_hits;
+        sum.missed_again += self.missed_again;
+        sum.shadow_slots += self.shadow.len() as u64;
         sum.pages += self.map.len() as u64;
         sum.bytes += self.bytes as u64;
         sum.limit += self.limit as u64;
+    }
+
+    /// Tells of the pages in at most `n` slots from slot `from` on; where to go on, unless that was all.
+    pub fn each(
+        &self,
+        from: usize,
+        n: usize,
+        tell: &mut dyn FnMut(&PageKey, usize),
+    ) -> Option<usize> {
+        let slots = self.entries.get(from..).unwrap_or_default();
+        let there = slots.iter().take(n).filter(|e| e.value.is_some());
+        there.for_each(|e| tell(&e.key, e.charge));
+        (slots.len() > n).then_some(from + n)
     }
 
     /// Evicts until at most `target` bytes are held.
@@ -313,6 +339,10 @@ impl<V: CacheWeight> Shard<V> {
                     let slot = Self::ghost_slot(entry.hash, self.ghost.len());
                     self.ghost[slot] = entry.hash;
                 }
+                if queue == MAIN || !entry.scan_only || entry.uses > 0 {
+                    let slot = Self::ghost_slot(entry.hash, self.shadow.len());
+                    self.shadow[slot] = Self::shadow_tag(entry.hash);
+                }
                 let hashed = Hashed(entry.key, entry.hash);
                 let named = self.map.remove(&hashed);
                 assert_eq!(named, Some(at), "the map names every entry (H2)");
@@ -334,6 +364,19 @@ impl<V: CacheWeight> Shard<V> {
             self.ghost[slot] = 0;
         }
         known
+    }
+
+    fn shadow_tag(hash: u64) -> u16 {
+        (hash >> 6) as u16 | 1
+    }
+
+    /// A page is read from the file.
+    fn leave_shadow(&mut self, hash: u64) {
+        let slot = Self::ghost_slot(hash, self.shadow.len());
+        if self.shadow[slot] == Self::shadow_tag(hash) {
+            self.shadow[slot] = 0;
+            self.missed_again += 1;
+        }
     }
 
     /// Empties a slot that the map no longer names.

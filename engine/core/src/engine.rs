@@ -343,6 +343,12 @@ impl Engine {
         self.core.backups.set_limit(bytes);
     }
 
+    /// Single rows are cached beside pages, or not.
+    pub fn set_row_cache(&self, on: bool) {
+        self.core.shared.rows.turn(on);
+        self.core.fit_cache();
+    }
+
     // ---- lock waits ----
 
     /// Who is told of lock waits from now on; false when somebody is already.

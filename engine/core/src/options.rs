@@ -1,6 +1,7 @@
 //! Settings of one open database, their ranges and defaults.
 
 use frond_base::{Error, ErrorKind, Result};
+pub use frond_cache::RowCaching;
 
 /// When a commit is acknowledged. The numbers are those of `innodb_flush_log_at_trx_commit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +76,8 @@ pub struct Options {
     /// Table files that are open at a time; others are opened on use. 0: a quarter of what the
     /// process may open, within [`OPEN_FILES_DERIVED`].
     pub open_files: usize,
+    /// Whether single rows are cached beside pages.
+    pub row_caching: RowCaching,
 }
 
 impl Default for Options {
@@ -93,6 +96,7 @@ impl Default for Options {
             lock_bytes: 32 << 20,
             transaction_bytes: 0,
             open_files: 0,
+            row_caching: RowCaching::Measured,
         }
     }
 }

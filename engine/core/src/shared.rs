@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
-use frond_cache::{Budget, PageCache};
+use frond_cache::{Budget, CachePolicy, PageCache, RowCache};
 use frond_run::Page;
 use frond_space::TableFileOptions;
 use frond_vfs::{FilePool, Vfs};
@@ -21,6 +21,7 @@ pub struct Shared {
     pub files: FilePool,
     pub wal: Wal,
     pub cache: PageCache<Page>,
+    pub rows: RowCache,
     pub budget: Arc<Budget>,
     pub readahead: Readahead,
     /// Random number of this database, repeated in every file.
@@ -41,11 +42,15 @@ impl Shared {
     ) -> Shared {
         let bytes = usize::try_from(options.cache_bytes).unwrap_or(usize::MAX);
         let budget = Arc::new(Budget::new(bytes));
+        let rows = RowCache::new(budget.clone(), options.row_caching);
+        // Until the first adjustment, as the page cache's.
+        rows.set_limit(bytes / 64);
         Shared {
             vfs,
             files,
             wal,
             cache: PageCache::with_budget(bytes / 2, CACHE_SHARDS, budget.clone()),
+            rows,
             readahead: Readahead::new(budget.clone()),
             budget,
             database,
@@ -54,6 +59,23 @@ impl Shared {
             poisoned: AtomicBool::new(false),
             first_failure: Mutex::new(None),
         }
+    }
+
+    /// Gives pages and rows what the other parts of the budget leave.
+    pub fn fit_cache(&self) {
+        self.cache_policy().fit(&self.budget, &self.cache, &self.rows);
+    }
+
+    /// As [`Self::fit_cache`], after many reads of pages for single rows.
+    pub fn judge_rows(&self) {
+        self.cache_policy().judge(&self.budget, &self.cache, &self.rows);
+    }
+
+    fn cache_policy(&self) -> CachePolicy {
+        let floor = self.budget.limit() / 100 * CACHE_FLOOR_PERCENT;
+        // What writers may add between two measurements.
+        let reserve = self.budget.limit() / 64;
+        CachePolicy { floor, reserve }
     }
 
     pub fn file_options(&self, table: TableId) -> TableFileOptions {
@@ -95,5 +117,7 @@ impl Shared {
     }
 }
 
+/// Page cache that is left whatever write buffers and indexes take.
+const CACHE_FLOOR_PERCENT: usize = 10;
 /// Shards of the page cache: enough that threads on a large machine seldom wait for each other.
 const CACHE_SHARDS: usize = 64;

@@ -21,6 +21,7 @@ impl Engine {
         let (wal, cache, work) =
             (shared.wal.status(), shared.cache.stats(), core.pressure.status());
         let locks = core.locks.stats();
+        let rows = shared.rows.stats();
         let budget = &shared.budget;
         let outlook = core.outlook();
         let (recovery_micros, recovery_rate) = core.target.last();
@@ -56,6 +57,13 @@ impl Engine {
             ("page_cache_hits", cache.hits),
             ("page_cache_misses", cache.misses),
             ("page_cache_evicted", cache.evicted),
+            ("row_cache_bytes", part(Part::RowCache)),
+            ("row_cache_limit", rows.limit),
+            ("row_cache_rows", rows.rows),
+            ("row_cache_hits", rows.hits),
+            ("row_cache_misses", rows.misses),
+            ("row_cache_inserted", rows.inserted),
+            ("row_cache_evicted", rows.evicted),
             ("run_index_bytes", part(Part::RunIndexes)),
             ("metadata_bytes", part(Part::Metadata)),
             ("write_memory_bytes", part(Part::WriteBuffers)),

@@ -22,6 +22,11 @@ pub enum Access {
 pub trait PageSource {
     /// Page number `page` of `run`, verified; `page < run.meta.pages`.
     fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>>;
+    /// As [`Self::page`], for a point read; sets `read` when the page was not in memory.
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        *read = true;
+        self.page(run, page, Access::Point)
+    }
     /// As [`Self::page`] for each run and page number, in that order. The source reads all of them
     /// at once where the device can.
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {

@@ -1,7 +1,7 @@
 //! What one run is like: sizes, mix of operations, faults. Drawn from the seed (swarm testing: every
 //! run leaves some features out, so that rare combinations are not drowned by common ones).
 
-use frond_engine::{Compression, Durability, Options};
+use frond_engine::{Compression, Durability, Options, RowCaching};
 
 use crate::machine::faults::Faults;
 use crate::machine::CapturePolicy;
@@ -177,6 +177,8 @@ impl World {
             transaction_bytes: [0, 1 << 10, 8 << 10, 32 << 10][rng.weighted(&[4, 1, 3, 2])],
             // By the seed alone: what is drawn after it stays what it was.
             open_files: [0, 1, 2][(seed % 3) as usize],
+            row_caching: [RowCaching::Always, RowCaching::Always, RowCaching::Measured]
+                [(seed / 3 % 3) as usize],
         };
         World {
             seed,

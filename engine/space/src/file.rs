@@ -117,6 +117,8 @@ pub struct FileStats {
     pub checkpoint_seq: u64,
     pub checkpoint_lsn: Lsn,
     pub image_bytes: u64,
+    /// Given back to the file system since the file was opened: holes punched, and ends cut off.
+    pub given_back_bytes: u64,
     /// Number of holes that the file system refused to punch.
     pub punch_failures: u64,
     /// Memory held by block map and allocator.
@@ -151,6 +153,7 @@ pub struct TableFile {
     pub(crate) blocks: RwLock<BlockMap>,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
+    given_back: AtomicU64,
     punch_failures: AtomicU64,
 }
 
@@ -219,6 +222,7 @@ impl TableFile {
             blocks: RwLock::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
+            given_back: AtomicU64::new(0),
             punch_failures: AtomicU64::new(0),
         }
     }
@@ -417,6 +421,7 @@ impl TableFile {
             punched += taken.len();
             self.space.lock().punched(&taken);
         }
+        self.given_back.fetch_add(given, Ordering::Relaxed);
         Ok(given)
     }
 
@@ -443,6 +448,7 @@ impl TableFile {
             checkpoint_seq: header.seq,
             checkpoint_lsn: header.lsn,
             image_bytes: header.image.map_or(0, |i| i.len),
+            given_back_bytes: self.given_back.load(Ordering::Relaxed),
             punch_failures: self.punch_failures.load(Ordering::Relaxed),
             memory_bytes: (space.memory_bytes() + blocks.memory_bytes()) as u64,
         }

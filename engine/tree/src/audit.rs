@@ -101,6 +101,9 @@ impl Tree {
                 report.entries += walk.entries;
                 report.pages += walk.pages;
             }
+            if let Err(e) = self.check_rows() {
+                tell(e);
+            }
         }
         report
     }

@@ -91,10 +91,12 @@ impl Tree {
             wait()?;
         }
         let Some(runs) = private.only_list() else { return Ok(()) };
+        inner.forget_rows();
         inner.install(&[], None, |draft| {
             assert!(inner.has_no_job(), "runs are put below beside a job (BD2)");
             put_below(&mut draft.root, &Range::all(), &runs);
         })?;
+        inner.rows_forgotten();
         inner.dead_ranges.clear();
         private.installed();
         Ok(())
@@ -127,6 +129,7 @@ impl Tree {
         if self.is_clear() {
             return Ok(true);
         }
+        inner.forget_rows();
         inner.install(&[], None, |draft: &mut Draft| {
             let id = draft.new_id();
             draft.root = Arc::new(Node::leaf(id, Leaf::default()));
@@ -149,7 +152,8 @@ impl TreeInner {
         self.swap_view(|view, active| {
             let trunk = view.trunk.clone();
             let lsn = trunk.applied.saturating_sub(1);
-            (View { active, frozen: Vec::new(), trunk }, lsn)
+            let taken_in = self.rows.told_now();
+            (View { active, frozen: Vec::new(), trunk, taken_in }, lsn)
         })
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
-//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges` (reading), `check`,
+//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
 //! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
@@ -44,6 +44,8 @@ mod push;
 mod raw;
 mod read;
 mod rewrite;
+mod row_cache;
+mod rows;
 mod shape;
 mod slice;
 mod source;

@@ -23,6 +23,7 @@ use crate::input::Source;
 use crate::node::{Body, Child};
 use crate::plan::{Plan, Step};
 use crate::rewrite::Rewrite;
+use crate::row_cache::Telling;
 use crate::slice::{Key, Range, Slice};
 use crate::tree::{State, TreeInner};
 use crate::view::{Content, Frozen, View};
@@ -66,6 +67,8 @@ pub(crate) struct Push {
     snapshots: Vec<Seq>,
     group: Option<Group>,
     current: Option<(Target, Rewrite, Vec<Slice>)>,
+    /// Before the last group of an item.
+    telling: Option<Telling>,
     pub bytes_written: u64,
 }
 
@@ -95,7 +98,14 @@ impl Push {
             state.freezing = true;
             let group = next_group(tree, view, state, &item);
             let item = Some(item);
-            Some(Push { item, snapshots, group: Some(group), current: None, bytes_written: 0 })
+            Some(Push {
+                item,
+                snapshots,
+                group: Some(group),
+                current: None,
+                telling: None,
+                bytes_written: 0,
+            })
         })
     }
 
@@ -111,7 +121,14 @@ impl Push {
             let mut router = Router::new(tree, state);
             router.enter(child, &found.range, &[]);
             let group = Some(router.group);
-            Some(Push { item: None, snapshots, group, current: None, bytes_written: 0 })
+            Some(Push {
+                item: None,
+                snapshots,
+                group,
+                current: None,
+                telling: None,
+                bytes_written: 0,
+            })
         })
     }
 
@@ -141,6 +158,13 @@ impl Push {
                 self.current = Some((target, rewrite, Vec::new()));
             }
             return Ok(Step::More);
+        }
+        if let (Some(item), None) = (&self.item, &group.upto) {
+            // The last group: after it, readers do not look into the item any more.
+            let telling = self.telling.get_or_insert_with(|| Telling::begin(tree, item));
+            if !telling.step(tree)? {
+                return Ok(Step::More);
+            }
         }
         self.install(tree)
     }

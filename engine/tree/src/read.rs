@@ -2,15 +2,16 @@
 //!
 //! The view's sources are searched newest first; in the trunk these are, on the path from the root
 //! to the key, the pending slices of each edge, then the leaf's deltas, then its base. The first
-//! version that the snapshot sees decides.
+//! version that the snapshot sees decides. Before the trunk the row cache is asked (`rows.rs`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use frond_base::{EntryKind, Result, Seq, SEQ_MAX};
-use frond_run::{Access, Reader};
+use frond_run::Reader;
 
 use crate::node::Body;
+use crate::rows::{Found, Trace};
 use crate::slice::Slice;
 use crate::tree::{Tree, TreeInner};
 use crate::view::{Content, View};
@@ -26,7 +27,7 @@ impl Tree {
 
     /// The newest committed version of `key`, a tombstone included. `None`: there is none, or it
     /// was a tombstone older than every snapshot and is gone.
-    pub fn newest(&self, key: &[u8]) -> Result<Option<(Seq, EntryKind)>> {
+    pub fn newest(&self, key: &[u8]) -> Result<Found> {
         self.inner.lookup(key, SEQ_MAX, None)
     }
 
@@ -83,12 +84,7 @@ impl Tree {
 
 impl TreeInner {
     /// The newest version with `seq <= at`; its value is appended to `value`.
-    fn lookup(
-        &self,
-        key: &[u8],
-        at: Seq,
-        mut value: Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, EntryKind)>> {
+    fn lookup(&self, key: &[u8], at: Seq, mut value: Option<&mut Vec<u8>>) -> Result<Found> {
         let view = self.view.load();
         if let Some(found) = buffered(&view.active.buffer, key, at, &mut value) {
             return Ok(Some(found));
@@ -105,20 +101,22 @@ impl TreeInner {
         self.lookup_trunk(&view, key, at, value)
     }
 
-    fn lookup_trunk(
+    /// As [`Self::lookup_trunk`], past the row cache.
+    pub(crate) fn descend(
         &self,
         view: &View,
         key: &[u8],
         at: Seq,
-        mut value: Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, EntryKind)>> {
+        value: &mut Option<&mut Vec<u8>>,
+        trace: &mut Trace,
+    ) -> Result<Found> {
         let mut node = &view.trunk.root;
         loop {
             match &node.body {
                 Body::Inner(inner) => {
                     let child = &inner.children[inner.child_for(key)];
                     for slice in child.pending.iter() {
-                        let found = self.probe(slice, key, at, &mut value)?;
+                        let found = self.probe(slice, key, at, value, trace)?;
                         if found.is_some() {
                             return Ok(found);
                         }
@@ -127,7 +125,7 @@ impl TreeInner {
                 }
                 Body::Leaf(leaf) => {
                     for slice in leaf.deltas.iter().chain(leaf.base_for(key)) {
-                        let found = self.probe(slice, key, at, &mut value)?;
+                        let found = self.probe(slice, key, at, value, trace)?;
                         if found.is_some() {
                             return Ok(found);
                         }
@@ -145,11 +143,11 @@ impl TreeInner {
         key: &[u8],
         at: Seq,
         value: &mut Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, EntryKind)>> {
+    ) -> Result<Found> {
         for runs in lists {
             let after = runs.partition_point(|s| s.first() <= key);
             let Some(slice) = runs[..after].last() else { continue };
-            let found = self.probe(slice, key, at, value)?;
+            let found = self.probe(slice, key, at, value, &mut Trace::default())?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -164,8 +162,13 @@ impl TreeInner {
         key: &[u8],
         at: Seq,
         value: &mut Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, EntryKind)>> {
-        if !slice.contains(key) || slice.run.meta().is_after(at) {
+        trace: &mut Trace,
+    ) -> Result<Found> {
+        if !slice.contains(key) {
+            return Ok(None);
+        }
+        if slice.run.meta().is_after(at) {
+            trace.passed = true;
             return Ok(None);
         }
         let index = slice.run.index()?;
@@ -173,7 +176,7 @@ impl TreeInner {
             return Ok(None);
         }
         let mut number = index.page_for_seek(key);
-        let page = self.store.page(&slice.run.run, number, Access::Point)?;
+        let page = self.store.page_for_point(&slice.run.run, number, &mut trace.read)?;
         let mut i = page.lower_bound(key);
         let mut reader = Reader::new(page);
         loop {
@@ -183,7 +186,8 @@ impl TreeInner {
                 if number >= index.pages() || *index.fence(number) != *key {
                     return Ok(None);
                 }
-                reader = Reader::new(self.store.page(&slice.run.run, number, Access::Point)?);
+                let page = self.store.page_for_point(&slice.run.run, number, &mut trace.read)?;
+                reader = Reader::new(page);
                 i = 0;
             }
             if reader.compare_key(i, key) != Ordering::Equal {
@@ -197,6 +201,7 @@ impl TreeInner {
                 }
                 return Ok(Some((seq, reader.kind(i))));
             }
+            trace.passed = true;
             i += 1;
         }
     }

@@ -78,6 +78,12 @@ impl Tree {
         stats
     }
 
+    /// Calls `tell` for the block of each slice of the trunk; for a run with several, as often.
+    pub fn each_block(&self, tell: &mut dyn FnMut(BlockId)) {
+        let view = self.inner.view.load();
+        view.trunk.each_slice(&mut |s| tell(s.run.block()));
+    }
+
     /// The blocks that the trunk holds.
     pub fn run_extents(&self) -> Vec<(BlockId, Extent)> {
         let view = self.inner.view.load();

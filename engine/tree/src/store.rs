@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
+use frond_cache::RowCache;
 use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
@@ -43,6 +44,12 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     fn retire(&self, block: BlockId, lsn: Lsn);
     /// A trunk takes about `now` bytes of memory; it took `before`, 0 when it comes, and takes 0 when it goes.
     fn charge_trunk(&self, _before: u64, _now: u64) {}
+    /// The cache of single rows, if there is one.
+    fn rows(&self) -> Option<&RowCache> {
+        None
+    }
+    /// Many pages were read for single rows: how memory is shared may have to change.
+    fn judge_rows(&self) {}
 }
 
 /// The log, as a tree sees it.

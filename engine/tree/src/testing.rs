@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, Seq, TreeId};
+use frond_cache::{Budget, RowCache, RowCaching};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex};
 use parking_lot::Mutex;
 
@@ -29,11 +30,25 @@ pub struct MemStore {
     pub page_reads: AtomicU64,
     /// Makes writes and syncs fail.
     pub failing: AtomicBool,
+    rows: Option<RowCache>,
+    amid_read: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MemStore {
     pub fn new() -> Arc<MemStore> {
         Arc::new(MemStore { next: AtomicU64::new(1), ..MemStore::default() })
+    }
+
+    /// One with a cache of rows that takes every row it is offered, and has room for some.
+    pub fn with_rows(bytes: usize) -> Arc<MemStore> {
+        let rows = RowCache::new(Arc::new(Budget::new(1 << 20)), RowCaching::Always);
+        rows.set_limit(bytes);
+        Arc::new(MemStore { next: AtomicU64::new(1), rows: Some(rows), ..MemStore::default() })
+    }
+
+    /// Calls `f` during the next point read, when it has its page and has not looked into it.
+    pub fn amid_next_read(&self, f: impl FnOnce() + Send + 'static) {
+        *self.amid_read.lock() = Some(Box::new(f));
     }
 
     /// Blocks held now.
@@ -103,6 +118,14 @@ impl PageSource for MemStore {
         self.read(run, page)
     }
 
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        *read = true;
+        let page = self.page(run, page, Access::Point)?;
+        let amid = self.amid_read.lock().take();
+        amid.into_iter().for_each(|f| f());
+        Ok(page)
+    }
+
     fn pages(&self, wants: &[(Arc<Run>, u32)], _access: Access) -> Result<Vec<Arc<Page>>> {
         self.page_reads.fetch_add(1, Ordering::Relaxed);
         wants.iter().map(|(run, page)| self.read(run, *page)).collect()
@@ -156,6 +179,10 @@ impl RunStore for MemStore {
 
     fn discard(&self, block: BlockId) {
         self.forget(block);
+    }
+
+    fn rows(&self) -> Option<&RowCache> {
+        self.rows.as_ref()
     }
 
     fn retire(&self, block: BlockId, lsn: Lsn) {

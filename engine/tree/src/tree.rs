@@ -31,6 +31,7 @@ use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
+use crate::rows::Rows;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
 use crate::triggers::{self, Need, Needs};
@@ -71,6 +72,7 @@ pub(crate) struct TreeInner {
     /// Bytes of memory that were charged for the trunk.
     pub charged: AtomicU64,
     pub dead_ranges: DeadRanges,
+    pub rows: Rows,
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
 }
@@ -143,7 +145,8 @@ impl Tree {
         let refs = difference::count_refs(&trunk, &mut |run| counters.add_run(run));
         let packs = noted.packs.keys().copied().collect();
         let active = Arc::new(Active::new(&readers));
-        let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk) };
+        let view = View { active, frozen: Vec::new(), trunk: Arc::new(trunk), taken_in: 0 };
+        let rows = Rows::new(&*store);
         let inner = TreeInner {
             id,
             options,
@@ -164,6 +167,7 @@ impl Tree {
             wants_freeze: AtomicBool::new(false),
             charged: AtomicU64::new(0),
             dead_ranges: DeadRanges::default(),
+            rows,
             phase: AtomicU8::new(0),
         };
         inner.charge();
@@ -316,8 +320,7 @@ impl TreeInner {
         let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at };
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
-        let (active, trunk) = (view.active.clone(), view.trunk.clone());
-        self.view.store(Arc::new(View { active, frozen, trunk }));
+        self.view.store(Arc::new(View { frozen, ..View::clone(&view) }));
         self.dead_ranges.clear();
     }
 
@@ -332,8 +335,7 @@ impl TreeInner {
             if view.active.first_lsn() != Lsn::MAX {
                 // A batch without entries, which a log may have: it must not keep the log.
                 let active = Arc::new(Active::new(&self.readers));
-                let (frozen, trunk) = (view.frozen.clone(), view.trunk.clone());
-                self.view.store(Arc::new(View { active, frozen, trunk }));
+                self.view.store(Arc::new(View { active, ..View::clone(&view) }));
             }
             return false;
         }
@@ -348,7 +350,7 @@ impl TreeInner {
         let mut frozen = vec![Arc::new(item)];
         frozen.extend(view.frozen.iter().cloned());
         let active = Arc::new(Active::new(&self.readers));
-        self.view.store(Arc::new(View { active, frozen, trunk: view.trunk.clone() }));
+        self.view.store(Arc::new(View { active, frozen, ..View::clone(&view) }));
         true
     }
 
@@ -539,10 +541,13 @@ impl TreeInner {
         }
         assert!(trunk.next_node >= view.trunk.next_node, "node numbers are not used again (TR1)");
         let gone = |f: &Arc<Frozen>| finished.is_some_and(|item| Arc::ptr_eq(f, item));
+        let taken_in = view.taken_in + u64::from(finished.is_some());
+        assert!(finished.is_none() || self.rows.told(taken_in), "the rows were not told (RWC1)");
         self.view.store(Arc::new(View {
             active: view.active.clone(),
             frozen: view.frozen.iter().filter(|f| !gone(f)).cloned().collect(),
             trunk: Arc::new(trunk),
+            taken_in,
         }));
         self.book.lock().edited(change);
     }

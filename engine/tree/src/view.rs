@@ -14,11 +14,14 @@ use frond_buffer::WriteBuffer;
 use crate::slice::Slice;
 use crate::trunk::Trunk;
 
+#[derive(Clone)]
 pub(crate) struct View {
     pub active: Arc<Active>,
     /// Newest first.
     pub frozen: Vec<Arc<Frozen>>,
     pub trunk: Arc<Trunk>,
+    /// Items that the trunk has taken in as a whole: RWC2.
+    pub taken_in: u64,
 }
 
 /// The buffer that takes writes.

@@ -1,4 +1,4 @@
-//! Indexes that repeat others.
+//! Indexes that repeat others, and indexes that nobody reads.
 //!
 //! | module | noun |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `dump` | tables from the statements of a dump: `CREATE TABLE`, `ALTER TABLE`, `CREATE INDEX`, `DROP` |
 //! | `duplicates` | which key repeats which |
 //! | `duty` | what a key must stay for |
+//! | `usage` | which keys were read, as servers counted it and plans say |
 //! | `report` | the document: findings with reasons and the statements that follow from them |
 //!
 //! There is no connection and no terminal here: a caller hands over bytes and rows.
@@ -26,3 +27,4 @@ pub mod duplicates;
 pub mod duty;
 pub mod model;
 pub mod report;
+pub mod usage;

@@ -34,6 +34,7 @@ pub enum Kind {
     PrimarySuffix,
     Shorten,
     ForeignKey,
+    Unused,
 }
 
 impl Kind {
@@ -45,6 +46,7 @@ impl Kind {
             Kind::PrimarySuffix => "primary-suffix",
             Kind::Shorten => "shorten",
             Kind::ForeignKey => "foreign-key",
+            Kind::Unused => "unused",
         }
     }
 }

@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         Some(Memory {
             limit: self.value("frond_cache_bytes_limit")?,
             parts: [
-                ("pages", of("frond_page_cache_bytes")),
+                ("pages", of("frond_page_cache_bytes") + of("frond_row_cache_bytes")),
                 ("write buffers", of("frond_write_memory_bytes")),
                 ("metadata", of("frond_run_index_bytes") + of("frond_metadata_bytes")),
                 ("locks", of("frond_lock_bytes")),

@@ -168,7 +168,7 @@ impl Bench<'_> {
 }
 
 /// One server with all engines that can be loaded; `work` gets a directory with links to their plugins.
-fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Engine>), String> {
+pub fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Engine>), String> {
     let plugins = work.join("plugins");
     fs::create_dir(&plugins).map_err(|e| format!("{}: {e}", plugins.display()))?;
     let mut settings = vec![format!("plugin_dir={}", plugins.display())];
@@ -211,7 +211,7 @@ fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Eng
     Ok((server, engines))
 }
 
-fn database(engine: Engine) -> String {
+pub fn database(engine: Engine) -> String {
     format!("oltp_{}", engine.key().replace('-', "_"))
 }
 
@@ -238,7 +238,7 @@ fn command(options: &Options, server: &Server, engine: Engine, script: &str) -> 
     command
 }
 
-fn output(mut command: Command) -> Result<String, String> {
+pub fn output(mut command: Command) -> Result<String, String> {
     let out = command.output().map_err(|e| format!("cannot start sysbench: {e}"))?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     if !out.status.success() {
@@ -263,6 +263,31 @@ fn prepare(options: &Options, server: &Server, engine: Engine) -> Result<(), Str
     Ok(())
 }
 
+/// Options for a run of some seconds.
+#[cfg(test)]
+pub fn for_a_moment(out: &Path, engines: Vec<Engine>) -> Options {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Options {
+        programs: Programs {
+            mariadbd: "/usr/sbin/mariadbd".into(),
+            install_db: "/usr/bin/mariadb-install-db".into(),
+            client: "/usr/bin/mariadb".into(),
+        },
+        plugins: PluginDirs {
+            server: "/usr/lib/mysql/plugin".into(),
+            frond: root.join("target/mariadb").canonicalize().expect("the plugin is built"),
+        },
+        out: out.to_path_buf(),
+        scripts: root.join("bench/oltp"),
+        engines,
+        rows: 500,
+        cache: 64 << 20,
+        threads: 2,
+        scale: 0.001,
+        rounds: 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,30 +295,8 @@ mod tests {
     #[test]
     #[ignore = "starts a server with the plugin: scripts/stages/30-plugin.sh"]
     fn every_workload_runs_on_both_engines() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-        let programs = Programs {
-            mariadbd: "/usr/sbin/mariadbd".into(),
-            install_db: "/usr/bin/mariadb-install-db".into(),
-            client: "/usr/bin/mariadb".into(),
-        };
-        let plugins = PluginDirs {
-            server: "/usr/lib/mysql/plugin".into(),
-            frond: root.join("target/mariadb"),
-        };
         let out = tempfile::tempdir().unwrap();
-        let options = Options {
-            programs,
-            plugins,
-            out: out.path().to_path_buf(),
-            scripts: root.join("bench/oltp"),
-            engines: vec![Engine::InnoDb, Engine::Frond],
-            rows: 500,
-            cache: 64 << 20,
-            threads: 2,
-            scale: 0.001,
-            rounds: 1,
-        };
-        assert!(run(&options).unwrap());
+        assert!(run(&for_a_moment(out.path(), vec![Engine::InnoDb, Engine::Frond])).unwrap());
         let table = fs::read_to_string(out.path().join("oltp.md")).unwrap();
         assert_eq!(table.lines().count(), 2 + 6 + 6 + 6 + 3, "{table}");
     }

@@ -242,6 +242,10 @@ pub type EmitLock = extern "C" fn(*mut c_void, *const frond_lock_info) -> c_int;
 pub type EmitLockWait = extern "C" fn(*mut c_void, *const frond_lock_wait_info) -> c_int;
 pub type EmitTable = extern "C" fn(*mut c_void, *const frond_table_info) -> c_int;
 pub type EmitTree = extern "C" fn(*mut c_void, *const frond_tree_info) -> c_int;
+pub type EmitIndex = extern "C" fn(*mut c_void, *const frond_index_info) -> c_int;
+pub type EmitFile = extern "C" fn(*mut c_void, *const frond_file_info) -> c_int;
+pub type EmitCached = extern "C" fn(*mut c_void, *const frond_cached_info) -> c_int;
+pub type EmitJob = extern "C" fn(*mut c_void, *const frond_job_info) -> c_int;
 pub type Waits = extern "C" fn(*mut c_void, u64, *const u64, usize);
 pub type Waited = extern "C" fn(*mut c_void, u64);
 pub type Victim = extern "C" fn(*mut c_void, u64, u64) -> c_int;
@@ -345,6 +349,68 @@ structures! {
         bytes_written: u64,
         entries_written: u64,
         entries_flushed: u64,
+    }
+    frond_index_info {
+        table: *const c_char,
+        index: *const c_char,
+        columns: *const c_char,
+        table_id: u32,
+        tree: u32,
+        unique: u32,
+        building: u32,
+        page_bytes: u32,
+        compression: u32,
+        compression_level: i32,
+        filter: u32,
+        open: u32,
+        reserved: u32,
+        entries: u64,
+        stored_bytes: u64,
+        logical_bytes: u64,
+        buffered_entries: u64,
+        buffered_bytes: u64,
+    }
+    frond_file_info {
+        table: *const c_char,
+        file: *const c_char,
+        table_id: u32,
+        open: u32,
+        file_bytes: u64,
+        used_bytes: u64,
+        free_bytes: u64,
+        holes: u64,
+        largest_hole: u64,
+        given_back_bytes: u64,
+        blocks: u64,
+        waiting_blocks: u64,
+        held_bytes: u64,
+        image_bytes: u64,
+        checkpoints: u64,
+        checkpoint_lsn: u64,
+    }
+    frond_cached_info {
+        table: *const c_char,
+        index: *const c_char,
+        known: u32,
+        tree: u32,
+        pages: u64,
+        bytes: u64,
+    }
+    frond_job_info {
+        kind: *const c_char,
+        state: *const c_char,
+        table: *const c_char,
+        index: *const c_char,
+        details: *const c_char,
+        age_micros: u64,
+        bytes: u64,
+        bytes_written: u64,
+    }
+    frond_read_counts {
+        accessed: u64,
+        from_file: u64,
+        read_ahead: u64,
+        nanos: u64,
     }
     /// Copied when it is given.
     #[derive(Clone, Copy)]
@@ -453,6 +519,7 @@ structures! {
         file_bytes: u64,
         free_bytes: u64,
         auto_increment: u64,
+        changes: u64,
         updated: u64,
     }
     frond_range_end {

@@ -85,6 +85,7 @@ pub unsafe extern "C" fn frond_table_statistics(
         stats.index_bytes = s.index_bytes;
         stats.file_bytes = s.file_bytes;
         stats.free_bytes = s.free_bytes;
+        stats.changes = s.changes;
         stats.updated = s.updated;
         stats.auto_increment = table.table.auto_increment();
         Ok(FROND_OK)

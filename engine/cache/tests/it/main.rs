@@ -5,6 +5,8 @@ use std::sync::Arc;
 use frond_base::TableId;
 use frond_cache::{Access, Budget, CachePolicy, CacheWeight, PageCache, PageKey, Part};
 
+mod rows;
+
 struct Bytes(usize);
 
 impl CacheWeight for Bytes {
@@ -123,6 +125,20 @@ fn a_scan_does_not_displace_the_hot_set() {
     assert!(alone > 0.999, "{alone}");
     assert!(scan > 0.995, "{scan}");
     assert_eq!(merge, alone);
+}
+
+#[test]
+fn blocks_are_listed_with_all_their_pages_and_bytes() {
+    let cache = PageCache::new(64 * MIB, 2);
+    (0..2_000).for_each(|p| assert!(!read(&cache, key(1, 1 + u64::from(p % 3), p), Access::Point)));
+    read(&cache, key(2, 1, 0), Access::Point);
+    cache.forget_block(TableId(1), 2, 10_000);
+    let blocks = cache.blocks();
+    let pages = |table, block| blocks.get(&(TableId(table), block)).map(|held| held.pages);
+    assert_eq!([pages(1, 1), pages(1, 2), pages(1, 3)], [Some(667), None, Some(666)]);
+    assert_eq!((pages(2, 1), blocks.len()), (Some(1), 3));
+    let all = blocks.values().fold((0, 0), |(pages, bytes), h| (pages + h.pages, bytes + h.bytes));
+    assert_eq!(all, (cache.stats().pages, cache.stats().bytes));
 }
 
 #[test]

@@ -11,7 +11,6 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Result};
 use frond_txn::{OwnerHandle, WriteSet};
 
-use crate::background::pressure;
 use crate::commit::core::{trees_of, Core};
 use crate::shared::Shared;
 use crate::table::Table;
@@ -112,13 +111,12 @@ impl Core {
 
     /// Sums up memory and debt, and freezes the largest buffers when memory is short.
     pub(crate) fn measure(&self) {
-        let Shared { budget, cache, .. } = &*self.shared;
-        self.pressure.measure((&self.ledger, &self.queue), budget, cache, |tree| self.freeze(tree));
+        self.pressure.measure((&self.ledger, &self.queue), &self.shared, |tree| self.freeze(tree));
     }
 
-    /// Gives the page cache what the other parts of the budget leave.
+    /// Gives pages and rows what the other parts of the budget leave.
     pub(crate) fn fit_cache(&self) {
-        pressure::fit_cache(&self.shared.budget, &self.shared.cache);
+        self.shared.fit_cache();
     }
 
     /// Returns free memory to the system when much of it has been free for a while.

@@ -26,6 +26,7 @@ impl Core {
         let Some(mut dropped) = self.take_dropped() else { return false };
         if !dropped.forgotten {
             self.shared.cache.forget_table(dropped.id);
+            self.shared.rows.forget_table(dropped.id);
             dropped.forgotten = true;
             self.upkeep.put_back(dropped);
             return true;
@@ -75,6 +76,7 @@ impl Core {
     pub(crate) fn clear_all_dropped(&self) {
         while let Some(dropped) = self.take_dropped() {
             self.shared.cache.forget_table(dropped.id);
+            self.shared.rows.forget_table(dropped.id);
             if !self.remove_dropped(dropped) {
                 return;
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Readers};
 use frond_tree::{Plan, Step, Tree};
 
+use crate::background::works::{name_of, Work};
 use crate::commit::core::Core;
 use crate::table::Table;
 
@@ -99,18 +100,23 @@ impl Core {
         self.ledger.note(&table, &tree);
         let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();
+        let work = Work::new(name_of(plan.kind), table.id(), started);
+        let under_way = self.works.begin(work.of(Some(tree.id().index), plan.input_bytes));
         let outcome = loop {
             if self.queue.stopping() {
                 return false;
             }
             match job.step() {
                 // A part of it may be in the trunk and make work for other threads.
-                Ok(Step::More) => self.ledger.note(&table, &tree),
+                Ok(Step::More) => {
+                    self.ledger.note(&table, &tree);
+                    under_way.wrote(job.bytes_written());
+                }
                 Ok(Step::Done) => break Ok(()),
                 Err(e) => break Err(e),
             }
         };
-        drop(job);
+        drop((job, under_way));
         self.ledger.note(&table, &tree);
         let now = self.shared.vfs.now();
         self.counters.jobs.fetch_add(1, Ordering::Relaxed);

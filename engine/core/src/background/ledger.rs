@@ -221,6 +221,13 @@ impl Ledger {
         }
     }
 
+    /// At most `most` trees that offer work, the most urgent first; what frees memory before the rest.
+    pub fn offering(&self, most: usize) -> Vec<(Arc<Table>, IndexNo)> {
+        let state = self.state.lock();
+        let trees = state.freeing.iter().chain(&state.other).take(most);
+        trees.map(|(_, tree)| (state.entries[tree].table.clone(), tree.index)).collect()
+    }
+
     /// The table was dropped.
     pub fn forget(&self, table: TableId) {
         let mut state = self.state.lock();

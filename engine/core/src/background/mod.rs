@@ -14,6 +14,7 @@
 //! disk_full     whether commits are refused
 //! upkeep        the log thread's state between its rounds
 //! held_writers  where writers sleep
+//! works         what is under way, for people
 //! ```
 //!
 //! `maintain` is OPTIMIZE; `dropped` clears away dropped tables.
@@ -30,3 +31,4 @@ pub(crate) mod pacing;
 pub(crate) mod pressure;
 pub(crate) mod queue;
 pub(crate) mod upkeep;
+pub(crate) mod works;

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use frond_cache::{Budget, CachePolicy, PageCache, Part};
-use frond_run::Page;
+use frond_cache::{Budget, Part};
 use frond_tree::Tree;
 use parking_lot::Mutex;
 
@@ -20,6 +19,7 @@ use crate::background::pacing::Pacer;
 use crate::background::queue::Queue;
 use crate::commit::memory::Returned;
 use crate::options::Options;
+use crate::shared::Shared;
 
 /// Share of the budget for write buffers, active and frozen, in percent.
 const WRITE_PERCENT: u64 = 40;
@@ -27,8 +27,6 @@ const WRITE_PERCENT: u64 = 40;
 const FREEZE_PERCENT: u64 = 55;
 /// Debt at which writers are slowed to the drain rate, in budgets.
 const DEBT_BUDGETS: u64 = 4;
-/// Page cache that is left whatever write buffers and indexes take.
-const CACHE_FLOOR_PERCENT: u64 = 10;
 
 /// See the module. All figures are bytes.
 pub struct Pressure {
@@ -134,8 +132,7 @@ impl Pressure {
     pub fn measure(
         &self,
         (ledger, queue): (&Ledger, &Queue),
-        budget: &Budget,
-        cache: &PageCache<Page>,
+        shared: &Shared,
         mut freeze: impl FnMut(&Tree) -> bool,
     ) {
         let Some(mut charged) = self.charged.try_lock() else { return };
@@ -157,13 +154,14 @@ impl Pressure {
         self.buffered.store(total, Ordering::Relaxed);
         self.debt.store(debt, Ordering::Relaxed);
         let now = usize::try_from(total).unwrap_or(usize::MAX);
+        let budget = &shared.budget;
         if now > *charged {
             budget.add(Part::WriteBuffers, now - *charged);
         } else {
             budget.sub(Part::WriteBuffers, *charged - now);
         }
         *charged = now;
-        fit_cache(budget, cache);
+        shared.fit_cache();
         self.writers.wake();
     }
 
@@ -179,12 +177,4 @@ impl Pressure {
         let in_use = budget.used_by(Part::WriteBuffers);
         self.returned.lock().look(in_use, budget.limit(), now)
     }
-}
-
-/// Gives the page cache what the other parts of the budget leave.
-pub fn fit_cache(budget: &Budget, cache: &PageCache<Page>) {
-    let floor = budget.limit() / 100 * CACHE_FLOOR_PERCENT as usize;
-    // What writers may add between two measurements.
-    let reserve = budget.limit() / 64;
-    CachePolicy { floor, reserve }.adjust(budget, cache);
 }

@@ -150,6 +150,11 @@ impl Queue {
         of_table.filter_map(|(_, h)| h.error.as_ref()).map(Error::duplicate).next()
     }
 
+    /// The error of the tree's latest job, if it failed.
+    pub fn failure_of(&self, tree: TreeId) -> Option<Error> {
+        self.held.lock().get(&tree)?.error.as_ref().map(Error::duplicate)
+    }
+
     /// Whether some tree waits because its job failed.
     pub fn has_failures(&self) -> bool {
         self.held.lock().values().any(|h| h.error.is_some())

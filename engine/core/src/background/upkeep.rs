@@ -56,6 +56,12 @@ impl Upkeep {
         self.cleared.lock().pop_front()
     }
 
+    /// Dropped tables and indexes that are still there.
+    pub fn to_clear(&self) -> (Vec<TableId>, Vec<(Arc<Table>, IndexNo)>) {
+        let tables = self.dropped.lock().iter().map(|d| d.id).collect();
+        (tables, self.cleared.lock().iter().cloned().collect())
+    }
+
     /// The table's file has space to free.
     pub fn give_back_later(&self, table: &Arc<Table>) {
         let mut lent = self.lent.lock();

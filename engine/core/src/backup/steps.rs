@@ -12,6 +12,7 @@ use super::format::{Description, PIN_FILE};
 use super::{Backup, Phase, NOTHING};
 use crate::commit::core::Core;
 use crate::engine::Engine;
+use crate::report::work::JobInfo;
 use crate::table::Table;
 
 /// Tries to pin while files grow. Each takes microseconds for the files that grew.
@@ -260,6 +261,26 @@ impl Core {
             }
             _ => {}
         }
+    }
+
+    /// A backup under way, or one whose pin was broken.
+    pub(crate) fn backup_as_job(&self) -> Option<JobInfo> {
+        let mut info = JobInfo::new("BACKUP", "ARMED");
+        {
+            let state = self.backups.state.lock();
+            let backup = state.as_ref()?;
+            info.state = match backup.phase {
+                Phase::Armed => info.state,
+                Phase::Pinned | Phase::Proven => "PINNED",
+                Phase::Broken(_) => "BROKEN",
+            };
+            info.age = Some(self.shared.vfs.now().saturating_sub(backup.since));
+        }
+        info.bytes = self.backups.held.load(Ordering::Relaxed);
+        // Writing to a string cannot fail.
+        let _ = self.write_backup(&mut info.details);
+        info.details.truncate(info.details.trim_end().len());
+        Some(info)
     }
 
     /// For people: whether there is a backup and how far it is.

@@ -22,6 +22,7 @@ use frond_row::{Deriver, Entries, RowCodec};
 use frond_tree::{Bounds, PrivateRuns};
 use frond_txn::Snapshot;
 
+use crate::background::works::Work;
 use crate::catalog::alter::{history, Alter, NewIndex, Violation};
 use crate::catalog::entry_sort::EntrySort;
 use crate::commit::core::Core;
@@ -77,6 +78,10 @@ impl Alter {
     /// column that the server computes; those of reading and writing files.
     pub fn build(&mut self, rows: &Rows, progress: Progress<'_>) -> Result<Option<Violation>> {
         let Some(schema) = self.building.clone() else { return Ok(None) };
+        let busy = self.core.clone();
+        let work = Work::new("BUILD INDEX", self.table.id(), busy.shared.vfs.now());
+        let bytes = self.table.tree(0).stats().logical_bytes;
+        let _under_way = busy.works.begin(work.of(self.new.first().map(|new| new.tree), bytes));
         let def = self.table.def();
         let layout = rows.codec().layout().clone();
         let sort_keys = rows.codec().sort_keys().clone();

@@ -35,6 +35,7 @@ use frond_space::BlockChange;
 use frond_tree::{RunStore, StoredVersion, Tree, Version};
 use frond_wal::Claim;
 
+use crate::background::works::Work;
 use crate::canary;
 use crate::checkpoint::holders::{oldest, Holder};
 use crate::checkpoint::recovery_time::Ages;
@@ -57,6 +58,8 @@ impl Core {
             file => file?,
         };
         let _no_trim = self.trimming.lock();
+        let work = Work::new("IMAGE", table.id(), self.shared.vfs.now());
+        let _under_way = self.works.begin(work);
         let pin = file.begin_checkpoint();
         let (lsn, (mut image, versions), dirty_from) = {
             let _edits = store.edits().lock();

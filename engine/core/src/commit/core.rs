@@ -34,6 +34,7 @@ use crate::background::ledger::Ledger;
 use crate::background::pressure::Pressure;
 use crate::background::queue::Queue;
 use crate::background::upkeep::Upkeep;
+use crate::background::works::Works;
 use crate::backup::Backups;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
@@ -77,6 +78,7 @@ pub struct Core {
     pub(crate) backups: Backups,
     pub(crate) prepared: PreparedSet,
     pub(crate) queue: Queue,
+    pub(crate) works: Works,
     pub(crate) ledger: Ledger,
     pub(crate) pressure: Pressure,
     pub(crate) disk: DiskFull,
@@ -148,6 +150,7 @@ impl Core {
             backups: Backups::default(),
             prepared: PreparedSet::default(),
             queue: Queue::new(held_writers.clone()),
+            works: Works::default(),
             ledger: Ledger::default(),
             pressure,
             disk: DiskFull::new(held_writers.clone()),

@@ -12,6 +12,7 @@ pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
 pub(crate) mod readahead;
+pub mod reads;
 pub(crate) mod store;
 pub(crate) mod trees;
 
@@ -59,6 +60,8 @@ pub struct TableStatistics {
     pub file_bytes: u64,
     /// Holes in the file.
     pub free_bytes: u64,
+    /// Changes of rows since the table was opened, about: one that a later change replaced in memory does not count.
+    pub changes: u64,
     /// When the last change was committed, in seconds since the Unix epoch; 0: not since the table was opened.
     pub updated: u64,
 }
@@ -275,8 +278,13 @@ impl Table {
             }
         };
         let file = self.store.existing_file().map(|f| f.stats());
+        let changes = |t: &Tree| {
+            let s = t.stats();
+            s.entries_flushed + s.buffered_entries
+        };
         TableStatistics {
             rows,
+            changes: self.trees.first().map_or(0, changes),
             data_bytes: self.trees.first().map_or(0, logical),
             index_bytes: self.trees.iter().skip(1).map(logical).sum(),
             file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),

@@ -13,10 +13,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use frond_base::{BlockId, Result, TableId};
+use frond_base::{BlockId, TableId};
 use frond_cache::{Budget, Part};
 use frond_run::{Access, RunMeta};
-use frond_space::TableFile;
 use parking_lot::Mutex;
 
 /// Bytes of the largest chunk.
@@ -86,26 +85,8 @@ impl Readahead {
         Readahead { state: Mutex::default(), budget }
     }
 
-    /// The stored page at `page` of a run, a range of bytes; reads more if that is likely to be
+    /// How to get the stored page at `page` of a run, a range of bytes; reads more if that is likely to be
     /// needed next.
-    pub fn read(
-        &self,
-        file: &TableFile,
-        table: TableId,
-        run: &RunMeta,
-        page: Range<u64>,
-        access: Access,
-    ) -> Result<Vec<u8>> {
-        match self.plan(table, run, page, access) {
-            Plan::Found(bytes) => Ok(bytes),
-            Plan::Read(want) => {
-                let (block, offset, len) = want.place();
-                Ok(self.got(want, file.read(block, offset, len)?))
-            }
-        }
-    }
-
-    /// How to get the stored page at `page` of a run.
     pub fn plan(&self, table: TableId, run: &RunMeta, page: Range<u64>, access: Access) -> Plan {
         let place = (table, run.block());
         if access == Access::Point {

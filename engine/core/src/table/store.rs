@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use frond_base::{BlockId, Error, ErrorKind, Lsn, Result, TableId, TreeId};
-use frond_cache::{PageKey, Part};
+use frond_cache::{PageKey, Part, RowCache};
 use frond_run::{Access, BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 use frond_space::TableFile;
 use frond_tree::{BlockSource, EditLog, Extent, RunStore, TrunkEdit};
@@ -34,6 +34,7 @@ use crate::canary;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
 use crate::table::readahead::Plan;
+use crate::table::reads;
 
 /// `dirty_from` of a table that no record touched since its newest image.
 pub const CLEAN: Lsn = u64::MAX;
@@ -238,24 +239,61 @@ impl TableStore {
     ) -> Result<()> {
         let file = self.file.get().ok_or_else(|| self.missing())?;
         let readahead = &self.shared.readahead;
-        let (mut reads, mut places) = (Vec::new(), Vec::new());
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
         for (i, (run, page)) in wants.iter().enumerate() {
             if pages[i].is_some() {
                 continue;
             }
             match readahead.plan(self.id, &run.meta, self.page_place(run, *page)?, access) {
-                Plan::Found(bytes) => pages[i] = Some(self.parsed(run, *page, bytes, access)?),
+                Plan::Found(bytes) => {
+                    reads::count(|c| c.read_ahead += 1);
+                    pages[i] = Some(self.parsed(run, *page, bytes, access)?);
+                }
                 Plan::Read(want) => {
                     places.push(want.place());
-                    reads.push((i, want));
+                    wanted.push((i, want));
                 }
             }
         }
-        for ((i, want), bytes) in reads.into_iter().zip(file.read_together(&places)?) {
+        let read = self.timed(places.len(), || file.read_together(&places))?;
+        for ((i, want), bytes) in wanted.into_iter().zip(read) {
             let (run, page) = &wants[i];
             pages[i] = Some(self.parsed(run, *page, readahead.got(want, bytes), access)?);
         }
         Ok(())
+    }
+
+    /// Reads `pages` pages from the file, counted if this thread counts.
+    fn timed<T>(&self, pages: usize, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !reads::is_counting() {
+            return read();
+        }
+        let began = self.shared.vfs.now();
+        let read = read();
+        let time = self.shared.vfs.now().saturating_sub(began);
+        reads::count(|c| {
+            c.from_file += pages as u64;
+            c.time += time;
+        });
+        read
+    }
+
+    /// A page that is not in the cache.
+    fn read_page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+        let file = self.file.get().ok_or_else(|| self.missing())?;
+        let place = self.page_place(run, page)?;
+        let readahead = &self.shared.readahead;
+        let bytes = match readahead.plan(self.id, &run.meta, place, access) {
+            Plan::Found(bytes) => {
+                reads::count(|c| c.read_ahead += 1);
+                bytes
+            }
+            Plan::Read(want) => {
+                let (block, offset, len) = want.place();
+                readahead.got(want, self.timed(1, || file.read(block, offset, len))?)
+            }
+        };
+        self.parsed(run, page, bytes, access)
     }
 
     /// Parses `bytes` as the page and puts it into the cache.
@@ -283,18 +321,26 @@ impl Drop for TableStore {
 
 impl PageSource for TableStore {
     fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
+        reads::count(|c| c.accessed += 1);
         if access != Access::Verify {
             if let Some(hit) = self.shared.cache.get(&self.key(run, page), access) {
                 return Ok(hit);
             }
         }
-        let file = self.file.get().ok_or_else(|| self.missing())?;
-        let place = self.page_place(run, page)?;
-        let bytes = self.shared.readahead.read(file, self.id, &run.meta, place, access)?;
-        self.parsed(run, page, bytes, access)
+        self.read_page(run, page, access)
+    }
+
+    fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
+        reads::count(|c| c.accessed += 1);
+        if let Some(hit) = self.shared.cache.get(&self.key(run, page), Access::Point) {
+            return Ok(hit);
+        }
+        *read = true;
+        self.read_page(run, page, Access::Point)
     }
 
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
+        reads::count(|c| c.accessed += wants.len() as u64);
         let cached =
             |(run, page): &(Arc<Run>, u32)| self.shared.cache.get(&self.key(run, *page), access);
         let mut pages: Vec<_> = wants.iter().map(cached).collect();
@@ -308,7 +354,9 @@ impl PageSource for TableStore {
         run.index_or_load(|| {
             let file = self.file.get().ok_or_else(|| self.missing())?;
             let tail = &run.meta.index;
-            let bytes = file.read(run.meta.block(), tail.offset, tail.len as usize)?;
+            let read = || file.read(run.meta.block(), tail.offset, tail.len as usize);
+            reads::count(|c| c.accessed += 1);
+            let bytes = self.timed(1, read)?;
             let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
             self.charge_index(&run.meta, index.memory_bytes());
             Ok(index)
@@ -386,6 +434,14 @@ impl RunStore for TableStore {
         if let Some(file) = self.file.get() {
             file.free(block, lsn);
         }
+    }
+
+    fn rows(&self) -> Option<&RowCache> {
+        Some(&self.shared.rows)
+    }
+
+    fn judge_rows(&self) {
+        self.shared.judge_rows();
     }
 
     fn charge_trunk(&self, before: u64, now: u64) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use frond_engine::{
-    Engine, IndexDef, Isolation, Options, Table, TableSpec, Transaction, TxnOptions,
+    Engine, IndexDef, Isolation, Options, RowCaching, Table, TableSpec, Transaction, TxnOptions,
 };
 use frond_vfs::{MemVfs, OsVfs, Vfs};
 
@@ -15,6 +15,8 @@ pub fn small() -> Options {
         log_capacity_bytes: 256 << 10,
         background_threads: 0,
         leaf_bytes: 64 << 10,
+        // So that all tests read through it.
+        row_caching: RowCaching::Always,
         ..Options::default()
     }
 }

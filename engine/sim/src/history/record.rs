@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_engine::{
-    Engine, ErrorKind, IndexDef, Options, Result, RowMode, Table, TableSpec, Transaction,
-    TxnOptions,
+    Engine, ErrorKind, IndexDef, Options, Result, RowCaching, RowMode, Table, TableSpec,
+    Transaction, TxnOptions,
 };
 use frond_vfs::{MemVfs, Vfs};
 use parking_lot::Mutex;
@@ -49,6 +49,7 @@ pub fn record(recording: Recording) -> Result<Vec<Txn>> {
         background_threads: 2,
         direct_io: false,
         leaf_bytes: 16 << 10,
+        row_caching: RowCaching::Always,
         ..Options::default()
     };
     let engine = Engine::open(vfs.clone(), options)?;

@@ -156,7 +156,8 @@ impl Bank {
 fn every_snapshot_sees_the_same_total_while_all_is_in_motion() {
     let options = TreeOptions { cursor_refills: 40, ..tiny() };
     let book = Arc::new(Book::default());
-    let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), book.clone());
+    let store = MemStore::with_rows(100 << 10);
+    let tree = Tree::new(TREE, options, store, MemLog::new(), book.clone());
     let bank = Bank {
         tree,
         gate: RwLock::new(()),

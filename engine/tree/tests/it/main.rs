@@ -10,5 +10,6 @@ mod owner;
 mod packs;
 mod private;
 mod recovery;
+mod rows;
 mod shape;
 mod support;

@@ -110,7 +110,7 @@ pub enum Record {
 
 impl Bench {
     pub fn new(options: TreeOptions) -> Bench {
-        let (store, log) = (MemStore::new(), MemLog::new());
+        let (store, log) = (MemStore::with_rows(200 << 10), MemLog::new());
         let live = Arc::new(Live::default());
         let tree = Tree::new(TREE, options.clone(), store.clone(), log.clone(), live.clone());
         Bench {
@@ -299,6 +299,7 @@ impl Bench {
 
     /// Random reads of every kind at live snapshots.
     pub fn verify_some(&self, rng: &mut TestRng, key: &mut dyn FnMut(&mut TestRng) -> Vec<u8>) {
+        self.tree.check_rows().unwrap();
         let mut ats = self.snapshots.clone();
         ats.extend([self.seq, SEQ_MAX]);
         let mut value = Vec::new();

@@ -1,0 +1,16 @@
+//! Packed backups: one file or stream that has all of a backup, compressed and encrypted if asked for.
+//!
+//! ```text
+//! format.rs  the bytes           writer.rs  from many threads          reader.rs  at any place, or as they arrive
+//! ```
+
+mod format;
+mod reader;
+mod writer;
+
+pub use format::{Frames, Head};
+pub use reader::{look, Next, Pack, Stream};
+pub use writer::{Out, Packer};
+
+#[cfg(test)]
+mod tests;

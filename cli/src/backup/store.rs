@@ -1,0 +1,146 @@
+//! Where a backup is: a directory of files with a manifest, or a pack; the pack is `backup.frb` in a directory, or any file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
+
+use super::copy::failed;
+use super::key::Key;
+use super::manifest::{self, Manifest};
+use super::pack::{self, Pack};
+use crate::out::{Failure, Outcome};
+
+/// A pack in a directory of its own.
+pub const PACK: &str = "backup.frb";
+/// The same while it is written or received.
+pub const PART: &str = "backup.frb.part";
+
+/// The files of one backup.
+#[derive(Clone)]
+pub enum Store {
+    Dir(PathBuf),
+    Pack(Arc<Pack>),
+}
+
+impl Store {
+    /// Opens the backup at `path` and verifies its manifest.
+    pub fn open(path: &Path, key: Option<&Key>) -> Outcome<(Store, Manifest)> {
+        match pack_of(path) {
+            Some(pack) => Pack::open(&pack, key).map(|(pack, read)| (Store::Pack(pack), read)),
+            None => Manifest::read(path).map(|read| (Store::Dir(path.to_path_buf()), read)),
+        }
+    }
+
+    /// A file, by its path in the manifest.
+    pub fn file(&self, path: &str) -> io::Result<Arc<dyn VfsFile>> {
+        match self {
+            Store::Dir(dir) => {
+                let full = dir.join(path);
+                let name = full.file_name().map(|n| n.to_string_lossy().into_owned());
+                let vfs = OsVfs::new(full.parent().unwrap_or(dir))?;
+                vfs.open(&name.unwrap_or_default(), OpenHow::READ)
+            }
+            Store::Pack(pack) => match pack.file(path) {
+                Some(file) => Ok(Arc::new(file)),
+                None => Err(io::ErrorKind::NotFound.into()),
+            },
+        }
+    }
+}
+
+/// The pack that a path means.
+fn pack_of(path: &Path) -> Option<PathBuf> {
+    if path.is_file() {
+        return Some(path.to_path_buf());
+    }
+    Some(path.join(PACK)).filter(|pack| pack.exists())
+}
+
+/// What is known of a backup without its key.
+pub struct Summary {
+    pub id: String,
+    pub chain: Vec<String>,
+    pub created: u64,
+    /// Those that it has itself.
+    pub bytes: u64,
+    /// `None`: in a pack, where it may need a key.
+    pub manifest: Option<Box<Manifest>>,
+    /// Of a pack: the name of the key, if it is sealed.
+    pub pack: Option<Option<String>>,
+}
+
+/// What a directory or file is.
+pub enum Found {
+    Whole(Box<Summary>),
+    Incomplete,
+    Damaged(String),
+}
+
+/// `None`: nothing of a backup.
+pub fn look(path: &Path) -> Option<Found> {
+    let whole = |read: Outcome<Summary>| match read {
+        Ok(summary) => Found::Whole(Box::new(summary)),
+        Err(e) => Found::Damaged(e.to_string()),
+    };
+    if path.is_file() {
+        // Another's file is none of ours.
+        let begun = path.extension().is_some_and(|e| e == "frb");
+        return begun.then(|| whole(of_pack(path)));
+    }
+    if path.join(PACK).exists() {
+        return Some(whole(of_pack(&path.join(PACK))));
+    }
+    if path.join(manifest::NAME).exists() {
+        return Some(whole(Manifest::read(path).map(of_manifest)));
+    }
+    let begun =
+        path.join(PART).exists() || (path.join("frond").is_dir() && path.join("server").is_dir());
+    begun.then_some(Found::Incomplete)
+}
+
+fn of_pack(path: &Path) -> Outcome<Summary> {
+    let (head, bytes) = pack::look(path)?;
+    Ok(Summary {
+        id: head.id,
+        chain: head.chain,
+        created: head.created,
+        bytes,
+        manifest: None,
+        pack: Some(head.key.map(|(id, _)| id)),
+    })
+}
+
+fn of_manifest(read: Manifest) -> Summary {
+    Summary {
+        id: read.id.clone(),
+        chain: read.chain.clone(),
+        created: read.created,
+        bytes: read.bytes(),
+        manifest: Some(Box::new(read)),
+        pack: None,
+    }
+}
+
+/// Removes a backup. What makes it one goes first: what is left of an interrupted removal is no backup.
+pub fn remove(path: &Path) -> Outcome<()> {
+    let file = path.is_file();
+    let dir = if file { path.parent().unwrap_or(path) } else { path };
+    let name = match file {
+        true => path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
+        false if path.join(PACK).exists() => PACK.into(),
+        false => manifest::NAME.into(),
+    };
+    let vfs = OsVfs::new(dir).map_err(failed("open", dir))?;
+    vfs.remove(&name).and_then(|()| vfs.sync_dir()).map_err(failed("remove", path))?;
+    match file {
+        true => Ok(()),
+        false => std::fs::remove_dir_all(dir).map_err(failed("remove", dir)),
+    }
+}
+
+/// The same as a failure that names the backup.
+pub fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
+    Failure::Request(format!("{}: {what}", path.display()))
+}

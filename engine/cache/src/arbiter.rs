@@ -1,0 +1,139 @@
+//! How much of the memory for pages and rows the row cache may have.
+//!
+//! Both caches know some of what they do not hold any more: the page cache's shadow the pages that left, the row
+//! cache's tags the keys for which a page was read. A read that one of them knows would have been
+//! saved by more memory for that cache, about as much as it knows of. Saved reads per byte of such
+//! memory are comparable, whatever the sizes. So every 2048 reads:
+//!
+//! - rows save clearly more, and the rows have filled their limit: it grows by a step;
+//! - pages save more: rows that were not read in the last rounds of the hand go, and the limit is what the
+//!   others need. Rows that are read stay, though pages would save as much: otherwise a hot set that just
+//!   fits would go and come back again and again.
+//!
+//! With uniform access a page of rows saves more per byte than the same rows one by one, so the row cache
+//! stays at its least share, 1/64. Rejected: a fixed share (it takes memory where rows do not help);
+//! hits per byte of each cache (the average says nothing of the next byte).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::stats::{CacheStats, RowStats};
+
+/// Shares are in parts of this many.
+const PARTS: usize = 64;
+/// Parts by which the share grows.
+const STEP: usize = 2;
+/// The largest share: pages that are read for a row need some memory, too.
+const MOST: usize = 52;
+/// What one reading must differ by to count.
+const EVIDENCE: u64 = 8;
+
+/// See the module.
+pub struct RowArbiter {
+    share: AtomicUsize,
+    last: Mutex<Reading>,
+}
+
+impl Default for RowArbiter {
+    fn default() -> RowArbiter {
+        RowArbiter { share: AtomicUsize::new(1), last: Mutex::default() }
+    }
+}
+
+/// Counters when they were last looked at.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    rows: u64,
+    pages: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Grow,
+    Stay,
+    Shrink,
+}
+
+impl RowArbiter {
+    /// Bytes for rows of `both` for pages and rows.
+    pub fn limit(&self, both: usize) -> usize {
+        both / PARTS * self.share.load(Ordering::Relaxed)
+    }
+
+    /// Judges what was read since it was last asked. True: rows that nobody reads should go, and
+    /// [`Self::settle`] then be told what is left.
+    pub(crate) fn judge(&self, rows: &RowStats, pages: &CacheStats) -> bool {
+        let Some(mut last) = self.last.try_lock() else { return false };
+        let read = Reading { rows: rows.met_again, pages: pages.missed_again };
+        let (row_hits, page_hits) = (read.rows - last.rows, read.pages - last.pages);
+        *last = read;
+        match verdict(row_hits, rows, page_hits, pages) {
+            Verdict::Grow => {
+                self.share.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).ok();
+                false
+            }
+            Verdict::Shrink => true,
+            Verdict::Stay => false,
+        }
+    }
+
+    /// Rows take `used` bytes of `both`, and may have no more than that.
+    pub(crate) fn settle(&self, used: usize, both: usize) {
+        let needed = used.div_ceil((both / PARTS).max(1)).max(1);
+        self.share.fetch_min(needed, Ordering::Relaxed);
+    }
+}
+
+fn grown(share: usize) -> Option<usize> {
+    Some((share + STEP).min(MOST))
+}
+
+fn verdict(row_hits: u64, rows: &RowStats, page_hits: u64, pages: &CacheStats) -> Verdict {
+    // Bytes that the known keys and pages would take; of an empty cache about as much as usual.
+    let each = |bytes: u64, n: u64, usual: u64| if n < 16 { usual } else { bytes / n };
+    let row_bytes = rows.seen_slots * each(rows.bytes, rows.rows, 400);
+    let page_bytes = pages.shadow_slots * each(pages.bytes, pages.pages, 17_000);
+    let of_rows = row_hits as f64 / row_bytes.max(1) as f64;
+    let of_pages = page_hits as f64 / page_bytes.max(1) as f64;
+    // The rows that are in leave no room for another one of several kilobytes in each shard.
+    let full = rows.bytes >= rows.limit / 8 * 7;
+    if row_hits >= EVIDENCE && of_rows > 1.25 * of_pages {
+        return if full { Verdict::Grow } else { Verdict::Stay };
+    }
+    match page_hits >= EVIDENCE && of_pages > of_rows {
+        true => Verdict::Shrink,
+        false => Verdict::Stay,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(bytes: u64, limit: u64) -> RowStats {
+        RowStats { seen_slots: 1 << 18, rows: bytes / 330, bytes, limit, ..RowStats::default() }
+    }
+
+    fn pages() -> CacheStats {
+        let bytes = 100 << 20;
+        CacheStats { shadow_slots: 8192, pages: bytes / 16_500, bytes, ..CacheStats::default() }
+    }
+
+    #[test]
+    fn reads_saved_per_byte_decide() {
+        let full = rows(2 << 20, 2 << 20);
+        // 204 800 hot rows: nearly every row is known, and one page in thirty.
+        assert_eq!(verdict(1_000, &full, 70, &pages()), Verdict::Grow);
+        // Room is left: more would not be used.
+        assert_eq!(verdict(1_000, &rows(1 << 20, 2 << 20), 70, &pages()), Verdict::Stay);
+        // Uniform over 10 million rows of 224 bytes, 73 to a page.
+        let uniform = |slots: u64| 2048 * slots / 10_000_000;
+        let (of_rows, of_pages) = (uniform(1 << 18), uniform(8192 * 73));
+        assert_eq!(verdict(of_rows, &full, of_pages, &pages()), Verdict::Shrink);
+        // Too little to say.
+        assert_eq!(verdict(7, &full, 0, &pages()), Verdict::Stay);
+        assert_eq!(verdict(0, &full, 7, &pages()), Verdict::Stay);
+        assert_eq!(verdict(0, &rows(0, 0), 0, &CacheStats::default()), Verdict::Stay);
+    }
+}

@@ -1,0 +1,88 @@
+//! What is under way in the background, for people: each piece of work is listed from its beginning to its end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{IndexNo, TableId};
+use frond_tree::JobKind;
+use parking_lot::Mutex;
+
+/// See the module.
+#[derive(Default)]
+pub struct Works {
+    next: AtomicU64,
+    works: Mutex<BTreeMap<u64, Arc<Work>>>,
+}
+
+/// A piece of work.
+pub struct Work {
+    pub kind: &'static str,
+    pub table: TableId,
+    /// `None`: of the whole table.
+    pub index: Option<IndexNo>,
+    pub since: Duration,
+    /// To be read, estimated; 0: unknown.
+    pub bytes: u64,
+    written: AtomicU64,
+}
+
+/// As long as this lives, the work is listed.
+pub struct UnderWay<'a> {
+    list: &'a Works,
+    id: u64,
+    work: Arc<Work>,
+}
+
+/// The name of a job, for people.
+pub fn name_of(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::Freeze => "WRITE BUFFER",
+        JobKind::Flush => "FLUSH",
+        JobKind::Merge => "MERGE",
+        JobKind::Attach => "ATTACH",
+    }
+}
+
+impl Work {
+    pub fn new(kind: &'static str, table: TableId, since: Duration) -> Work {
+        Work { kind, table, index: None, since, bytes: 0, written: AtomicU64::new(0) }
+    }
+
+    /// It is of one tree, and reads about so many bytes.
+    pub fn of(mut self, index: Option<IndexNo>, bytes: u64) -> Work {
+        (self.index, self.bytes) = (index, bytes);
+        self
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+impl Works {
+    pub fn begin(&self, work: Work) -> UnderWay<'_> {
+        let (id, work) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(work));
+        self.works.lock().insert(id, work.clone());
+        UnderWay { list: self, id, work }
+    }
+
+    /// In the order in which they began.
+    pub fn all(&self) -> Vec<Arc<Work>> {
+        self.works.lock().values().cloned().collect()
+    }
+}
+
+impl UnderWay<'_> {
+    /// So many bytes of it are written now.
+    pub fn wrote(&self, bytes: u64) {
+        self.work.written.store(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.list.works.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,115 @@
+//! Background work, for people: what is under way, what waits, what has failed, and a backup.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frond_base::{IndexNo, TableId};
+
+use super::storage::index_name;
+use crate::background::works::name_of;
+use crate::commit::core::Core;
+use crate::engine::Engine;
+use crate::table::Table;
+
+/// Trees with work that waits, whose plans are looked at: enough to see what there is most of.
+const MOST_WAITING: usize = 1000;
+
+/// A piece of background work.
+#[derive(Clone, Debug)]
+pub struct JobInfo {
+    /// WRITE BUFFER, FLUSH, MERGE, ATTACH: what moves entries down a tree. IMAGE: a checkpoint of a table. BUILD INDEX, DROP INDEX,
+    /// DROP TABLE. BACKUP: what one pins.
+    pub kind: &'static str,
+    /// RUNNING; WAITING for a thread; FAILED: it is tried again. Of a backup: ARMED, PINNED or BROKEN.
+    pub state: &'static str,
+    /// Empty where there is none any more, and for a backup.
+    pub table: String,
+    /// Empty for a whole table.
+    pub index: String,
+    /// Since it began; `None` while it waits.
+    pub age: Option<Duration>,
+    /// To be read, estimated, or held by a backup; 0: unknown.
+    pub bytes: u64,
+    /// So far.
+    pub bytes_written: u64,
+    pub details: String,
+}
+
+impl JobInfo {
+    pub(crate) fn new(kind: &'static str, state: &'static str) -> JobInfo {
+        let (table, index, details) = Default::default();
+        JobInfo { kind, state, table, index, age: None, bytes: 0, bytes_written: 0, details }
+    }
+
+    fn of(mut self, table: &Table, index: Option<IndexNo>) -> JobInfo {
+        let def = table.def();
+        self.index = index.and_then(|i| index_name(&def, i)).unwrap_or_default();
+        self.table.clone_from(&def.name);
+        self
+    }
+}
+
+impl Engine {
+    /// Calls `emit` for each piece of background work until it returns false: a backup, what is under way, and what waits,
+    /// of at most a thousand trees.
+    pub fn each_job(&self, emit: &mut dyn FnMut(&JobInfo) -> bool) {
+        let core = self.core();
+        let mut jobs = Vec::new();
+        jobs.extend(core.backup_as_job());
+        jobs.extend(core.jobs_under_way());
+        jobs.extend(core.jobs_of_dropped());
+        jobs.extend(core.jobs_waiting());
+        jobs.iter().all(emit);
+    }
+}
+
+impl Core {
+    fn jobs_under_way(&self) -> Vec<JobInfo> {
+        let now = self.shared.vfs.now();
+        let info = |work: &Arc<crate::background::works::Work>| {
+            let mut info = JobInfo::new(work.kind, "RUNNING");
+            if let Some(table) = self.table_if_open(work.table) {
+                info = info.of(&table, work.index);
+            }
+            info.age = Some(now.saturating_sub(work.since));
+            (info.bytes, info.bytes_written) = (work.bytes, work.written());
+            info
+        };
+        self.works.all().iter().map(info).collect()
+    }
+
+    fn jobs_of_dropped(&self) -> Vec<JobInfo> {
+        let (tables, indexes) = self.upkeep.to_clear();
+        let table = |id: &TableId| {
+            let mut info = JobInfo::new("DROP TABLE", "WAITING");
+            info.details = crate::table::store::file_name(*id);
+            if self.backups.pins(*id) {
+                info.details += " is kept for a backup";
+            }
+            info
+        };
+        let index = |(table, index): &(Arc<Table>, IndexNo)| {
+            let mut info = JobInfo::new("DROP INDEX", "WAITING").of(table, None);
+            info.bytes = table.tree(*index).stats().run_bytes;
+            info.details = format!("tree {index}");
+            info
+        };
+        tables.iter().map(table).chain(indexes.iter().map(index)).collect()
+    }
+
+    /// What trees offer, the failed ones among them.
+    fn jobs_waiting(&self) -> Vec<JobInfo> {
+        let mut jobs = Vec::new();
+        for (table, index) in self.ledger.offering(MOST_WAITING) {
+            let tree = table.tree(index);
+            let Some(plan) = tree.plan() else { continue };
+            let failure = self.queue.failure_of(tree.id());
+            let state = if failure.is_some() { "FAILED" } else { "WAITING" };
+            let mut info = JobInfo::new(name_of(plan.kind), state).of(&table, Some(index));
+            info.bytes = plan.input_bytes;
+            info.details = failure.map_or_else(String::new, |e| e.to_string());
+            jobs.push(info);
+        }
+        jobs
+    }
+}

@@ -1,0 +1,74 @@
+//! The row cache as a tree uses it: what looking a key up in the trunk gave, for the next reader.
+//!
+//! A cached row is the newest version that the trunk has of its key, or that it has none. Merges, flushes and
+//! splits do not change that: they drop a version only below a newer one, and a deletion only when
+//! nobody sees what is below it. It changes when a frozen item is taken in. So the job that pushes the item
+//! goes over the item's keys, once, before its last edit, and gives each cached row its new version
+//! (`row_cache.rs`). Writers and commits do nothing.
+//!
+//! - RWC1. Before a view without the item is published, the rows of all its keys are current. Readers of
+//!   older views find the item's versions in the item, which they search first; those that do not see
+//!   the item's version of a key do not use the row either: its sequence is above their snapshot.
+//! - RWC2. `told` counts the items that were gone over, or that are; `View::taken_in` those that the view's trunk
+//!   has as a whole. A reader admits a row only when both are equal, by its own view and under the
+//!   latch under which the row would be changed: then no item was, or is, gone over since it looked.
+//! - RWC3. A reader that has passed over a version that its snapshot does not see admits nothing: what it found is
+//!   not the newest.
+//! - RWC4. `used` is set before a row is admitted and read after `told` is set, both sequentially consistent:
+//!   an item of a tree without rows is not gone over, and no row slips in.
+//!
+//! What is attached has keys that only its pages know, so all rows within its runs' ranges go; when
+//! runs are put below, all rows go.
+//!
+//! Rejected: rows that carry the newest run on their path and are checked at each look-up (every flush
+//! makes each reader of the range look into a run without filter, and a hit walks the trunk); writers
+//! that drop rows at commit (they would pay at once, and hold up readers, for what one job does in bulk).
+//! See docs/rfcs/0012-row-cache.md.
+//!
+//! Tested in `tests/it/rows.rs`, and by `Tree::check` wherever it is called.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use frond_base::{EntryKind, Seq};
+
+use crate::store::RunStore;
+
+/// A tree's state for the row cache.
+pub(crate) struct Rows {
+    /// This tree's number in the cache.
+    pub number: u32,
+    pub used: AtomicBool,
+    pub told: AtomicU64,
+}
+
+/// What a look-up has met.
+#[derive(Default)]
+pub(crate) struct Trace {
+    /// A page was read from the file.
+    pub read: bool,
+    /// A version was passed over, or a run not looked into, because the snapshot does not see it.
+    pub passed: bool,
+}
+
+/// What is known of a key: sequence and kind of its newest version.
+pub(crate) type Found = Option<(Seq, EntryKind)>;
+
+impl Rows {
+    pub fn new(store: &dyn RunStore) -> Rows {
+        let number = store.rows().map_or(0, |rows| rows.new_tree());
+        Rows { number, used: AtomicBool::new(false), told: AtomicU64::new(0) }
+    }
+
+    /// Whether all items up to number `item` were gone over.
+    pub fn told(&self, item: u64) -> bool {
+        self.told_now() == item
+    }
+
+    pub fn told_now(&self) -> u64 {
+        self.told.load(Ordering::SeqCst)
+    }
+
+    pub fn may_have(&self) -> bool {
+        self.used.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,273 @@
+//! Which indexes were read: what servers counted, what logged plans name, and what follows from both.
+//!
+//! Invariants:
+//!
+//! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared as if case did
+//!   not matter, so that in doubt an index is used.
+//! - IU2. A window is one in which nothing was forgotten. Counters that went down between two looks are refused, those of a
+//!   server that was started anew count from its start.
+//!
+//! The counters are of rows that were found by an index (performance_schema's too, as seen with MariaDB 10.11). An index
+//! that is only asked for what is not there has none; a logged plan names it all the same.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::dump::Hiding;
+use crate::duplicates::{self, Finding};
+use crate::duty::Duties;
+use crate::model::{Key, KeyKind, Table};
+use crate::report::{item, Item, Kind};
+
+/// Of a file of counters.
+const VERSION: u32 = 1;
+/// Clocks and counters of uptime are not read at once.
+const SLACK: u64 = 5;
+
+/// What an index was read for, as one of a server's tables counts it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Count {
+    pub db: String,
+    pub table: String,
+    /// Empty: of the table, and then `n` is changed rows.
+    pub key: String,
+    pub n: u64,
+}
+
+/// What one server had counted at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Host name and port as the server knows them.
+    pub server: String,
+    /// When, in seconds since 1970 by the server's clock, and for how long it had run.
+    pub taken: u64,
+    pub uptime: u64,
+    /// By the table that counts: `performance_schema`, `userstat`.
+    pub sources: BTreeMap<String, Vec<Count>>,
+}
+
+/// A file of counters.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Saved {
+    version: u32,
+    servers: Vec<Counters>,
+}
+
+impl Saved {
+    pub fn new(servers: Vec<Counters>) -> Saved {
+        Saved { version: VERSION, servers }
+    }
+
+    /// From the bytes of a file.
+    pub fn read(bytes: &[u8]) -> Result<Saved, String> {
+        let saved: Saved = serde_json::from_slice(bytes)
+            .map_err(|e| format!("this is no file that --save wrote: {e}"))?;
+        if saved.version != VERSION {
+            return Err(format!("its format is {}, this program reads {VERSION}", saved.version));
+        }
+        Ok(saved)
+    }
+
+    /// What `now` has counted since its server's counters in this file.
+    pub fn until(&self, now: &Counters) -> Result<Window, String> {
+        let before = self.servers.iter().find(|old| old.server == now.server).ok_or_else(|| {
+            format!("it has no counters of {}: save them with the same --also", now.server)
+        })?;
+        let elapsed = now.taken.saturating_sub(before.taken);
+        if now.uptime + SLACK < elapsed {
+            return Ok(Window { restarted: true, ..now.window() });
+        }
+        let mut counts = Vec::new();
+        let mut sources = Vec::new();
+        for (kind, now_counted) in &now.sources {
+            let Some(old) = before.sources.get(kind) else { continue };
+            let old: HashMap<_, _> = old.iter().map(|c| ((&c.db, &c.table, &c.key), c.n)).collect();
+            sources.push(kind.clone());
+            for count in now_counted {
+                let old = old.get(&(&count.db, &count.table, &count.key)).copied().unwrap_or(0);
+                let n = count.n.checked_sub(old).ok_or_else(|| {
+                    format!(
+                        "{kind} of {} was set back since (index {} of {}.{}): what was read before is not known; \
+                         begin with a new --save",
+                        now.server, count.key, count.db, count.table
+                    )
+                })?;
+                counts.push(Count { n, ..count.clone() });
+            }
+        }
+        if sources.is_empty() {
+            return Err(format!("{} counts otherwise now than in it", now.server));
+        }
+        Ok(Window { seconds: elapsed, counts, sources, restarted: false, exact: true })
+    }
+}
+
+impl Counters {
+    /// Everything that the server has counted.
+    pub fn window(&self) -> Window {
+        Window {
+            seconds: self.uptime,
+            counts: self.sources.values().flatten().cloned().collect(),
+            sources: self.sources.keys().cloned().collect(),
+            restarted: false,
+            exact: false,
+        }
+    }
+}
+
+/// What one server counted from some moment to another.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Window {
+    pub seconds: u64,
+    pub counts: Vec<Count>,
+    pub sources: Vec<String>,
+    /// The server was started since the earlier counters: these are only those since then.
+    pub restarted: bool,
+    /// Both ends are known; otherwise counting may have begun at any time since the server's start.
+    pub exact: bool,
+}
+
+type Name = (String, String, String);
+
+fn name(db: &str, table: &str, key: &str) -> Name {
+    (db.to_lowercase(), table.to_lowercase(), key.to_lowercase())
+}
+
+/// All evidence together.
+#[derive(Debug, Default)]
+pub struct Usage {
+    used: HashSet<Name>,
+    /// Rows that were inserted, updated or deleted, by table; of the server that has most.
+    changes: HashMap<(String, String), u64>,
+    /// The shortest window of any server.
+    seconds: Option<u64>,
+    sources: HashSet<String>,
+    servers: usize,
+    plans: usize,
+}
+
+impl Usage {
+    pub fn add(&mut self, window: &Window) {
+        self.servers += 1;
+        self.seconds = Some(self.seconds.map_or(window.seconds, |s| s.min(window.seconds)));
+        self.sources.extend(window.sources.iter().cloned());
+        for count in window.counts.iter().filter(|count| count.n > 0) {
+            let name = name(&count.db, &count.table, &count.key);
+            if count.key.is_empty() {
+                let changes = self.changes.entry((name.0, name.1)).or_default();
+                *changes = count.n.max(*changes);
+            } else {
+                self.used.insert(name);
+            }
+        }
+    }
+
+    /// The lines of one logged plan (`# explain: ...`, tab separated, the first names the columns). `tables` are those of the
+    /// statement, as (database, table); `all` are the server's. A plan names tables by their aliases, so a key counts for
+    /// every table of the statement that has one of that name; if none has, for every table of the server.
+    pub fn add_plan(&mut self, plan: &[u8], tables: &[(String, String)], all: &[Table]) {
+        let text = String::from_utf8_lossy(plan);
+        let mut lines = text.lines().map(|line| line.trim_start_matches("# explain: "));
+        let Some(at) = lines.next().and_then(|head| head.split('\t').position(|c| c == "key"))
+        else {
+            return;
+        };
+        self.plans += 1;
+        for cell in lines.filter_map(|line| line.split('\t').nth(at)).filter(|c| *c != "NULL") {
+            // An index merge names several, a rowid filter stands behind its `|`; a name may have these characters itself.
+            for key in cell.split([',', '|']).chain([cell]) {
+                self.add_named(key, tables, all);
+            }
+        }
+    }
+
+    fn add_named(&mut self, key: &str, tables: &[(String, String)], all: &[Table]) {
+        let having = || all.iter().filter(|table| table.key(key).is_some());
+        let of_statement = |table: &&Table| {
+            tables
+                .iter()
+                .any(|(db, name)| (db.is_empty() || same(db, &table.db)) && same(name, &table.name))
+        };
+        let mut found: Vec<&Table> = having().filter(of_statement).collect();
+        if found.is_empty() {
+            found = having().collect();
+        }
+        for table in found {
+            self.used.insert(name(&table.db, &table.name, key));
+        }
+    }
+
+    fn is_used(&self, table: &Table, key: &Key) -> bool {
+        self.used.contains(&name(&table.db, &table.name, &key.name))
+    }
+
+    /// `no statement has read it in 3.2 days`, and by what evidence.
+    fn reason(&self, table: &Table) -> String {
+        let mut sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
+        sources.sort_unstable();
+        let mut reason =
+            format!("nothing has read it in {}", duration(self.seconds.unwrap_or_default()));
+        reason += &format!(" ({}", sources.join(", "));
+        if self.servers > 1 {
+            reason += &format!(" of {} servers", self.servers);
+        }
+        reason += ")";
+        if self.plans > 0 {
+            reason += &format!(", and none of {} logged plans names it", self.plans);
+        }
+        let changed = (table.db.to_lowercase(), table.name.to_lowercase());
+        if let Some(n) = self.changes.get(&changed) {
+            reason += &format!("; rows changed in the table meanwhile: {n}");
+        }
+        reason
+    }
+}
+
+/// The keys of `table` that nothing has read and nothing needs. All of them can go at once, and what `duplicates`
+/// calls superfluous, too (IX2).
+pub fn unused(table: &Table, all: &[Table], usage: &Usage, hiding: Hiding) -> Vec<Item> {
+    let duplicates = duplicates::find(table, all);
+    let mut used: Vec<&Key> = table.keys.iter().filter(|key| usage.is_used(table, key)).collect();
+    let mut stay: Vec<&Key> = table.keys.iter().collect();
+    for finding in &duplicates {
+        if let Finding::Key { key, of, .. } = finding {
+            // What stays in its place is read from then on.
+            if used.iter().any(|other| other.name == *key) {
+                used.extend(table.key(of));
+            }
+            stay.retain(|other| other.name != *key);
+        }
+    }
+    let duties = Duties::of(table, all);
+    let mut found = Vec::new();
+    for key in &table.keys {
+        // How the server counts reads of the other kinds differs from release to release.
+        let counted = matches!(key.kind, KeyKind::Plain | KeyKind::Unique | KeyKind::Spatial);
+        let is = |other: &&Key| std::ptr::eq(*other, key);
+        if !counted || used.iter().any(is) || !stay.iter().any(is) {
+            continue;
+        }
+        let others: Vec<&Key> = stay.iter().copied().filter(|other| !is(other)).collect();
+        if duties.held(key, &others).is_none() {
+            stay = others;
+            found.push(item(table, key, Kind::Unused, usage.reason(table), hiding));
+        }
+    }
+    found
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}
+
+/// `3.2 days`, `5.0 hours`, `40 seconds`.
+pub fn duration(seconds: u64) -> String {
+    let unit = |size: u64, name: &str| format!("{:.1} {name}", seconds as f64 / size as f64);
+    match seconds {
+        0..=119 => format!("{seconds} seconds"),
+        120..=7199 => unit(60, "minutes"),
+        7200..=172_799 => unit(3600, "hours"),
+        _ => unit(86_400, "days"),
+    }
+}

@@ -1,0 +1,139 @@
+//! Which keys are called unused, by which evidence.
+
+use std::collections::BTreeMap;
+
+use frond_indexes::dump::Hiding;
+use frond_indexes::report::Kind;
+use frond_indexes::usage::{unused, Count, Counters, Saved, Usage};
+
+use crate::read;
+
+fn counters(taken: u64, uptime: u64, counts: &[(&str, &str, u64)]) -> Counters {
+    let counts = counts
+        .iter()
+        .map(|(table, key, n)| Count {
+            db: "shop".into(),
+            table: (*table).into(),
+            key: (*key).into(),
+            n: *n,
+        })
+        .collect();
+    Counters {
+        server: "here:3306 #1".into(),
+        taken,
+        uptime,
+        sources: BTreeMap::from([("performance_schema".into(), counts)]),
+    }
+}
+
+/// The unused keys of all tables of `sql`, which are in `shop`.
+fn names(sql: &str, usage: &Usage) -> Vec<String> {
+    let dump = read(&format!("use shop; {sql}"));
+    let items = dump.tables.iter().flat_map(|t| unused(t, &dump.tables, usage, Hiding::Ignored));
+    items.inspect(|item| assert_eq!(item.kind, Kind::Unused)).map(|item| item.key).collect()
+}
+
+fn used(keys: &[(&str, &str)]) -> Usage {
+    let counts: Vec<_> = keys.iter().map(|(table, key)| (*table, *key, 1)).collect();
+    let mut usage = Usage::default();
+    usage.add(&counters(100_000, 90_000, &counts).window());
+    usage
+}
+
+const T: &str = "create table t (id int primary key, a int, b int, c int, key x (a), key y (b), \
+    unique u (c)) engine=innodb;";
+
+#[test]
+fn what_nothing_reads_is_named_and_what_is_needed_is_not() {
+    assert_eq!(names(T, &used(&[])), ["x", "y"]);
+    assert_eq!(names(T, &used(&[("t", "x")])), ["y"]);
+    // In doubt about the case of names it is used.
+    assert_eq!(names(T, &used(&[("T", "X"), ("t", "y")])), [""; 0]);
+    let foreign = "create table p (id int primary key, r int, key r (r)) engine=innodb; \
+        create table c (id int primary key, p int, q int, key p (p), key pq (p, id, q), \
+        foreign key f (p) references p (r)) engine=innodb;";
+    // `p` repeats `pq`, so `pq` is what the foreign key has left (IX2); the parent's is needed, too.
+    assert_eq!(names(foreign, &used(&[])), [""; 0]);
+    let counter = "create table n (id int auto_increment, a int, key (id), key a (a));";
+    assert_eq!(names(counter, &used(&[])), ["a"]);
+}
+
+#[test]
+fn what_covers_a_key_that_is_read_is_used() {
+    let sql =
+        "create table t (id int primary key, a int, b int, key x (a), key y (a, b)) engine=innodb;";
+    // x is called superfluous beside y.
+    assert_eq!(names(sql, &used(&[("t", "x")])), [""; 0]);
+    assert_eq!(names(sql, &used(&[])), ["y"]);
+}
+
+#[test]
+fn a_plan_uses_keys_of_its_statements_tables() {
+    let sql =
+        format!("{T} create table o (id int primary key, a int, key x (a), key only_o (a, id));");
+    let dump = read(&format!("use shop; {sql}"));
+    let plan = |cells: &[&str]| {
+        let head = "# explain: id\tselect_type\ttable\ttype\tpossible_keys\tkey\tkey_len\n";
+        let rows = cells.iter().map(|c| format!("# explain: 1\tSIMPLE\tz\tref\tx,y\t{c}\t5\n"));
+        format!("{head}{}", rows.collect::<String>())
+    };
+    let named = |cells: &[&str], tables: &[(&str, &str)]| {
+        let mut usage = used(&[]);
+        let tables: Vec<_> = tables.iter().map(|(d, t)| (d.to_string(), t.to_string())).collect();
+        usage.add_plan(plan(cells).as_bytes(), &tables, &dump.tables);
+        names(&sql, &usage)
+    };
+    // `o.x` repeats `only_o` by its end, so it is no matter of reads.
+    assert_eq!(named(&["x"], &[("shop", "t")]), ["y", "only_o"]);
+    assert_eq!(named(&["x,y"], &[("", "t")]), ["only_o"]);
+    assert_eq!(named(&["x|y", "NULL"], &[("shop", "T")]), ["only_o"]);
+    // A view or a routine hides the table: the name counts wherever there is one.
+    assert_eq!(named(&["only_o"], &[("shop", "view")]), ["x", "y"]);
+    assert_eq!(named(&["only_o"], &[("elsewhere", "o")]), ["x", "y"]);
+    let mut usage = used(&[]);
+    usage.add_plan(b"# explain: id\n", &[], &dump.tables);
+    usage.add_plan(b"\xff", &[], &dump.tables);
+    assert_eq!(names(&sql, &usage), ["x", "y", "only_o"]);
+}
+
+#[test]
+fn a_window_is_bounded_by_what_was_saved() {
+    let text =
+        serde_json::to_vec(&Saved::new(vec![counters(1000, 500, &[("t", "x", 7)])])).unwrap();
+    let saved = Saved::read(&text).unwrap();
+    let until = |now: &Counters| saved.until(now);
+    let window = until(&counters(5000, 4500, &[("t", "x", 7), ("t", "y", 2)])).unwrap();
+    assert_eq!((window.seconds, window.exact, window.restarted), (4000, true, false));
+    let mut usage = Usage::default();
+    usage.add(&window);
+    assert_eq!(names(T, &usage), ["x"]);
+    // The server was started anew: what it counts is all since then.
+    let window = until(&counters(5000, 100, &[("t", "x", 1)])).unwrap();
+    assert_eq!((window.seconds, window.restarted, window.counts[0].n), (100, true, 1));
+    // IU2: nobody knows what was read before the counters were set back.
+    let error = until(&counters(5000, 4500, &[("t", "x", 6)])).unwrap_err();
+    assert!(error.contains("set back") && error.contains("--save"), "{error}");
+    let elsewhere = Counters { server: "there".into(), ..counters(5000, 4500, &[]) };
+    assert!(until(&elsewhere).unwrap_err().contains("no counters of there"));
+    let mut otherwise = counters(5000, 4500, &[]);
+    otherwise.sources = BTreeMap::from([("userstat".into(), Vec::new())]);
+    assert!(until(&otherwise).unwrap_err().contains("counts otherwise"));
+    for bad in [&b""[..], b"[]", b"{\"version\":1}", b"\x00\xff"] {
+        assert!(Saved::read(bad).unwrap_err().contains("--save"), "{bad:?}");
+    }
+    assert!(Saved::read(b"{\"version\":2,\"servers\":[]}").unwrap_err().contains("format is 2"));
+}
+
+#[test]
+fn the_weakest_window_and_the_work_of_writes_are_told() {
+    let mut usage = used(&[]);
+    usage.add(&counters(100_000, 600, &[("t", "", 12)]).window());
+    let dump = read(&format!("use shop; {T}"));
+    let items = unused(&dump.tables[0], &dump.tables, &usage, Hiding::Ignored);
+    assert_eq!(
+        items[0].reason,
+        "nothing has read it in 10.0 minutes (performance_schema of 2 servers); \
+         rows changed in the table meanwhile: 12"
+    );
+    assert_eq!(items[0].now.as_deref(), Some("ALTER TABLE `shop`.`t` ALTER INDEX `x` IGNORED;"));
+}
