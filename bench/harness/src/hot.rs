@@ -12,7 +12,6 @@
 //! Not here: the look-ups (`bench/oltp/hot.lua`). Tested below, and by hand.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -233,6 +232,8 @@ fn cells(engines: &[Engine], sets: &[u64], measured: &[Vec<Measured>]) -> Vec<Ve
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -151,14 +151,14 @@ impl RowShard {
             self.seen = vec![0; self.seen_slots];
             self.bytes += 2 * self.seen_slots;
         }
-        let first = (key.hash >> 24) as usize * WAYS & (self.seen_slots - 1);
+        let first = ((key.hash >> 24) as usize * WAYS) & (self.seen_slots - 1);
         let tags = &mut self.seen[first..first + WAYS];
         // One in 8192 keys is taken for another that was met.
         let tag = ((key.hash >> 8) as u16).max(1);
         let known = tags.contains(&tag);
         if !known {
             self.lot = self.lot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            tags[self.lot as usize >> 16 & (WAYS - 1)] = tag;
+            tags[(self.lot >> 16) as usize & (WAYS - 1)] = tag;
         }
         self.stats.met_again += u64::from(known);
         known
