@@ -44,6 +44,11 @@ bench-hot: ## hot rows at random places of a table larger than the cache, beside
 	@scripts/setup.sh bench
 	@scripts/hot.sh
 
+.PHONY: bench-replica
+bench-replica: ## a replica that applies updates of a table larger than its cache: InnoDB, Frond, Frond without reads
+	@scripts/setup.sh server
+	@scripts/replica.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench

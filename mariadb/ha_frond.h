@@ -4,7 +4,8 @@
  *
  * Files: ha_frond_table.cc (create, open, rename, drop), ha_frond_alter.cc (ALTER TABLE without a copy), ha_frond_lock.cc (statements and their locks),
  * ha_frond_write.cc (changes, AUTO_INCREMENT, bulk copies), ha_frond_sequence.cc (the row of a SEQUENCE),
- * ha_frond_foreign.cc and foreign.cc (foreign keys), ha_frond_read.cc (scans), ha_frond_info.cc (statistics, costs, maintenance).
+ * ha_frond_foreign.cc and foreign.cc (foreign keys), ha_frond_read.cc (scans), ha_frond_replica.cc (rows that a replica changes
+ * unread), ha_frond_info.cc (statistics, costs, maintenance).
  */
 #ifndef FROND_HA_FROND_H
 #define FROND_HA_FROND_H
@@ -155,6 +156,7 @@ public:
     int rnd_end() override;
     int rnd_next(uchar *record) override;
     int rnd_pos(uchar *record, uchar *pos) override;
+    int rnd_pos_by_record(uchar *record) override;
     void position(const uchar *record) override;
     int cmp_ref(const uchar *a, const uchar *b) override;
     void unlock_row() override;
@@ -224,6 +226,10 @@ private:
     int refuse(const std::string &why);
     void note_auto_increment();
     int row_read(int rc, uchar *record, int nothing);
+    bool has_foreign_keys();
+    bool changes_unread(const uchar *record);
+    int verify_row(uchar *record);
+    void compute_all_virtual();
     void note_nullable();
     void fill_nulls(uchar *record) const;
 
@@ -282,6 +288,13 @@ private:
     /* Databases and names of parents, as of a version of all foreign keys. */
     std::vector<std::pair<std::string, std::string>> parents_;
     uint64_t parents_version_ = 0;
+    /* Whether the table is in any foreign key, as of a version of all. */
+    bool has_foreign_keys_ = false;
+    uint64_t foreign_keys_version_ = UINT64_MAX;
+    /* The row that is about to be changed unread is known not to be there. */
+    bool unread_is_missing_ = false;
+    /* Why the replica stops at a row; for its error message. */
+    std::string divergence_;
     DsMrr_impl mrr_;
 };
 

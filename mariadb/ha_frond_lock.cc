@@ -191,12 +191,19 @@ void ha_frond::print_error(int error, myf flags) {
     case EMFILE:
         handler::print_error(error, own_flags);
         return;
+    case HA_ERR_KEY_NOT_FOUND:
+        if (divergence_.empty())
+            break;
+        my_printf_error(ER_KEY_NOT_FOUND, "Frond: %s", own_flags, divergence_.c_str());
+        divergence_.clear();
+        return;
     case HA_ERR_INCOMPATIBLE_DEFINITION:
         my_printf_error(ER_TABLE_DEF_CHANGED, "Frond: %s", own_flags, refusal_.c_str());
         return;
     default:
-        handler::print_error(error, flags);
+        break;
     }
+    handler::print_error(error, flags);
 }
 
 // When CREATE TABLE or a rename fails, the server reports only the number, unless an error was sent

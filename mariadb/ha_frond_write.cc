@@ -53,6 +53,10 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
     const Frond_reads reads(handler_stats);
     if (keeps_sequence())
         return write_sequence(old_record, new_record);
+    if (unlikely(unread_is_missing_)) {
+        unread_is_missing_ = false;
+        return write_row(new_record);
+    }
     if (old_record == table->record[1] && new_record == table->record[0] && row_stays_the_same(table))
         return HA_ERR_RECORD_IS_THE_SAME;
     frond_txn *txn;
@@ -72,6 +76,10 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
 
 int ha_frond::delete_row(const uchar *record) {
     const Frond_reads reads(handler_stats);
+    if (unlikely(unread_is_missing_)) {
+        unread_is_missing_ = false;
+        return 0;
+    }
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;

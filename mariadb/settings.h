@@ -40,6 +40,10 @@ bool frond_allows_incomplete_backup();
 uint64_t frond_lock_timeout_ms(THD *thd);
 /* Whether a transaction fails on rows changed after its snapshot (frond_snapshot_isolation). */
 bool frond_uses_snapshot_isolation(THD *thd);
+/* frond_read_free_replication, frond_read_free_verify, frond_read_free_divergence. */
+bool frond_applies_read_free(THD *thd);
+unsigned long frond_read_free_verify();
+bool frond_stops_at_divergence();
 /* The default of new indexes. */
 uint32_t frond_default_page_size(THD *thd);
 uint32_t frond_default_compression(THD *thd);

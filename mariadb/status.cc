@@ -5,6 +5,7 @@
 #include "server.h"
 
 #include "plugin.h"
+#include "read_free.h"
 
 // The engine's counters as the server needs them: an array that outlives the call. Names are
 // collected once (the engine's are stable), values at each SHOW STATUS. Two statements at a time
@@ -33,8 +34,10 @@ static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_statu
                          enum_var_type) {
     std::lock_guard<std::mutex> locked(guard);
     collected = 0;
-    if (frond_database)
+    if (frond_database) {
         frond_status(frond_database, collect, nullptr);
+        frond_read_free_status(collect, nullptr);
+    }
     var->type = SHOW_ARRAY;
     var->value = counters;
     return 0;

@@ -13,7 +13,7 @@
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
-static ulong flush_log_at_commit;
+static ulong flush_log_at_commit, read_free_verify, read_free_divergence;
 static uint background_threads, open_files, recovery_target;
 static my_bool print_all_deadlocks, row_cache, direct_io, discard_damaged_tables, allow_incomplete_backup;
 
@@ -156,6 +156,22 @@ static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
                          "this one's snapshot fails with error 1020. OFF: the newest version is "
                          "changed, as in InnoDB 10.11",
                          nullptr, nullptr, TRUE);
+static const char *read_free_names[] = {"OFF", "PK", NullS};
+static TYPELIB read_free_typelib = {array_elements(read_free_names) - 1, "", read_free_names, nullptr};
+static MYSQL_THDVAR_ENUM(read_free_replication, PLUGIN_VAR_RQCMDARG,
+                         "PK: a replica applies updates and deletions of row events without reading the rows, in "
+                         "tables with a primary key. For threads of a replica only, from their start on",
+                         nullptr, nullptr, 0, &read_free_typelib);
+static MYSQL_SYSVAR_ULONG(read_free_verify, read_free_verify, PLUGIN_VAR_RQCMDARG,
+                          "Of a million rows that a replica would change without reading them, how many it compares "
+                          "with what their primary changed",
+                          nullptr, nullptr, 1000, 0, 1000000, 0);
+static const char *divergence_names[] = {"STOP", "CONTINUE", NullS};
+static TYPELIB divergence_typelib = {array_elements(divergence_names) - 1, "", divergence_names, nullptr};
+static MYSQL_SYSVAR_ENUM(read_free_divergence, read_free_divergence, PLUGIN_VAR_RQCMDARG,
+                         "What a replica does when frond_read_free_verify finds a row that differs: STOP with an error, or "
+                         "CONTINUE with the primary's row. Both name it in the error log",
+                         nullptr, nullptr, 0, &divergence_typelib);
 static MYSQL_THDVAR_ULONG(default_page_size, PLUGIN_VAR_RQCMDARG,
                           "Page size of new tables without PAGE_SIZE: 4096 to 65536, rounded down to "
                           "a power of two",
@@ -185,6 +201,9 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(row_cache),
     MYSQL_SYSVAR(lock_wait_timeout),
     MYSQL_SYSVAR(snapshot_isolation),
+    MYSQL_SYSVAR(read_free_replication),
+    MYSQL_SYSVAR(read_free_verify),
+    MYSQL_SYSVAR(read_free_divergence),
     MYSQL_SYSVAR(default_page_size),
     MYSQL_SYSVAR(default_compression),
     nullptr,
@@ -248,6 +267,12 @@ uint64_t frond_lock_timeout_ms(THD *thd) {
 }
 
 bool frond_uses_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+
+bool frond_applies_read_free(THD *thd) { return THDVAR(thd, read_free_replication) != 0; }
+
+ulong frond_read_free_verify() { return read_free_verify; }
+
+bool frond_stops_at_divergence() { return read_free_divergence == 0; }
 
 uint32_t frond_default_page_size(THD *thd) {
     const ulong asked = THDVAR(thd, default_page_size);

@@ -149,6 +149,7 @@ int Frond_session::commit_now(frond_txn *txn) {
 }
 
 int Frond_session::commit() {
+    doubts_ = false;
     if (prepared_)
         return commit_prepared();
     frond_txn *taken = take(false);

@@ -53,6 +53,11 @@ public:
     void met_duplicate(uint key) { duplicate_ = key; }
     uint duplicate() const { return duplicate_; }
 
+    /* A replica's transaction found a row that it did not expect, and is applied again: then all rows that it changes are
+     * compared (ha_frond_replica.cc), until one of the session's commits. */
+    bool doubts() const { return doubts_; }
+    void set_doubts(bool doubts) { doubts_ = doubts; }
+
     /* The table that the statement which began at `start` alters, as the core names it; "" if it is not known.
      * ALTER TABLE asks its handler for foreign keys, and then creates a copy without saying of what. */
     void note_altered(const std::string &table, unsigned long long start) {
@@ -124,6 +129,7 @@ private:
     bool in_statement_ = false;
     bool locked_rows_ = false;
     bool wrote_shared_ = false;
+    bool doubts_ = false;
     uint64_t backup_ = 0;
     /* Temporary tables dropped in this transaction. */
     std::vector<std::string> dropped_;

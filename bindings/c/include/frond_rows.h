@@ -238,6 +238,9 @@ int frond_row_insert(frond_txn *txn, frond_rows *rows, const uint8_t *record, in
 int frond_row_update(frond_txn *txn, frond_rows *rows, const uint8_t *old_record,
                      const uint8_t *new_record, int flags, uint32_t *duplicate);
 int frond_row_delete(frond_txn *txn, frond_rows *rows, const uint8_t *old_record, int flags);
+/* Locks the row that has the primary key of `record` exclusively, whether it is there or not, without looking at it;
+ * `*waited`: whether others held the lock, and so may have changed the row. */
+int frond_row_lock(frond_txn *txn, frond_rows *rows, const uint8_t *record, int *waited);
 /* Locks the value `tuple` (as for frond_scan_seek) of an index exclusively, whether a row has it or not: for
  * uniqueness that the caller checks itself by reading the index. */
 int frond_rows_lock_value(frond_txn *txn, frond_rows *rows, uint32_t index, const uint8_t *tuple,

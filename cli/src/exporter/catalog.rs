@@ -303,6 +303,24 @@ pub const FROND: &[Metric] = &[
         "Waits for a lock that ended with an error.",
     ),
     metric("frond_deadlocks", "frond_deadlocks", Counter, "Deadlocks."),
+    metric(
+        "frond_read_free_rows",
+        "frond_read_free_rows",
+        Counter,
+        "Rows that a replica changed without reading them.",
+    ),
+    metric(
+        "frond_read_free_verified",
+        "frond_read_free_verified",
+        Counter,
+        "Rows that a replica compared with what its primary changed.",
+    ),
+    metric(
+        "frond_read_free_divergences",
+        "frond_read_free_divergences",
+        Counter,
+        "Of these, rows that differed or were missing.",
+    ),
 ];
 
 /// The server's own.

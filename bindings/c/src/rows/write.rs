@@ -105,6 +105,26 @@ pub unsafe extern "C" fn frond_row_delete(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_row_lock(
+    txn: *mut frond_txn,
+    rows: *mut frond_rows,
+    record: *const u8,
+    waited: *mut c_int,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, rows) = unsafe { (inner(txn)?, handle_mut(rows, "rows")?) };
+        // SAFETY: A2, a record image has record_bytes bytes.
+        let record = unsafe { bytes(record, rows.record_bytes, "record") }?;
+        let row = input(record, rows.row_id);
+        let has_waited = rows.rows.lock_row(&mut inner.txn, &row)?;
+        // SAFETY: A2.
+        unsafe { put(waited, c_int::from(has_waited), "waited") }?;
+        Ok(FROND_OK)
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_rows_lock_value(
     txn: *mut frond_txn,
     rows: *mut frond_rows,

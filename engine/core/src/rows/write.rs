@@ -300,6 +300,24 @@ impl Rows {
         Ok(())
     }
 
+    /// Locks the row with the primary key of `row` exclusively, whether it is there or not, and does not look at it. True
+    /// when the transaction waited for it: what the caller believes of the row may be out of date.
+    pub fn lock_row(&mut self, txn: &mut Transaction, row: &RowInput<'_>) -> Result<bool> {
+        txn.writes_to(&self.table)?;
+        txn.settle(self.table.id())?;
+        self.keep_up()?;
+        let mut key = std::mem::take(&mut self.last_key);
+        key.clear();
+        let locked = self.codec.encode_key(0, row, &mut key).and_then(|()| {
+            let waits = txn.lock_waits();
+            txn.lock(&self.table, 0, &key, RowMode::X, OnLocked::Wait)?;
+            txn.check_conflict(&self.table, 0, &key)?;
+            Ok(waits != txn.lock_waits())
+        });
+        self.last_key = key;
+        locked
+    }
+
     /// Locks `key` for a new row; false when a row has it.
     fn claim_primary(
         &mut self,

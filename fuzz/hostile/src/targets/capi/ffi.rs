@@ -213,6 +213,12 @@ extern "C" {
         duplicate: *mut u32,
     ) -> c_int;
     pub fn frond_row_delete(txn: Handle, rows: Handle, old: *const u8, flags: c_int) -> c_int;
+    pub fn frond_row_lock(
+        txn: Handle,
+        rows: Handle,
+        record: *const u8,
+        waited: *mut c_int,
+    ) -> c_int;
     pub fn frond_rows_lock_value(
         txn: Handle,
         rows: Handle,

@@ -461,6 +461,10 @@ impl Session {
                     ffi::frond_scan_renew(scan, txn, a.flag(), a.flag())
                 }
                 29 => ffi::frond_rows_ref(rows, record, self.reference.as_mut_ptr()),
+                30 if a.seldom() => {
+                    let mut waited = 0;
+                    ffi::frond_row_lock(txn, rows, record, &mut waited)
+                }
                 30 => {
                     ffi::frond_rows_lock_value(txn, rows, a.number(3), pointer, length, a.number(3))
                 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Read-free apply (docs/rfcs/0013-read-free-apply.md).
+//
+// Before the server applies an update or deletion of the binary log it has the row looked up; record[0] holds the old
+// row of the event, and the look-up replaces it by the stored one. Here the look-up only locks the row, when the event's
+// old row must be the stored one; update_row() and delete_row() make the entries of all indexes from it.
+//
+// Invariants
+//  RF1. Only rows of events with all columns, for a table of the same definition whose rows nothing else reads meanwhile:
+//     no triggers, versions, foreign keys, or uniqueness that the server checks.
+//  RF2. The row is locked before it is changed, as by a look-up that reads.
+//  RF3. A row that is looked at is replaced as it is stored, whatever the event says: its indexes stay in agreement.
+
+#include "ha_frond.h"
+
+#include "foreign.h"
+#include "plugin.h"
+#include "read_free.h"
+#include "settings.h"
+
+// The server's setting for all replicas: what an event does to a row that is missing or there already.
+extern ulong slave_exec_mode_options;
+
+bool ha_frond::has_foreign_keys() {
+    const uint64_t version = frond_foreign_version(frond_database);
+    if (version != foreign_keys_version_) {
+        has_foreign_keys_ = !frond_foreigns_of(name_, false).empty() || !frond_foreigns_of(name_, true).empty();
+        foreign_keys_version_ = version;
+    }
+    return has_foreign_keys_;
+}
+
+// Whether the row of the look-up need not be read (RF1).
+bool ha_frond::changes_unread(const uchar *record) {
+    const TABLE_SHARE *share = table->s;
+    return frond_applies_read_free(thd()) && record == table->record[0] && share->primary_key < MAX_KEY &&
+           slave_exec_mode_options != SLAVE_EXEC_MODE_IDEMPOTENT && !table->triggers && !table->versioned() &&
+           !share->long_unique_table && !share->period.unique_keys && share->tmp_table == NO_TMP_TABLE && !bulk_ &&
+           frond_event_has_old_rows(thd(), table) && !has_foreign_keys();
+}
+
+// Key columns and their values, for people.
+static std::string key_text(TABLE *table) {
+    std::string text;
+    const KEY &key = table->key_info[table->s->primary_key];
+    for (uint part = 0; part < key.user_defined_key_parts; part++) {
+        Field *field = key.key_part[part].field;
+        StringBuffer<MAX_FIELD_WIDTH> buffer;
+        const String *value = field->val_str(&buffer);
+        text += (part ? "," : "") + std::string(field->field_name.str) + "=";
+        for (uint32 i = 0; i < value->length() && i < 64; i++) {
+            const char c = (*value)[i];
+            text += static_cast<uchar>(c) < ' ' ? '?' : c;
+        }
+    }
+    return text;
+}
+
+// The first stored column whose value in record[0] differs from that in record[1], or NULL.
+static const Field *first_difference(const TABLE *table) {
+    const my_ptrdiff_t to_other = table->record[1] - table->record[0];
+    for (Field **next = table->field; *next; next++) {
+        Field *field = *next;
+        if (!field->stored_in_db())
+            continue;
+        const bool is_null = field->is_null();
+        if (is_null != field->is_null(to_other) ||
+            (!is_null && field->cmp_binary_offset(static_cast<uint>(to_other))))
+            return field;
+    }
+    return nullptr;
+}
+
+void ha_frond::compute_all_virtual() {
+    for (Field **f = table->vfield; f && *f; f++)
+        if (!(*f)->stored_in_db())
+            table->update_virtual_field(*f, true);
+}
+
+int ha_frond::rnd_pos_by_record(uchar *record) {
+    unread_is_missing_ = false;
+    if (likely(!changes_unread(record)))
+        return handler::rnd_pos_by_record(record);
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    int waited = 0;
+    if (const int rc = frond_row_lock(txn, rows_, record, &waited))
+        return frond_to_handler_error(thd(), rc);
+    // Whoever held the lock may have changed the row.
+    if (unlikely(waited || session_->doubts() || frond_verifies_next_row()))
+        return verify_row(record);
+    frond_count_unread_row();
+    compute_all_virtual();
+    return 0;
+}
+
+// Compares the row with the one of the event, in record[1]: the server uses that only after the look-up. What is stored
+// goes on (RF3).
+int ha_frond::verify_row(uchar *record) {
+    memcpy(table->record[1], record, table->s->reclength);
+    const int error = handler::rnd_pos_by_record(record);
+    if (error && error != HA_ERR_KEY_NOT_FOUND)
+        return error;
+    const Field *differs = error ? nullptr : first_difference(table);
+    if (likely(!error && !differs)) {
+        frond_count_verified_row();
+        return 0;
+    }
+    // Earlier transactions may not have been applied yet; then the server undoes this one and applies it again after
+    // them. What is no divergence then is none.
+    if (frond_runs_ahead(thd())) {
+        session_->set_doubts(true);
+        return HA_ERR_RECORD_CHANGED;
+    }
+    frond_count_verified_row();
+    if (error)
+        memcpy(record, table->record[1], table->s->reclength);
+    const std::string column = differs ? differs->field_name.str : "";
+    const std::string what = "row (" + key_text(table) + ") of table '" + name_ + "' " +
+                             (error ? "is missing; its primary changed it"
+                                    : "differs in column '" + column + "' from the row that its primary changed");
+    frond_note_divergence(what);
+    // Not HA_ERR_RECORD_CHANGED: that the server would try again, for half a minute.
+    if (frond_stops_at_divergence()) {
+        divergence_ = what;
+        return HA_ERR_KEY_NOT_FOUND;
+    }
+    if (error) {
+        unread_is_missing_ = true;
+        compute_all_virtual();
+    }
+    return 0;
+}
