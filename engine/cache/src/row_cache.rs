@@ -150,7 +150,7 @@ impl RowCache {
     }
 
     /// Calls `f` with every row that a shard has of a tree: key, what is known, value. For checks.
-    pub fn each_of(&self, shard: usize, tree: u32, f: &mut dyn FnMut(&[u8], CachedRow, &[u8])) {
+    pub fn each_of(&self, shard: usize, tree: u32, f: &mut impl FnMut(&[u8], CachedRow, &[u8])) {
         self.shards[shard].lock().each_of(tree, f);
     }
 

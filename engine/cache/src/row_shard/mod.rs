@@ -218,7 +218,7 @@ impl RowShard {
     }
 
     /// Calls `f` with every row of a tree.
-    pub fn each_of(&self, tree: u32, f: &mut dyn FnMut(&[u8], CachedRow, &[u8])) {
+    pub fn each_of(&self, tree: u32, f: &mut impl FnMut(&[u8], CachedRow, &[u8])) {
         for slot in self.slots.iter().filter(|s| s.state != State::Free && s.tree == tree) {
             f(slot.key(), slot.row(), &slot.data[slot.key_len.into()..]);
         }
