@@ -188,6 +188,7 @@ private:
     Frond_share *get_share();
     int bind(const char *name);
     void unbind();
+    void note_clustering();
     void fix_covering();
 
     /* The transaction that calls belong to: the statement's, that of a bulk copy, or a sequence's own. */
@@ -255,6 +256,7 @@ private:
     frond_rows *rows_ = nullptr;
     std::string name_;
     uint hidden_ = 0;
+    bool has_clustering_ = false;
     /* Per index of the core, then one for fetches by reference. */
     std::vector<Frond_slot> slots_;
     std::vector<uint8_t> wanted_;

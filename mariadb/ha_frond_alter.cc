@@ -3,7 +3,7 @@
 // ALTER TABLE without a copy: which changes need none, and making them.
 //
 //   instant     names, defaults, comments, CHECK constraints, more members of an ENUM or SET; DROP INDEX; columns
-//               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs
+//               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers
 //   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; others read and write meanwhile
 //
 // The core decides whether rows and keys can stay as they are (frond_alter_check); what it cannot know of is
@@ -113,12 +113,33 @@ bool same_members(const Field *a, const Field *b) {
     return true;
 }
 
-// Stored values of `was` are those of `is`. The core compares types and sizes, too.
+bool is_integer(const Field *field) {
+    switch (field->real_type()) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+    case MYSQL_TYPE_LONGLONG:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// An integer with room for all values of the other.
+bool is_wider(const Field *was, const Field *is) {
+    const bool was_unsigned = was->flags & UNSIGNED_FLAG, is_unsigned = is->flags & UNSIGNED_FLAG;
+    return is_integer(was) && is_integer(is) && was->pack_length() < is->pack_length() &&
+           (was_unsigned || !is_unsigned) && !((was->flags ^ is->flags) & ZEROFILL_FLAG);
+}
+
+// Stored values of `was` are those of `is`, or become so without a look. The core compares types and sizes, too.
 bool keeps_values(const Field *was, const Field *is, bool types_change) {
-    if (was->real_type() != is->real_type() || was->charset() != is->charset() || was->vcol_info || is->vcol_info ||
+    const bool wider = types_change && is_wider(was, is);
+    if ((was->real_type() != is->real_type() && !wider) || was->charset() != is->charset() || was->vcol_info || is->vcol_info ||
         was->compression_method() || is->compression_method() || (was->flags & AUTO_INCREMENT_FLAG) != (is->flags & AUTO_INCREMENT_FLAG))
         return false;
-    if (!types_change)
+    if (!types_change || wider)
         return true;
     switch (is->real_type()) {
     case MYSQL_TYPE_ENUM:

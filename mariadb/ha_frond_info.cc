@@ -6,6 +6,7 @@
 
 #include "log.h"
 #include "plugin.h"
+#include "schema.h"
 
 // The optimizer counts in blocks of this many uncompressed bytes.
 static constexpr uint BLOCK_BYTES = 16384;
@@ -130,9 +131,9 @@ ha_rows ha_frond::records_in_range(uint index, const key_range *low, const key_r
     return count ? count : 1;
 }
 
-// Reading through the primary key costs as much as that share of a full scan: rows are in its entries.
+// Reading through an index that has the rows costs as much as that share of a full scan.
 double ha_frond::read_time(uint index, uint ranges, ha_rows rows) {
-    if (index != table->s->primary_key)
+    if (index != table->s->primary_key && !frond_is_clustering(table->s, index))
         return handler::read_time(index, ranges, rows);
     const double scan = scan_time();
     if (rows <= 2)

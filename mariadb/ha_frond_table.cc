@@ -21,12 +21,13 @@ handler::Table_flags ha_frond::table_flags() const {
            HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE |
            HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
            HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS |
-           HA_CAN_TABLES_WITHOUT_ROLLBACK;
+           HA_CAN_TABLES_WITHOUT_ROLLBACK |
+           (has_clustering_ ? HA_NON_COMPARABLE_ROWID : 0);
 }
 
 ulong ha_frond::index_flags(uint index, uint, bool) const {
     ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
-    if (index == table_share->primary_key)
+    if (index == table_share->primary_key || frond_is_clustering(table_share, index))
         flags |= HA_CLUSTERED_INDEX;
     else
         flags |= HA_DO_INDEX_COND_PUSHDOWN;
@@ -166,6 +167,7 @@ int ha_frond::open(const char *name, int, uint) {
     refers_by_tuple_ = ref_length == 0;
     if (refers_by_tuple_)
         ref_length = table->key_info[table->s->primary_key].key_length;
+    note_clustering();
     fix_covering();
     return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
@@ -230,11 +232,22 @@ void ha_frond::unbind() {
     table_ = nullptr;
 }
 
+// The server takes a scan of any clustered index for one in the order of references, and then merges it with scans of
+// other indexes wrongly. Only the primary key's is one, so a table with clustering indexes has no index merge.
+void ha_frond::note_clustering() {
+    has_clustering_ = false;
+    for (uint k = 0; k < table->s->keys; k++)
+        has_clustering_ |= frond_is_clustering(table->s, k);
+}
+
 // The server assumes that each whole key part can be read from its index (index_flags); some cannot.
 void ha_frond::fix_covering() {
     for (uint f = 0; f < table->s->fields; f++) {
         Field *field = table->field[f];
         for (uint k = 0; k < table->s->keys; k++) {
+            // As for a primary key, also where the server read the flags before the options.
+            if (frond_is_clustering(table->s, k))
+                field->part_of_key_not_clustered.clear_bit(k);
             if (!field->part_of_key.is_set(k) || frond_rows_covers(rows_, frond_index(k), f))
                 continue;
             field->part_of_key.clear_bit(k);

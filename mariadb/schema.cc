@@ -177,6 +177,11 @@ void Frond_schema::add_columns() {
 
 // ---------------------------------------------------------------- indexes
 
+bool frond_is_clustering(const TABLE_SHARE *share, uint key) {
+    const ha_index_option_struct *options = share->key_info[key].option_struct;
+    return key != share->primary_key && options && options->clustering;
+}
+
 static frond_part_spec describe_part(const TABLE *table, const KEY_PART_INFO &part) {
     frond_part_spec spec = {};
     spec.column = part.fieldnr - 1;
@@ -206,6 +211,7 @@ void Frond_schema::add_indexes() {
         index.name = key.name.str;
         index.part_count = static_cast<uint32_t>(parts.size());
         index.unique = (key.flags & HA_NOSAME) ? 1 : 0;
+        index.clustering = frond_is_clustering(table_->s, k) ? 1 : 0;
         parts_.push_back(std::move(parts));
         indexes_.push_back(index);
     }
@@ -221,7 +227,7 @@ void Frond_schema::sign() {
         add(my_snprintf(text, sizeof text, ";%u,%u,%u,%u,%u,%u", c.type, c.a, c.b, c.flags, c.bytes,
                         c.charset));
     for (const frond_index_spec &index : indexes_) {
-        add(my_snprintf(text, sizeof text, "|%u", index.unique));
+        add(my_snprintf(text, sizeof text, "|%u", index.unique + 2 * index.clustering));
         for (uint32_t p = 0; p < index.part_count; p++)
             add(my_snprintf(text, sizeof text, ",%u:%u:%u", index.parts[p].column,
                             index.parts[p].prefix_bytes, index.parts[p].descending));

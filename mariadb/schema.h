@@ -12,6 +12,7 @@
 
 class THD;
 struct TABLE;
+struct TABLE_SHARE;
 struct HA_CREATE_INFO;
 
 /* Invariants
@@ -64,6 +65,9 @@ private:
     std::string meta_;
     std::string problem_;
 };
+
+/* Whether key `key` of the table has CLUSTERING=YES. A primary key has the rows anyway. */
+bool frond_is_clustering(const TABLE_SHARE *share, uint key);
 
 /* The core's name of a table: the server's path without "./", of a TEMPORARY table what comes after the
  * last slash. So names with a slash are tables of databases, names without one are temporary. */

@@ -18,11 +18,12 @@ struct ha_table_option_struct {
     uint compression; /* enum frond_compression */
 };
 
-/* The same per index. */
+/* The same per index. CLUSTERING=YES: its entries have the whole row. */
 struct ha_index_option_struct {
     ulonglong page_size;
     ulonglong compression_level;
     uint compression;
+    bool clustering;
 };
 
 extern st_ha_create_table_option frond_table_options[];

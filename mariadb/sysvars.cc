@@ -220,6 +220,7 @@ st_ha_create_table_option frond_index_options[] = {
     HA_IOPTION_NUMBER("PAGE_SIZE", page_size, 0, 0, 65536, 4096),
     HA_IOPTION_ENUM("COMPRESSION", compression, "default,none,lz4,zstd", FROND_COMPRESSION_DEFAULT),
     HA_IOPTION_NUMBER("COMPRESSION_LEVEL", compression_level, 0, 0, 22, 1),
+    HA_IOPTION_BOOL("CLUSTERING", clustering, 0),
     HA_IOPTION_END,
 };
 

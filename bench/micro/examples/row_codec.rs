@@ -33,6 +33,7 @@ fn schema() -> Schema {
         tree,
         name: format!("k{tree}"),
         unique: tree == 0,
+        clustering: false,
         parts: columns
             .iter()
             .map(|c| Part { column: *c, prefix: None, descending: false })
@@ -73,7 +74,8 @@ fn main() {
     record[data..data + 2].copy_from_slice(&10u16.to_le_bytes());
     record[data + 2..data + 12].copy_from_slice(b"0123456789");
     let (id, register, customer, price) = (place(0), place(2), place(3), place(5));
-    let codec = RowCodec::bind("t", schema, layout, vec![], Arc::new(PlainSortKeys)).unwrap();
+    let codec =
+        RowCodec::bind("t", schema, layout, Default::default(), Arc::new(PlainSortKeys)).unwrap();
     let change = move |record: &mut [u8], n: u64| {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         record[id..id + 8].copy_from_slice(&n.to_le_bytes());

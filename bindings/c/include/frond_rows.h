@@ -103,7 +103,7 @@ typedef struct frond_index_spec {
     uint32_t page_bytes;   /* 4096 to 65536, a power of two; 0 = 16384 */
     uint32_t compression;  /* enum frond_compression */
     int32_t compression_level;
-    uint32_t reserved;
+    uint32_t clustering;   /* 1: entries have the whole row; never of index 0, which has it anyway */
 } frond_index_spec;
 
 typedef struct frond_table_spec {

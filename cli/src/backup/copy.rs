@@ -1,7 +1,7 @@
 //! Copying bytes between directories: with checksums, a limit on the rate, and progress.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -254,9 +254,34 @@ pub fn remove(path: &Path) -> Outcome<()> {
     vfs.remove(&name).map_err(failed("remove", path))
 }
 
+/// Threads that wait for the disk at once: file systems make several files durable with one write of their journal.
+const SYNCING: usize = 16;
+
+/// Files, the next one, and why one could not be synced.
+type Syncing = (Vec<PathBuf>, AtomicUsize, Mutex<Option<String>>);
+
 /// Makes all files below `dir` durable.
-pub fn sync_files(dir: &Path) -> Outcome<()> {
-    walk(dir)?.iter().try_for_each(|path| sync(&dir.join(path)))
+pub fn sync_files(dir: &Path, meter: &Meter) -> Outcome<()> {
+    fn work(job: &Syncing) {
+        while let Some(path) = job.0.get(job.1.fetch_add(1, Relaxed)) {
+            if let Err(e) = sync(path) {
+                job.2.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e.to_string());
+            }
+        }
+    }
+    let files: Vec<PathBuf> = walk(dir)?.iter().map(|path| dir.join(path)).collect();
+    let helpers = SYNCING.min(files.len());
+    let job: Arc<Syncing> = Arc::new((files, AtomicUsize::new(0), Mutex::new(None)));
+    let helpers: Vec<_> = (1..helpers)
+        .filter_map(|_| {
+            let job = job.clone();
+            meter.machine().spawn("sync", Box::new(move || work(&job)))
+        })
+        .collect();
+    work(&job);
+    helpers.into_iter().for_each(|helper| helper.join());
+    let failed = job.2.lock().unwrap_or_else(PoisonError::into_inner).take();
+    failed.map_or(Ok(()), |what| Err(Failure::Request(what)))
 }
 
 /// Makes a file durable.

@@ -25,11 +25,12 @@ fn find(dir: &Path) -> Outcome<Vec<(PathBuf, Found)>> {
         }
     }
     let mut found: Vec<_> = places.into_iter().filter_map(|p| look(&p).map(|f| (p, f))).collect();
-    let created = |f: &Found| match f {
-        Found::Whole(is) => is.created,
-        _ => 0,
+    // Of one second: what is based on another comes behind it, whatever their names.
+    let age = |f: &Found| match f {
+        Found::Whole(is) => (is.created, is.chain.len()),
+        _ => (0, 0),
     };
-    found.sort_by(|a, b| (created(&a.1), &a.0).cmp(&(created(&b.1), &b.0)));
+    found.sort_by(|a, b| (age(&a.1), &a.0).cmp(&(age(&b.1), &b.0)));
     Ok(found)
 }
 
@@ -195,6 +196,22 @@ fn chosen(all: &[(String, Date)], daily: u64, weekly: u64) -> HashSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backup::manifest::{hex, Manifest};
+
+    #[test]
+    fn backups_of_one_second_are_listed_behind_their_base() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, id, chain) in [("z-full", 7, vec![]), ("a-incremental", 8, vec![hex(7)])] {
+            let mut manifest = Manifest::new(id, "here");
+            (manifest.created, manifest.chain) = (1_793_491_200, chain);
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+            manifest.write(&dir.path().join(name)).unwrap();
+        }
+        let args = ListArgs { dir: dir.path().into(), key_file: None, json: false };
+        let mut told = Vec::new();
+        let fine = run(&args, &mut told).unwrap();
+        assert!(fine, "{}", String::from_utf8_lossy(&told));
+    }
 
     #[test]
     fn the_newest_of_each_day_and_week_is_kept() {

@@ -161,12 +161,13 @@ fn directory(
     for place in [&frond, &server] {
         std::fs::create_dir(place).map_err(failed("make", place))?;
     }
-    let (mut manifest, described) = stage(&server, true, base, session, how, &meter)?;
+    let (mut manifest, described) = stage(&server, base, session, how, &meter)?;
     let into = Into::Directory(frond);
     copy_frond(session, &described, base, &into, &mut manifest, how, &meter)?;
-    copy::sync_directories(dir)?;
     // Fails when the pin was broken: then what was copied may be anything.
     session.step("end")?;
+    copy::sync_files(dir, &meter)?;
+    copy::sync_directories(dir)?;
     meter.finish();
     Ok((manifest.write(dir)?, None, meter.seconds()))
 }
@@ -195,7 +196,7 @@ fn packed(
     };
     let server = work.0.join("server");
     std::fs::create_dir(&server).map_err(failed("make", &server))?;
-    let (mut manifest, described) = stage(&server, false, base, session, how, &meter)?;
+    let (mut manifest, described) = stage(&server, base, session, how, &meter)?;
 
     let head = Head {
         id: manifest.id.clone(),
@@ -230,10 +231,9 @@ fn packed(
     Ok((manifest, Some(size), meter.seconds()))
 }
 
-/// Copies the server's own and other engines' files to `server`, and takes the pin. `keeps`: they stay there.
+/// Copies the server's own and other engines' files to `server`, and takes the pin.
 fn stage(
     server: &Path,
-    keeps: bool,
     base: Option<&Manifest>,
     session: &mut Session,
     how: &HowArgs,
@@ -243,9 +243,9 @@ fn stage(
     let drives = how.with_mariadb_backup || others.is_some();
     let mut manifest = Manifest::new(meter.machine().random_u64(), &session.name);
     let staged = match drives {
-        true => session.drive(how, server, keeps, meter)?,
+        true => session.drive(how, server, meter)?,
         // DDL and then commits wait until the stages end.
-        false => meter.unlimited(|meter| session.stages(server, keeps, meter))?,
+        false => meter.unlimited(|meter| session.stages(server, meter))?,
     };
     manifest.created = meter.machine().wall_clock().as_secs();
     manifest.others = if drives { "mariadb-backup" } else { "frond" }.into();
@@ -304,7 +304,6 @@ impl Into {
         let to = self.open(path)?;
         let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", from.display()));
         let sums = extents(&source, &to, &[(0, len)], threads, meter).map_err(cannot)?;
-        to.sync().map_err(cannot)?;
         Ok(PlainFile { bytes: len, checksum: hex(sums[0]) })
     }
 }
@@ -447,7 +446,6 @@ fn table(
     if let To::File(target) = &to {
         target.set_len(copied.bytes).map_err(cannot)?;
     }
-    to.sync().map_err(cannot)?;
     Ok(Ok(copied))
 }
 

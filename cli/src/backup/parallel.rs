@@ -29,14 +29,6 @@ impl To {
             To::Pack(pack, path) => pack.piece(path, offset, bytes),
         }
     }
-
-    /// Makes a file durable; a pack is when it is finished.
-    pub fn sync(&self) -> io::Result<()> {
-        match self {
-            To::File(file) => file.sync(),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Offset and length.

@@ -134,14 +134,8 @@ impl Session {
         Ok(at.map(|(file, position)| Binlog { file, position, gtid }))
     }
 
-    /// mariadb-backup copies everything else to `to`, and its stages take the pin. `keeps` as for [`Session::stages`].
-    pub fn drive(
-        &mut self,
-        how: &HowArgs,
-        to: &Path,
-        keeps: bool,
-        meter: &Meter,
-    ) -> Outcome<Staged> {
+    /// mariadb-backup copies everything else to `to`, and its stages take the pin.
+    pub fn drive(&mut self, how: &HowArgs, to: &Path, meter: &Meter) -> Outcome<Staged> {
         self.step("begin_other")?;
         let log = to.with_file_name("mariadb-backup.log");
         let mut command = Command::new(&how.mariadb_backup);
@@ -158,9 +152,6 @@ impl Session {
         for path in copy::walk(to)? {
             let copied = copy::checksum(&to.join(&path), meter)?;
             files.insert(format!("server/{}", path.to_string_lossy()), copied);
-        }
-        if keeps {
-            copy::sync_files(to)?;
         }
         let binlog = ["mariadb_backup_binlog_info", "xtrabackup_binlog_info"]
             .iter()

@@ -51,8 +51,7 @@ impl Stamp {
 
 impl Session {
     /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
-    /// `keeps`: the copies stay there, so they are made durable.
-    pub fn stages(&mut self, to: &Path, keeps: bool, meter: &Meter) -> Outcome<Staged> {
+    pub fn stages(&mut self, to: &Path, meter: &Meter) -> Outcome<Staged> {
         self.step("begin")?;
         for stage in ["START", "FLUSH", "BLOCK_DDL"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
@@ -87,9 +86,6 @@ impl Session {
         let blocked_ms = Some(((meter.seconds() - began) * 1000.0).ceil() as u64);
         for path in again {
             files.insert(name(&path), copy::checksum(&to.join(path), meter)?);
-        }
-        if keeps {
-            copy::sync_files(to)?;
         }
         Ok(Staged { binlog, blocked_ms, files })
     }

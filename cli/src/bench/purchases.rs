@@ -49,6 +49,7 @@ pub fn schema() -> Schema {
         tree,
         name: name.into(),
         unique: tree == 0,
+        clustering: false,
         parts: parts
             .iter()
             .map(|c| Part { column: *c as u16, prefix: None, descending: false })
@@ -186,7 +187,9 @@ pub fn query_key(codec: &frond_row::RowCodec, index: usize, random: &mut u64) ->
 mod tests {
     use std::sync::Arc;
 
-    use frond_row::{Entries, NoBlobs, PlainSortKeys, RowCodec, RowInput, RowText, TextStyle};
+    use frond_row::{
+        Entries, History, NoBlobs, PlainSortKeys, RowCodec, RowInput, RowText, TextStyle,
+    };
 
     use super::*;
 
@@ -197,7 +200,7 @@ mod tests {
         let mut rows = Purchases::new(1, 10);
         let layout = rows.layout().clone();
         let keys = Arc::new(PlainSortKeys);
-        let codec = RowCodec::bind("t", schema.clone(), layout, Vec::new(), keys).unwrap();
+        let codec = RowCodec::bind("t", schema.clone(), layout, History::default(), keys).unwrap();
         let mut text = RowText::new("t", schema, Vec::new()).unwrap();
         let mut entries = Entries::new();
         for id in 1..=3u64 {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use frond_base::{checksum64, checksum64_seeded, Result, SEQ_MAX};
 use frond_engine::{history, IndexState, Table};
 use frond_row::{
-    ColumnType, Deriver, Entries, Index, OwnedBlobs, Part, Projection, RecordLayout, RowCodec,
-    Schema, Sort, SortKeys,
+    ColumnType, Deriver, Entries, History, Index, OwnedBlobs, Part, Projection, RecordLayout,
+    RowCodec, Schema, Sort, SortKeys,
 };
 use frond_tree::{Bounds, Tree};
 
@@ -123,7 +123,8 @@ fn typed(table: &Table, name: &str, report: &mut Report, progress: Progress<'_>)
     }
     let layout = RecordLayout::compact(&schema);
     let keys = Arc::new(OfflineKeys::new(&schema));
-    let codec = Arc::new(RowCodec::bind(name, schema.clone(), layout, history(&def)?, keys)?);
+    let older = History::new(name, &schema, history(&def)?)?;
+    let codec = Arc::new(RowCodec::bind(name, schema.clone(), layout, older, keys)?);
     let mut derivable = 0;
     for index in 1..schema.indexes.len() {
         if can_derive(&schema, index) && Deriver::new(codec.clone(), 1 << index).is_ok() {
@@ -203,10 +204,13 @@ impl Subject<'_> {
         let place = self.place(index);
         let mut found = Sum::default();
         let mut twins = Twins::new(&self.schema, index);
+        let (renewer, mut renewed) = (self.codec.renewer(index), Vec::new());
         let label = format!("{} {}", self.name, self.schema.indexes[index].name);
         walk(self.tree(index), |key, value| {
             if self.sums(index) {
-                found.add(key, value);
+                // Values of clustering indexes name the schema that wrote them.
+                let older = renewer.as_ref().is_some_and(|r| r.renew(value, &mut renewed));
+                found.add(key, if older { &renewed } else { value });
             } else {
                 found.add(self.codec.primary_key(index, key)?, &[]);
             }
@@ -243,14 +247,19 @@ impl Subject<'_> {
         }
         let mut deriver = Deriver::new(self.codec.clone(), 1 << index)?;
         let (mut entries, mut value) = (Entries::new(), Vec::new());
+        let (renewer, mut renewed) = (self.codec.renewer(index), Vec::new());
         let mut named = 0;
         walk(self.tree(0), |key, row| {
             if deriver.derive(key, row, &mut entries).is_err() {
                 return Ok(true);
             }
             value.clear();
-            let what = match self.tree(index).get(entries.key(index), SEQ_MAX, &mut value)? {
-                Some(_) if value == entries.value(index) => return Ok(true),
+            let there = self.tree(index).get(entries.key(index), SEQ_MAX, &mut value)?;
+            let older = renewer.as_ref().is_some_and(|r| r.renew(&value, &mut renewed));
+            let what = match there {
+                Some(_) if if older { &renewed } else { &value } == entries.value(index) => {
+                    return Ok(true)
+                }
                 Some(_) => "has another value than its row asks for",
                 None => "is missing",
             };

@@ -102,6 +102,10 @@ impl BlockSource for StoredRuns {
 }
 
 impl RunStore for StoredRuns {
+    fn blocks_end(&self) -> BlockId {
+        BlockId::MAX
+    }
+
     fn next_block(&self) -> BlockId {
         BlockId::MAX
     }

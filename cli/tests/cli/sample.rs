@@ -64,17 +64,25 @@ pub fn customers() -> Schema {
         version: 1,
         columns: vec![text("mail", 0), nick],
         indexes: vec![
-            Index { tree: 0, name: "PRIMARY".into(), unique: true, parts: Vec::new() },
+            Index {
+                tree: 0,
+                name: "PRIMARY".into(),
+                unique: true,
+                clustering: false,
+                parts: Vec::new(),
+            },
             Index {
                 tree: 1,
                 name: "by_mail".into(),
                 unique: true,
+                clustering: false,
                 parts: vec![part(0, prefix, true)],
             },
             Index {
                 tree: 2,
                 name: "by_nick".into(),
                 unique: false,
+                clustering: false,
                 parts: vec![part(1, None, false)],
             },
         ],

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 
 use crate::arbiter::RowArbiter;
 use crate::budget::{Budget, Part};
-use crate::row_key::{CachedRow, RowCaching, RowKey};
+use crate::row_key::{CachedRow, EachRow, RowCaching, RowKey};
 use crate::row_shard::RowShard;
 use crate::stats::RowStats;
 
@@ -150,7 +150,7 @@ impl RowCache {
     }
 
     /// Calls `f` with every row that a shard has of a tree: key, what is known, value. For checks.
-    pub fn each_of(&self, shard: usize, tree: u32, f: &mut impl FnMut(&[u8], CachedRow, &[u8])) {
+    pub fn each_of(&self, shard: usize, tree: u32, f: &mut EachRow<'_>) {
         self.shards[shard].lock().each_of(tree, f);
     }
 

@@ -40,3 +40,6 @@ pub struct CachedRow {
     /// `None`: there is no version of the key.
     pub kind: Option<EntryKind>,
 }
+
+/// Is told of rows: key, what is known, value.
+pub type EachRow<'a> = dyn FnMut(&[u8], CachedRow, &[u8]) + 'a;

@@ -41,12 +41,13 @@ mod status;
 mod table;
 
 pub use backup::format::{Description, PIN_FILE};
-pub use catalog::alter::{history, Alter, AlterSpec, Violation};
+pub use catalog::alter::{Alter, AlterSpec, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
 pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
 pub use catalog::foreign_ddl::{NewForeigns, RenameForeigns};
-pub use catalog::{IndexDef, IndexState, TableDef};
+pub use catalog::versions::history;
+pub use catalog::{IndexDef, IndexState, OldSchema, TableDef};
 pub use check::{CheckOutcome, Problem};
 pub use commit::cursor::Cursor;
 pub use commit::prepared::PreparedTransaction;

@@ -7,6 +7,7 @@ use frond_base::{Error, ErrorKind, Result};
 use crate::blobs::Blobs;
 use crate::entries::{Entries, Slot};
 use crate::field::{Field, Form};
+use crate::history::History;
 use crate::key::KeyPart;
 use crate::layout::RecordLayout;
 use crate::order::{BadKey, SortKeys};
@@ -31,6 +32,8 @@ pub(crate) struct IndexPlan {
     pub parts: Vec<KeyPart>,
     pub user_parts: usize,
     pub extras: Vec<Extra>,
+    /// Its values are rows.
+    pub rows: bool,
 }
 
 /// Encodes and decodes the rows of one table. Immutable; `Send + Sync`.
@@ -39,64 +42,52 @@ pub struct RowCodec {
     pub(crate) schema: Arc<Schema>,
     pub(crate) layout: RecordLayout,
     pub(crate) plans: Vec<Arc<IndexPlan>>,
-    pub(crate) history: Vec<Arc<Schema>>,
-    value: ValuePlan,
+    pub(crate) history: History,
+    /// Of indexes with rows.
+    values: Vec<Option<ValuePlan>>,
     sort: Arc<dyn SortKeys>,
 }
 
-/// Compiles the parts of all indexes.
-pub(crate) fn index_plans(schema: &Schema, layout: &RecordLayout) -> Vec<IndexPlan> {
-    let parts_of = |n: usize| -> Vec<KeyPart> {
-        let parts = schema.indexes[n].parts.iter();
-        parts
-            .map(|part| {
-                let n = usize::from(part.column);
-                let column = &schema.columns[n];
-                KeyPart::new(Field::new(n, column, &layout.columns[n]), column, part)
-            })
-            .collect()
-    };
-    let primary = parts_of(0);
-    (0..schema.indexes.len())
-        .map(|index| {
-            let mut parts = parts_of(index);
-            let user_parts = parts.len();
-            if index > 0 {
-                parts.extend(primary.iter().cloned());
-            }
-            let extras = extras_of(schema, &parts, index == 0);
-            IndexPlan { index, parts, user_parts, extras }
+/// The parts of an index: its own, then the primary key's.
+pub(crate) fn key_parts(schema: &Schema, layout: &RecordLayout, index: usize) -> Vec<KeyPart> {
+    let primary: &[Part] = if index > 0 { &schema.indexes[0].parts } else { &[] };
+    let parts = schema.indexes[index].parts.iter().chain(primary);
+    parts
+        .map(|part| {
+            let n = usize::from(part.column);
+            let column = &schema.columns[n];
+            KeyPart::new(Field::new(n, column, &layout.columns[n]), column, part)
         })
         .collect()
+}
+
+fn index_plan(schema: &Schema, layout: &RecordLayout, index: usize) -> IndexPlan {
+    let parts = key_parts(schema, layout, index);
+    let user_parts = schema.indexes[index].parts.len();
+    let rows = schema.has_rows(index);
+    let extras = extras_of(schema, &parts, rows);
+    IndexPlan { index, parts, user_parts, extras, rows }
 }
 
 impl RowCodec {
     /// Compiles `schema` for records of `layout`. `name` is the table's name in messages; `history`
     /// are the older schemas whose versions rows may still have.
     ///
-    /// Errors: `InvalidArgument` when the layout does not fit; `Unsupported` when an older schema
-    /// differs in more than columns added, dropped, moved, lengthened or made nullable, or in the
-    /// parts of an index that both have.
+    /// Errors: `InvalidArgument` when the layout does not fit.
     pub fn bind(
         name: &str,
         schema: Arc<Schema>,
         layout: RecordLayout,
-        history: Vec<Arc<Schema>>,
+        history: History,
         sort: Arc<dyn SortKeys>,
     ) -> Result<RowCodec> {
         schema.validate()?;
         layout.check(&schema)?;
-        for old in &history {
-            old.validate()?;
-            agree(old, &schema).map_err(|what| {
-                let what = format!("{name}: schema {} to {}: {what}", old.version, schema.version);
-                Error::new(ErrorKind::Unsupported, what)
-            })?;
-        }
-        let plans = index_plans(&schema, &layout);
-        let value = ValuePlan::new(&schema, &layout, &plans[0].parts);
-        let plans = plans.into_iter().map(Arc::new).collect();
-        Ok(RowCodec { name: name.to_string(), schema, layout, plans, history, value, sort })
+        let plan = |index| Arc::new(index_plan(&schema, &layout, index));
+        let plans: Vec<Arc<IndexPlan>> = (0..schema.indexes.len()).map(plan).collect();
+        let value = |p: &Arc<IndexPlan>| p.rows.then(|| ValuePlan::new(&schema, &layout, &p.parts));
+        let values = plans.iter().map(value).collect();
+        Ok(RowCodec { name: name.to_string(), schema, layout, plans, history, values, sort })
     }
 
     pub fn schema(&self) -> &Arc<Schema> {
@@ -173,14 +164,14 @@ impl RowCodec {
             if key_end - start > MAX_KEY_BYTES {
                 return Err(self.key_too_big(n, key_end - start));
             }
-            if n == 0 && wanted & 1 == 1 {
-                self.value.put(row, &mut out.bytes)?;
-            }
-            if n > 0 || wanted & 1 == 1 {
+            let present = wanted >> n & 1 == 1;
+            if present {
+                if let Some(value) = &self.values[n] {
+                    value.put(row, &mut out.bytes)?;
+                }
                 put_extras(&plan.extras, row, &mut out.bytes)?;
             }
             let value_end = out.bytes.len();
-            let present = wanted >> n & 1 == 1;
             out.slots.push(Slot { start, user_end, key_end, value_end, has_null, present });
         }
         Ok(())
@@ -313,7 +304,7 @@ impl RowCodec {
     /// Whether entries of `index` have the whole of `column`.
     pub fn covers(&self, index: usize, column: usize) -> bool {
         let in_key = source_of(&self.plans[index].parts, column).is_some();
-        in_key || (index == 0 && self.schema.columns[column].stored)
+        in_key || (self.plans[index].rows && self.schema.columns[column].stored)
     }
 
     /// Bits of the indexes whose entries may differ when a row differs in `changed` columns; all of
@@ -321,7 +312,10 @@ impl RowCodec {
     pub fn touched(&self, changed: impl Fn(usize) -> bool) -> u128 {
         let mut mask = 1;
         for plan in &self.plans {
-            if plan.parts.iter().any(|p| changed(p.field.column)) {
+            let of_row = |n: usize| self.schema.columns[n].stored && changed(n);
+            if plan.parts.iter().any(|p| changed(p.field.column))
+                || (plan.rows && (0..self.schema.columns.len()).any(of_row))
+            {
                 mask |= 1 << plan.index;
             }
         }
@@ -401,8 +395,7 @@ impl Schema {
 
     /// [`RowCodec::key_shape`] without a codec. The schema must be valid.
     pub fn index_key_shape(&self, index: usize) -> Vec<u8> {
-        let plans = index_plans(self, &RecordLayout::compact(self));
-        shape_of(&plans[index], self.hidden_primary)
+        shape_of(&index_plan(self, &RecordLayout::compact(self), index), self.hidden_primary)
     }
 }
 
@@ -414,7 +407,7 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
         let same = if text && Form::of(n) != Form::Fixed {
             true
         } else {
-            o.ty == n.ty && o.bytes == n.bytes
+            (o.ty == n.ty && o.bytes == n.bytes) || n.widens(o).is_some()
         };
         if !same {
             return Err(format!("column '{}' changed its type", n.name));
@@ -422,7 +415,7 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
     }
     for o in &old.indexes {
         let Some(n) = new.indexes.iter().find(|n| n.tree == o.tree) else { continue };
-        if key_columns(old, o) != key_columns(new, n) {
+        if key_columns(old, o) != key_columns(new, n) || o.clustering != n.clustering {
             return Err(format!("the parts of index '{}' changed", n.name));
         }
     }
@@ -441,9 +434,9 @@ fn agree(old: &Schema, new: &Schema) -> std::result::Result<(), String> {
 
 /// What entries of an index have besides their keys: kinds and column ids.
 fn extras_in(schema: &Schema, index: usize) -> Vec<(ExtraKind, u32)> {
-    let plans = index_plans(schema, &RecordLayout::compact(schema));
+    let plan = index_plan(schema, &RecordLayout::compact(schema), index);
     let id = |e: &Extra| (e.kind, schema.columns[e.field.column].id);
-    plans[index].extras.iter().map(id).collect()
+    plan.extras.iter().map(id).collect()
 }
 
 /// The properties that an index's keys depend on.

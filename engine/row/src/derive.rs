@@ -10,21 +10,6 @@ use crate::entries::Entries;
 use crate::project::Projection;
 use crate::row_input::RowInput;
 
-impl RowCodec {
-    /// The row value as the current schema writes it, whichever wrote `value`: for comparing two of them.
-    pub fn renewed(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
-        let all = self.project(0, |column| self.covers(0, column));
-        let mut record = vec![0; self.layout.record_bytes as usize];
-        let mut blobs = OwnedBlobs::default();
-        self.decode(&all, key, value, &mut record, &mut blobs)?;
-        let row_id = if self.schema.hidden_primary { self.row_id(0, key)? } else { 0 };
-        let mut entries = Entries::new();
-        let row = RowInput { record: &record, blobs: &blobs, row_id };
-        self.encode_indexes(&row, 1, &mut entries)?;
-        Ok(entries.value(0).to_vec())
-    }
-}
-
 /// Turns entries of the primary index into entries of other indexes. One per thread.
 pub struct Deriver {
     codec: Arc<RowCodec>,
@@ -41,9 +26,13 @@ impl Deriver {
     /// compute.
     pub fn new(codec: Arc<RowCodec>, wanted: u128) -> Result<Deriver> {
         let wanted = wanted & !1;
-        let plans = codec.plans.iter().filter(|p| wanted >> p.index & 1 == 1);
-        let needed: Vec<usize> =
-            plans.flat_map(|p| p.parts.iter().map(|part| part.field.column)).collect();
+        let plans = || codec.plans.iter().filter(|p| wanted >> p.index & 1 == 1);
+        let mut needed: Vec<usize> =
+            plans().flat_map(|p| p.parts.iter().map(|part| part.field.column)).collect();
+        if plans().any(|p| p.rows) {
+            let columns = codec.schema.columns.iter().enumerate();
+            needed.extend(columns.filter(|(_, c)| c.stored).map(|(n, _)| n));
+        }
         let primary = &codec.plans[0].parts;
         let projection = codec
             .project(0, |c| needed.contains(&c) || primary.iter().any(|p| p.field.column == c));

@@ -168,7 +168,8 @@ mod tests {
             column.sort = Sort::BinaryPadSpace;
         }
         let part = |column| Part { column, prefix: None, descending };
-        let index = |tree, parts| Index { tree, name: "i".into(), unique: false, parts };
+        let index =
+            |tree, parts| Index { tree, name: "i".into(), unique: false, clustering: false, parts };
         Schema {
             version: 1,
             columns: vec![column],

@@ -30,10 +30,12 @@ mod derive;
 mod entries;
 mod field;
 mod foreign;
+mod history;
 mod key;
 mod layout;
 mod order;
 mod project;
+mod renew;
 mod row_input;
 mod schema;
 mod schema_bytes;
@@ -46,9 +48,11 @@ pub use codec::{RowCodec, TupleKey};
 pub use derive::Deriver;
 pub use entries::Entries;
 pub use foreign::{BadBridge, KeyBridge};
+pub use history::History;
 pub use layout::{ColumnPlace, RecordLayout};
 pub use order::{prefix_end, PlainSortKeys, SortKeys};
 pub use project::Projection;
+pub use renew::Renewer;
 pub use row_input::RowInput;
 pub use schema::{
     Column, ColumnType, DefaultValue, Index, Part, PartPrefix, Schema, Sort, WeightLevel,

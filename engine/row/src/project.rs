@@ -1,15 +1,15 @@
 //! Reading entries back: which columns of which index, compiled once, applied to many entries.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use frond_base::{ByteReader, Result};
 
 use crate::blobs::BlobSink;
-use crate::codec::{index_plans, IndexPlan, RowCodec};
+use crate::codec::{key_parts, IndexPlan, RowCodec};
 use crate::field::{Field, Form};
 use crate::layout::RecordLayout;
 use crate::order::BadKey;
-use crate::schema::{DefaultValue, Schema};
+use crate::schema::{widen, DefaultValue, Schema};
 use crate::value::{source_of, stored_columns, ExtraKind};
 
 /// The columns to take from the entries of one index. Made by [`RowCodec::project`], for that codec only.
@@ -19,8 +19,8 @@ pub struct Projection {
     key: Vec<bool>,
     /// Per extra: put it into the record? Empty when none is wanted.
     extras: Vec<bool>,
-    /// Primary index only: per schema version, the current one first.
-    rows: Vec<RowSteps>,
+    /// Of indexes with rows.
+    rows: Option<RowReads>,
     missing: Vec<u16>,
 }
 
@@ -35,9 +35,18 @@ impl Projection {
     }
 }
 
+/// How to read row values, whichever schema wrote them.
+struct RowReads {
+    current: RowSteps,
+    /// Per schema of the codec's history, when a row of it has been met.
+    older: Vec<OnceLock<RowSteps>>,
+    /// Per column: take it from the value? Empty without history.
+    wanted: Vec<bool>,
+    to_end: bool,
+}
+
 /// How to read row values of one schema version.
 struct RowSteps {
-    version: u32,
     bitmap_bytes: usize,
     steps: Vec<Step>,
     /// Wanted columns that this version did not have.
@@ -52,6 +61,13 @@ enum Step {
     Copy {
         to: usize,
         bytes: usize,
+    },
+    /// An integer that has more bytes by now.
+    Widened {
+        bit: Option<usize>,
+        bytes: usize,
+        signed: bool,
+        target: Field,
     },
     /// `target` `None`: skip.
     Fixed {
@@ -69,7 +85,7 @@ impl Step {
     fn wanted(&self) -> bool {
         match self {
             Step::Skip { .. } => false,
-            Step::Copy { .. } => true,
+            Step::Copy { .. } | Step::Widened { .. } => true,
             Step::Fixed { target, .. } | Step::Variable { target, .. } => target.is_some(),
         }
     }
@@ -80,7 +96,9 @@ impl RowCodec {
     pub fn project(&self, index: usize, wanted: impl Fn(usize) -> bool) -> Projection {
         let plan = Arc::clone(&self.plans[index]);
         let source = |column| source_of(&plan.parts, column);
-        let from_key = |column| source(column).filter(|p| index > 0 || p.reversible);
+        let stored = |column: usize| self.schema.columns[column].stored;
+        let from_key =
+            |column| source(column).filter(|p| !plan.rows || p.reversible || !stored(column));
         let mut key: Vec<bool> = plan
             .parts
             .iter()
@@ -94,12 +112,16 @@ impl RowCodec {
         if !extras.contains(&true) {
             extras.clear();
         }
-        let mut rows = Vec::new();
-        if index == 0 {
+        let rows = plan.rows.then(|| {
             let value_wanted = |n: usize| wanted(n) && from_key(n).is_none();
-            let versions = std::iter::once(&self.schema).chain(&self.history);
-            rows = versions.map(|s| self.row_steps(s, &value_wanted, !extras.is_empty())).collect();
-        }
+            let (all, to_end) = (0..self.schema.columns.len(), !extras.is_empty());
+            RowReads {
+                current: self.row_steps(&self.schema, index, &value_wanted, to_end),
+                older: self.history.iter().map(|_| OnceLock::new()).collect(),
+                wanted: all.filter(|_| !self.history.is_empty()).map(value_wanted).collect(),
+                to_end,
+            }
+        });
         let missing = (0..self.schema.columns.len())
             .filter(|n| wanted(*n) && !self.covers(index, *n))
             .map(|n| n as u16)
@@ -107,17 +129,39 @@ impl RowCodec {
         Projection { plan, key, extras, rows, missing }
     }
 
-    /// The steps through row values of the schema `writer`, to the end if extras are wanted.
-    fn row_steps(&self, writer: &Schema, wanted: &dyn Fn(usize) -> bool, to_end: bool) -> RowSteps {
-        let plans = index_plans(writer, &RecordLayout::compact(writer));
-        let (columns, bits) = stored_columns(writer, &plans[0].parts);
+    /// The steps through row values of an older schema; `None` when it is not in the history.
+    fn older_steps<'p>(&self, projection: &'p Projection, version: u64) -> Option<&'p RowSteps> {
+        let reads = projection.rows.as_ref()?;
+        let n = self.history.binary_search_by_key(&version, |s| u64::from(s.version)).ok()?;
+        let (writer, tree) = (&self.history[n], self.schema.indexes[projection.index()].tree);
+        let index = writer.indexes.iter().position(|i| i.tree == tree)?;
+        let wanted = |column: usize| reads.wanted[column];
+        let compile = || self.row_steps(writer, index, &wanted, reads.to_end);
+        Some(reads.older[n].get_or_init(compile))
+    }
+
+    /// The steps through row values that `writer` wrote to its `index`, to the end if extras are wanted.
+    fn row_steps(
+        &self,
+        writer: &Schema,
+        index: usize,
+        wanted: &dyn Fn(usize) -> bool,
+        to_end: bool,
+    ) -> RowSteps {
+        let parts = key_parts(writer, &RecordLayout::compact(writer), index);
+        let (columns, bits) = stored_columns(writer, &parts);
         let place = |n: usize| Field::new(n, &self.schema.columns[n], &self.layout.columns[n]);
         let mut steps: Vec<Step> = Vec::new();
         for s in &columns {
             let id = writer.columns[s.column].id;
             let now = self.schema.columns.iter().position(|c| c.id == id);
             let target = now.filter(|n| wanted(*n)).map(place);
+            let widens = now.and_then(|n| self.schema.columns[n].widens(&writer.columns[s.column]));
             let step = match (s.fixed, s.bit, target) {
+                (Some(bytes), bit, Some(target)) if widens.is_some() => {
+                    let signed = widens.unwrap_or(false);
+                    Step::Widened { bit, bytes, signed, target }
+                }
                 (Some(bytes), None, None) => Step::Skip { bytes },
                 (Some(bytes), None, Some(t)) if t.null.is_none() && t.form == Form::Fixed => {
                     Step::Copy { to: t.offset, bytes }
@@ -146,7 +190,7 @@ impl RowCodec {
             })
             .map(|n| (place(n), self.schema.columns[n].default.clone()))
             .collect();
-        RowSteps { version: writer.version, bitmap_bytes: bits.div_ceil(8), steps, fills }
+        RowSteps { bitmap_bytes: bits.div_ceil(8), steps, fills }
     }
 
     /// Puts the projection's columns of an entry into `record`; everything else in it stays as it
@@ -172,13 +216,17 @@ impl RowCodec {
             done.map_err(|BadKey| self.bad(plan.index, "key", at))?;
         }
         let mut r = ByteReader::new(value);
-        if plan.index == 0 {
-            let version = r.varint().map_err(|e| self.bad(0, "value", e.at))?;
-            let steps = projection.rows.iter().find(|s| u64::from(s.version) == version);
-            let Some(steps) = steps else {
-                return Err(self.bad(0, &format!("value: unknown schema version {version}"), 0));
+        if let Some(rows) = &projection.rows {
+            let index = plan.index;
+            let version = r.varint().map_err(|e| self.bad(index, "value", e.at))?;
+            let steps = if version == u64::from(self.schema.version) {
+                &rows.current
+            } else {
+                let unknown = || format!("value: unknown schema version {version}");
+                let older = self.older_steps(projection, version);
+                older.ok_or_else(|| self.bad(index, &unknown(), 0))?
             };
-            self.decode_row(steps, &mut r, record, sink)?;
+            self.decode_row(index, steps, &mut r, record, sink)?;
         }
         if !projection.extras.is_empty() {
             self.decode_extras(projection, &mut r, record, sink)?;
@@ -189,12 +237,13 @@ impl RowCodec {
     #[inline]
     fn decode_row(
         &self,
+        index: usize,
         steps: &RowSteps,
         r: &mut ByteReader<'_>,
         record: &mut [u8],
         sink: &mut dyn BlobSink,
     ) -> Result<()> {
-        let bad = |at: usize| self.bad(0, "value", at);
+        let bad = |at: usize| self.bad(index, "value", at);
         let bitmap = r.take(steps.bitmap_bytes).map_err(|e| bad(e.at))?;
         let null = |bit: &Option<usize>| bit.is_some_and(|b| bitmap[b / 8] >> (b % 8) & 1 == 1);
         for step in &steps.steps {
@@ -206,6 +255,17 @@ impl RowCodec {
                 Step::Copy { to, bytes } => {
                     let image = r.take(*bytes).map_err(|e| bad(e.at))?;
                     record[*to..to + bytes].copy_from_slice(image);
+                    continue;
+                }
+                Step::Widened { bit, bytes, signed, target } => {
+                    if null(bit) {
+                        target.put_null(record);
+                        continue;
+                    }
+                    let content = r.take(*bytes).map_err(|e| bad(e.at))?;
+                    target.set_null(record, false);
+                    let image = target.offset..target.offset + target.bytes;
+                    widen(content, *signed, &mut record[image]);
                     continue;
                 }
                 Step::Fixed { bit, bytes, target } => match null(bit) {
@@ -232,7 +292,7 @@ impl RowCodec {
                 DefaultValue::Bytes(content) => {
                     field.set_null(record, false);
                     field.put(record, content, sink).map_err(|_| {
-                        self.bad(0, "default value of an added column", field.column)
+                        self.bad(index, "default value of an added column", field.column)
                     })?;
                 }
             }

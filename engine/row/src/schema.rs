@@ -7,6 +7,7 @@
 //!   of indexes likewise.
 //! - SD3. A column's `bytes` is its length in the record image and fits its type.
 //! - SD4. Primary key parts are not NULL, stored columns.
+//! - SD5. The primary index has the rows by itself: only others are marked as clustering.
 
 use std::fmt;
 
@@ -147,6 +148,30 @@ impl Column {
         }
     }
 
+    /// Whether `self` is an integer with room for all values of `was`, an integer of fewer bytes. If so, whether
+    /// those have signs.
+    pub fn widens(&self, was: &Column) -> Option<bool> {
+        use ColumnType::Int;
+        match (was.ty, self.ty) {
+            (Int { unsigned: before }, Int { unsigned: now }) if was.bytes < self.bytes => {
+                (before || !now).then_some(!before)
+            }
+            _ => None,
+        }
+    }
+
+    /// The value that rows have which are older than the column, which was `was` until now.
+    pub fn default_as(&self, was: &Column) -> DefaultValue {
+        match (&was.default, self.widens(was)) {
+            (DefaultValue::Bytes(content), Some(signed)) => {
+                let mut image = vec![0; self.bytes as usize];
+                widen(content, signed, &mut image);
+                DefaultValue::Bytes(image)
+            }
+            (default, _) => default.clone(),
+        }
+    }
+
     /// Whether the type is text or bytes, so that [`Column::sort`] says how it compares.
     pub fn is_text(&self) -> bool {
         use ColumnType::{Binary, Blob, Char, VarChar};
@@ -198,6 +223,15 @@ impl Column {
     }
 }
 
+/// Puts a little-endian integer of fewer bytes into `image`.
+#[inline]
+pub(crate) fn widen(content: &[u8], signed: bool, image: &mut [u8]) {
+    let negative = signed && content.last().is_some_and(|top| top & 0x80 != 0);
+    let n = content.len().min(image.len());
+    image[..n].copy_from_slice(&content[..n]);
+    image[n..].fill(if negative { 0xff } else { 0 });
+}
+
 /// Bytes of a packed decimal.
 pub(crate) fn decimal_bytes(precision: u8, scale: u8) -> u32 {
     const PARTIAL: [u32; 9] = [0, 1, 1, 2, 2, 3, 3, 4, 4];
@@ -229,6 +263,8 @@ pub struct Index {
     pub tree: IndexNo,
     pub name: String,
     pub unique: bool,
+    /// Its entries have whole rows, as those of the primary index. That one is never marked so.
+    pub clustering: bool,
     pub parts: Vec<Part>,
 }
 
@@ -246,11 +282,16 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Checks SD1 to SD4 and every number in the description.
+    /// Checks SD1 to SD5 and every number in the description.
     pub fn validate(&self) -> Result<()> {
         self.check().map_err(|what| {
             Error::new(ErrorKind::InvalidArgument, format!("schema {}: {what}", self.version))
         })
+    }
+
+    /// Whether entries of the index have whole rows.
+    pub fn has_rows(&self, index: usize) -> bool {
+        index == 0 || self.indexes[index].clustering
     }
 
     /// Position of the column called `name`, ignoring ASCII case.
@@ -276,6 +317,9 @@ impl Schema {
         let Some(primary) = self.indexes.first() else { return Err("no primary index".into()) };
         if self.hidden_primary != primary.parts.is_empty() {
             return Err("a primary index has parts exactly when it is not hidden".into());
+        }
+        if primary.clustering {
+            return Err("the primary index is clustering by itself (SD5)".into());
         }
         for (n, index) in self.indexes.iter().enumerate() {
             let named = |what: &str| format!("index '{}': {what}", index.name);
@@ -343,7 +387,7 @@ impl fmt::Display for Schema {
                     write!(f, " desc")?;
                 }
             }
-            writeln!(f, ")")?;
+            writeln!(f, "){}", if i.clustering { " clustering" } else { "" })?;
         }
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! The stored form of a [`Schema`].
 //!
 //! ```text
-//! schema  = 1:u8 version:varint flags:u8 [auto_increment:varint] n:varint column* n:varint index*
+//! schema  = format:u8 version:varint flags:u8 [auto_increment:varint] n:varint column* n:varint index*
 //!           flags: 1 hidden primary, 2 auto-increment column given
+//!           format: 2 when an index is clustering, otherwise 1
 //! column  = id:varint name:bytes type:u8 a:u8 b:u8 bytes:varint flags:u8 charset:varint
 //!           max_char:u8 min_char:u8 [n:varint (level:u8 space:bytes)*] [default:bytes]
 //!           flags: 1 nullable, 2 not stored, 4 default given, 8 BinaryPadSpace, 16 Weights
-//! index   = tree:varint name:bytes flags:u8(1 unique) n:varint part*
+//! index   = tree:varint name:bytes flags:u8(1 unique, in format 2 also 2 clustering) n:varint part*
 //! part    = column:varint flags:u8(1 descending, 2 prefix) [bytes:varint chars:varint]
 //! ```
 //! `bytes` in the text is a varint length and that many bytes. Unknown types, flags and trailing
-//! bytes are refused: a newer writer increases the leading format number.
+//! bytes are refused: a newer writer increases the leading format number. A schema that format 1 can say is
+//! written as such, so that older releases read it.
 
 use frond_base::{put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput};
 
@@ -19,12 +21,15 @@ use crate::schema::{
     MAX_COLUMNS, MAX_INDEXES, MAX_PARTS,
 };
 
-const FORMAT: u8 = 1;
+/// Without clustering indexes, and with them.
+const PLAIN: u8 = 1;
+const CLUSTERING: u8 = 2;
 
 impl Schema {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(FORMAT);
+        let clustering = self.indexes.iter().any(|i| i.clustering);
+        out.push(if clustering { CLUSTERING } else { PLAIN });
         put_varint(out, u64::from(self.version));
         out.push(u8::from(self.hidden_primary) | u8::from(self.auto_increment.is_some()) << 1);
         if let Some(n) = self.auto_increment {
@@ -38,7 +43,7 @@ impl Schema {
         for i in &self.indexes {
             put_varint(out, u64::from(i.tree));
             put_bytes(out, i.name.as_bytes());
-            out.push(u8::from(i.unique));
+            out.push(u8::from(i.unique) | u8::from(i.clustering) << 1);
             put_varint(out, i.parts.len() as u64);
             for p in &i.parts {
                 put_varint(out, u64::from(p.column));
@@ -55,7 +60,7 @@ impl Schema {
     /// `bytes` must be one valid schema.
     pub fn decode(bytes: &[u8], file: &str) -> Result<Schema> {
         if let Some(&format) = bytes.first() {
-            if format > FORMAT {
+            if format > CLUSTERING {
                 let what =
                     format!("{file}: schema format {format} is newer than this release reads");
                 return Err(Error::new(ErrorKind::UnsupportedFormat, what));
@@ -121,7 +126,8 @@ fn name(r: &mut ByteReader<'_>) -> Read<String> {
 
 fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     let at = r.position();
-    if r.u8()? != FORMAT {
+    let format = r.u8()?;
+    if !(PLAIN..=CLUSTERING).contains(&format) {
         return Err(ShortInput { at });
     }
     let version = number(r, 1 << 32)? as u32;
@@ -135,7 +141,7 @@ fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
     for _ in 0..number(r, MAX_INDEXES as u64 + 1)? {
         let tree = number(r, 1 << 16)? as u16;
         let name = name(r)?;
-        let unique = flags(r, 1)? != 0;
+        let marks = flags(r, if format == PLAIN { 1 } else { 3 })?;
         let mut parts = Vec::new();
         for _ in 0..number(r, MAX_PARTS as u64 + 1)? {
             let column = number(r, 1 << 16)? as u16;
@@ -148,7 +154,8 @@ fn read_schema(r: &mut ByteReader<'_>) -> Read<Schema> {
             };
             parts.push(Part { column, prefix, descending: f & 1 != 0 });
         }
-        indexes.push(Index { tree, name, unique, parts });
+        let (unique, clustering) = (marks & 1 != 0, marks & 2 != 0);
+        indexes.push(Index { tree, name, unique, clustering, parts });
     }
     Ok(Schema { version, columns, indexes, hidden_primary: f & 1 != 0, auto_increment })
 }

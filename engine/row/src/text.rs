@@ -7,6 +7,7 @@ use frond_base::Result;
 use crate::blobs::{Blobs, OwnedBlobs};
 use crate::codec::RowCodec;
 use crate::field::{read_le, trim_spaces, Field, Form};
+use crate::history::History;
 use crate::layout::RecordLayout;
 use crate::order::PlainSortKeys;
 use crate::project::Projection;
@@ -27,6 +28,7 @@ impl RowText {
         schema.validate()?;
         let layout = RecordLayout::compact(&schema);
         let record = vec![0; layout.record_bytes as usize];
+        let history = History::new(name, &schema, history)?;
         let codec = RowCodec::bind(name, schema, layout, history, Arc::new(PlainSortKeys))?;
         let projections = (0..codec.schema.indexes.len())
             .map(|n| codec.project(n, |column| codec.covers(n, column)))

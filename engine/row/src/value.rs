@@ -1,13 +1,14 @@
 //! Entry values: the columns, and parts of columns, that the key lacks.
 //!
 //! ```text
-//! value of the primary index = version:varint nulls fixed* variable* extras
+//! value of an index with rows = version:varint nulls fixed* variable* extras
 //!   nulls     one bit per stored nullable column, in the order below, lowest bit first; 1 = NULL
 //!   fixed     images of columns of fixed width: the NOT NULL ones in schema order, then the
 //!             nullable ones in schema order; nothing for NULL
 //!   variable  length:varint contents, in schema order; CHAR without padding, blobs in line;
 //!             nothing for NULL
-//!   Columns that come back from the key (RK4) and computed columns are left out.
+//!   Columns that come back from the index's key (RK4) and computed columns are left out.
+//!   Indexes with rows are the primary and clustering ones.
 //! value of any other index   = extras
 //! extras = one item per column that the parts (primary key included) have whole but with losses:
 //!          first all originals, then the others
@@ -16,7 +17,7 @@
 //!   zero sign   1 if -0.0, else 0
 //!   Items at the end that are 0 are left out, so most values of an index are empty.
 //! ```
-//! The primary index has no originals: such columns are stored as any other.
+//! An index with rows has originals of computed columns only: others are stored as any other.
 
 use frond_base::{put_varint, Result};
 
@@ -36,9 +37,10 @@ pub(crate) struct Stored {
     pub bit: Option<usize>,
 }
 
-/// The columns of a row value of `schema` in their order, and how many NULL bits it has.
-pub(crate) fn stored_columns(schema: &Schema, primary: &[KeyPart]) -> (Vec<Stored>, usize) {
-    let from_key = |n: usize| primary.iter().any(|p| p.field.column == n && p.reversible);
+/// The columns of a row value of `schema` in their order, and how many NULL bits it has; `parts` are those of
+/// the index.
+pub(crate) fn stored_columns(schema: &Schema, parts: &[KeyPart]) -> (Vec<Stored>, usize) {
+    let from_key = |n: usize| parts.iter().any(|p| p.field.column == n && p.reversible);
     let mut ranked: Vec<(u8, usize)> = Vec::new();
     for (n, c) in schema.columns.iter().enumerate() {
         if c.stored && !from_key(n) {
@@ -88,8 +90,8 @@ pub(crate) struct ValuePlan {
 }
 
 impl ValuePlan {
-    pub fn new(schema: &Schema, layout: &RecordLayout, primary: &[KeyPart]) -> ValuePlan {
-        let (columns, bits) = stored_columns(schema, primary);
+    pub fn new(schema: &Schema, layout: &RecordLayout, parts: &[KeyPart]) -> ValuePlan {
+        let (columns, bits) = stored_columns(schema, parts);
         let mut ops: Vec<PutOp> = Vec::new();
         for s in columns {
             let field = Field::new(s.column, &schema.columns[s.column], &layout.columns[s.column]);
@@ -154,13 +156,13 @@ pub(crate) struct Extra {
 }
 
 /// The extras of an index with these parts (its own, then the primary key's). Each column
-/// once.
-pub(crate) fn extras_of(schema: &Schema, parts: &[KeyPart], primary: bool) -> Vec<Extra> {
+/// once. `rows`: its values are rows.
+pub(crate) fn extras_of(schema: &Schema, parts: &[KeyPart], rows: bool) -> Vec<Extra> {
     let mut extras = Vec::new();
     for column in 0..schema.columns.len() {
         let Some(part) = source_of(parts, column) else { continue };
         let kind = if !part.reversible {
-            if primary {
+            if rows && schema.columns[column].stored {
                 continue;
             }
             ExtraKind::Original

@@ -257,6 +257,11 @@ impl TableFile {
         self.next_block.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// No block has this number, or a larger one, yet.
+    pub fn blocks_end(&self) -> BlockId {
+        self.next_block.load(Ordering::Relaxed)
+    }
+
     /// Writes a new block (id from [`TableFile::next_block`], not empty), padded with zeros to whole
     /// units; not synced. The extent belongs into the edit that names the block. After an error the
     /// block does not exist.

@@ -8,6 +8,7 @@ use frond_base::{EntryRef, EntrySource, Result};
 use frond_buffer::{FrozenScan, WriteBuffer};
 use frond_run::{Access, MergeInput, RunScan};
 
+use crate::renewal::{Renewal, Renewing};
 use crate::slice::{scale, Range, Slice};
 use crate::store::RunStore;
 
@@ -49,24 +50,43 @@ impl Source {
     }
 
     /// The source within `ranges` (ascending, disjoint) as an input; `None` when nothing is there.
-    pub fn input(&self, store: &Arc<dyn RunStore>, ranges: &[Range]) -> Result<Option<MergeInput>> {
+    pub fn input(
+        &self,
+        store: &Arc<dyn RunStore>,
+        renewal: &Arc<Renewal>,
+        ranges: &[Range],
+    ) -> Result<Option<MergeInput>> {
         match self {
             Source::Buffer(buffer) => {
                 let parts = BufferParts::new(buffer.clone(), ranges);
-                Ok(parts.valid().then(|| MergeInput::entries(parts)))
+                Ok(parts.valid().then(|| match renewal.is_none() {
+                    true => MergeInput::entries(parts),
+                    false => MergeInput::entries(Renewing::new(parts, renewal.clone())),
+                }))
             }
             Source::Slice(slice) => {
                 let parts: Vec<Slice> = ranges.iter().filter_map(|r| slice.clip(r)).collect();
-                chain(store, parts)
+                chain(store, renewal, parts)
             }
         }
     }
 }
 
 /// Slices that do not overlap, ascending, as one input.
-pub(crate) fn chain(store: &Arc<dyn RunStore>, parts: Vec<Slice>) -> Result<Option<MergeInput>> {
+pub(crate) fn chain(
+    store: &Arc<dyn RunStore>,
+    renewal: &Arc<Renewal>,
+    parts: Vec<Slice>,
+) -> Result<Option<MergeInput>> {
+    let old = parts.iter().any(|s| renewal.is_old(s.run.block()));
     let mut scan = SliceParts { store: store.clone(), parts: parts.into(), current: None };
     scan.open_next()?;
+    if old {
+        return Ok(match scan.valid() {
+            true => Some(MergeInput::entries(Renewing::new(scan, renewal.clone()))),
+            false => None,
+        });
+    }
     if scan.parts.is_empty() {
         return Ok(scan.current.map(MergeInput::run));
     }

@@ -9,7 +9,7 @@
 //!
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
-//! `plan`, `job`, `push`, `merge`, `rewrite`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
+//! `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
 //! `audit`, `stats`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
@@ -36,6 +36,7 @@ mod load;
 mod load_packs;
 mod merge;
 mod node;
+mod old_values;
 mod options;
 mod place;
 mod plan;
@@ -43,6 +44,7 @@ mod private;
 mod push;
 mod raw;
 mod read;
+mod renewal;
 mod rewrite;
 mod row_cache;
 mod rows;
@@ -74,6 +76,7 @@ pub use load::TreeLoader;
 pub use options::TreeOptions;
 pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
+pub use renewal::Renew;
 pub use stats::TreeStats;
 pub use store::{BlockSource, EditLog, RunStore};
 pub use tree::{Image, Tree};

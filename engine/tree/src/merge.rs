@@ -15,6 +15,7 @@ use crate::input;
 use crate::node::{Body, Leaf};
 use crate::options::TreeOptions;
 use crate::plan::{Plan, Step};
+use crate::renewal::Renewal;
 use crate::rewrite::Rewrite;
 use crate::slice::{scale, sum, Key, Range, Slice};
 use crate::tree::TreeInner;
@@ -58,7 +59,7 @@ impl LeafMerge {
                 return None;
             }
             let parts = match mode {
-                MergeMode::Full => full_parts(leaf, &tree.options),
+                MergeMode::Full => full_parts(leaf, &tree.options, &tree.renewal()),
                 MergeMode::Deltas(n) => delta_parts(leaf, n),
             };
             Some(LeafMerge {
@@ -102,9 +103,9 @@ impl LeafMerge {
     }
 
     fn start(&self, tree: &Arc<TreeInner>, sources: Vec<Vec<Slice>>) -> Result<Option<Rewrite>> {
-        let mut inputs = Vec::new();
+        let (renewal, mut inputs) = (tree.renewal(), Vec::new());
         for slices in sources {
-            inputs.extend(input::chain(&tree.store, slices)?);
+            inputs.extend(input::chain(&tree.store, &renewal, slices)?);
         }
         if inputs.is_empty() {
             return Ok(None);
@@ -119,7 +120,7 @@ impl LeafMerge {
             }
         };
         let retention = Retention { snapshots: self.snapshots.clone(), bottom };
-        Rewrite::new(tree, inputs, retention, format, self.target_bytes).map(Some)
+        Rewrite::new(tree, renewal, inputs, retention, format, self.target_bytes).map(Some)
     }
 
     fn install(&mut self, tree: &Arc<TreeInner>) -> Result<()> {
@@ -229,37 +230,42 @@ fn delta_parts(leaf: &Leaf, n: usize) -> VecDeque<Part> {
     VecDeque::from([Part::Rewrite(sources)])
 }
 
+/// Rewriting the run alone makes it smaller, or its values new (RNW2).
+fn is_dirty(slice: &Slice, renewal: &Renewal) -> bool {
+    let versions = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
+    versions || renewal.is_old(slice.run.block())
+}
+
 /// All of the leaf: base runs that are kept, and stretches to rewrite between them.
-fn full_parts(leaf: &Leaf, options: &TreeOptions) -> VecDeque<Part> {
+fn full_parts(leaf: &Leaf, options: &TreeOptions, renewal: &Renewal) -> VecDeque<Part> {
     let mut parts = VecDeque::new();
     let mut lo: Option<Key> = None;
     let mut base: Vec<Slice> = Vec::new();
     let (bytes, entries) = triggers::keep_limits(leaf, options);
     for slice in &leaf.base {
-        let dirty = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
+        let dirty = is_dirty(slice, renewal);
         let touched = leaf.deltas.iter().any(|d| d.overlaps(slice));
         if touched || dirty || slice.counts.bytes < bytes || slice.counts.entries < entries {
             base.push(slice.clone());
             continue;
         }
         let before = Range { lo: lo.take(), hi: Some(Key::from(slice.first())) };
-        parts.extend(stretch(leaf, &before, std::mem::take(&mut base)));
+        parts.extend(stretch(leaf, &before, std::mem::take(&mut base), renewal));
         parts.push_back(Part::Keep(slice.clone()));
         // No delta overlaps the slice, so a stretch that starts at its last key misses none.
         lo = Some(Key::from(slice.last()));
     }
-    parts.extend(stretch(leaf, &Range { lo, hi: None }, base));
+    parts.extend(stretch(leaf, &Range { lo, hi: None }, base, renewal));
     parts
 }
 
 /// The deltas within `range` over `base`; `None` when there is nothing.
-fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>) -> Option<Part> {
+fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>, renewal: &Renewal) -> Option<Part> {
     let deltas = leaf.deltas.iter().filter_map(|d| d.clip(range));
     let mut sources: Vec<Vec<Slice>> = deltas.map(|d| vec![d]).collect();
     if let ([single], true) = (&base[..], sources.is_empty()) {
         // Between runs that are kept; alone it has nothing to be merged with.
-        let clean = single.counts.tombstones == 0 && single.run.meta().max_seq == 0;
-        if clean {
+        if !is_dirty(single, renewal) {
             return Some(Part::Keep(single.clone()));
         }
     }

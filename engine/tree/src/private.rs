@@ -187,7 +187,7 @@ impl PrivateRuns {
         let olds = &self.generations[first..];
         let mut inputs = Vec::with_capacity(olds.len());
         for g in olds.iter().rev() {
-            inputs.extend(input::chain(&self.tree.store, g.runs.to_vec())?);
+            inputs.extend(input::chain(&self.tree.store, &self.tree.renewal(), g.runs.to_vec())?);
         }
         let segment = joined(olds[0].segment, olds[olds.len() - 1].segment);
         let runs = self.rewrite(inputs, poll)?;
@@ -254,8 +254,9 @@ impl PrivateRuns {
     ) -> Result<Vec<Slice>> {
         // Without sequences; deletions stay: there may be a committed row below.
         let retention = Retention::newest(SEQ_MAX, false);
-        let format = self.tree.options.format_leaf;
-        let mut rewrite = Rewrite::new(&self.tree, inputs, retention, format, self.target_bytes)?;
+        let (format, renewal) = (self.tree.options.format_leaf, self.tree.renewal());
+        let mut rewrite =
+            Rewrite::new(&self.tree, renewal, inputs, retention, format, self.target_bytes)?;
         let mut runs = Vec::new();
         while !rewrite.step(&self.tree, &mut runs)? {
             poll()?;

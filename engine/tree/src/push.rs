@@ -331,9 +331,9 @@ impl<'a> Router<'a> {
 
 /// Opens the inputs of a target; `None` when there is nothing in its ranges.
 fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Option<Rewrite>> {
-    let mut inputs = Vec::new();
+    let (renewal, mut inputs) = (tree.renewal(), Vec::new());
     for source in &target.inputs {
-        inputs.extend(source.input(&tree.store, &target.ranges)?);
+        inputs.extend(source.input(&tree.store, &renewal, &target.ranges)?);
     }
     if inputs.is_empty() {
         return Ok(None);
@@ -351,7 +351,7 @@ fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Op
         false => (RunFormat { filter: false, ..options.format_upper }, options.group_bytes),
     };
     let retention = Retention { snapshots: snapshots.to_vec(), bottom };
-    Rewrite::new(tree, inputs, retention, format, bytes).map(Some)
+    Rewrite::new(tree, renewal, inputs, retention, format, bytes).map(Some)
 }
 
 /// Whether the target leaf has no key as large as the smallest new one. Holds until the job

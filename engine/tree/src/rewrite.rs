@@ -6,6 +6,7 @@ use std::sync::Arc;
 use frond_base::Result;
 use frond_run::{Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat, RunMeta};
 
+use crate::renewal::Renewal;
 use crate::slice::{scale, Slice};
 use crate::store::TrunkRun;
 use crate::tree::TreeInner;
@@ -15,12 +16,15 @@ pub(crate) struct Rewrite {
     job: MergeJob,
     finished: bool,
     format: RunFormat,
+    /// Not read: that it is held says which form the values have (RNW1).
+    _renewal: Arc<Renewal>,
 }
 
 impl Rewrite {
-    /// `inputs` newest first; runs of about `target_bytes`.
+    /// `inputs` newest first, opened with `renewal`; runs of about `target_bytes`.
     pub fn new(
         tree: &Arc<TreeInner>,
+        renewal: Arc<Renewal>,
         inputs: Vec<MergeInput>,
         retention: Retention,
         format: RunFormat,
@@ -31,7 +35,7 @@ impl Rewrite {
         let cut = Cut { target_bytes, boundaries: Vec::new() };
         let cutter = RunCutter::new(&format, tree.id.table, cut, next_block);
         let job = MergeJob::new(inputs, retention, cutter)?;
-        Ok(Rewrite { job, finished: false, format })
+        Ok(Rewrite { job, finished: false, format, _renewal: renewal })
     }
 
     /// Merges some entries and stores the runs that are complete; true when all is done.

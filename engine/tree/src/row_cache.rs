@@ -172,7 +172,7 @@ impl Tree {
             let view = inner.view.load();
             checked += rows.len() as u64;
             for (key, row, value) in rows {
-                let wrong = inner.is_out_of_date(&view, &key, row, &value)?;
+                let wrong = inner.is_out_of_date(&view, &key, row, value)?;
                 if let Some(what) = wrong.filter(|_| told == inner.rows.told_now()) {
                     return Err(Error::corruption("memory", what));
                 }
@@ -189,7 +189,7 @@ impl TreeInner {
         view: &View,
         key: &[u8],
         row: CachedRow,
-        value: &[u8],
+        value: Vec<u8>,
     ) -> Result<Option<String>> {
         if in_an_item(view, key) {
             return Ok(None);
@@ -199,7 +199,11 @@ impl TreeInner {
         let is_put = row.kind == Some(EntryKind::Put);
         let alike = match found {
             Some((seq, EntryKind::Put)) => {
-                is_put && value == stored && (seq == 0 || seq == row.seq)
+                // A job may have renewed the stored one (`renewal.rs`).
+                let renewal = self.renewal();
+                is_put
+                    && renewal.newest(value) == renewal.newest(stored)
+                    && (seq == 0 || seq == row.seq)
             }
             _ => !is_put,
         };

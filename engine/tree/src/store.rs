@@ -30,6 +30,8 @@ pub trait BlockSource {
 pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     /// A block number that was never used in this file.
     fn next_block(&self) -> BlockId;
+    /// No block has this number, or a larger one, yet.
+    fn blocks_end(&self) -> BlockId;
     /// Stores the bytes of a run, whose fences are `index`, under its block number; not yet durable.
     fn write_run(&self, run: &BuiltRun, index: &RunIndex) -> Result<Extent>;
     /// Stores a pack under a block number of its own; not yet durable.

@@ -152,6 +152,10 @@ impl BlockSource for MemStore {
 }
 
 impl RunStore for MemStore {
+    fn blocks_end(&self) -> BlockId {
+        self.next.load(Ordering::Relaxed)
+    }
+
     fn next_block(&self) -> BlockId {
         self.next.fetch_add(1, Ordering::Relaxed)
     }

@@ -31,6 +31,7 @@ use crate::draft::Draft;
 use crate::extent::Extent;
 use crate::node::{Body, Node};
 use crate::options::TreeOptions;
+use crate::renewal::Renewals;
 use crate::rows::Rows;
 use crate::slice::{Key, Range, Slice};
 use crate::store::{EditLog, RunStore, TrunkRun};
@@ -55,7 +56,7 @@ pub(crate) struct TreeInner {
     readers: Arc<dyn Readers>,
     pub view: ArcSwap<View>,
     view_lock: Mutex<()>,
-    install: Mutex<Refs>,
+    pub install: Mutex<Refs>,
     pub state: Mutex<State>,
     /// The packs that the newest durable image names.
     pub packs: Mutex<BTreeSet<BlockId>>,
@@ -75,6 +76,7 @@ pub(crate) struct TreeInner {
     pub rows: Rows,
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
+    pub renewals: Renewals,
 }
 
 /// State of jobs.
@@ -169,6 +171,7 @@ impl Tree {
             dead_ranges: DeadRanges::default(),
             rows,
             phase: AtomicU8::new(0),
+            renewals: Renewals::default(),
         };
         inner.charge();
         inner.find_all_needs();

@@ -453,7 +453,7 @@ structures! {
         page_bytes: u32,
         compression: u32,
         compression_level: i32,
-        reserved: u32,
+        clustering: u32,
     }
     frond_table_spec {
         struct_size: u32,

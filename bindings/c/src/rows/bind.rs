@@ -351,7 +351,13 @@ mod tests {
         let schema = Schema {
             version: 1,
             columns: vec![Column::new("a", ColumnType::Int { unsigned: true }, 4)],
-            indexes: vec![Index { tree: 0, name: "a".into(), unique: true, parts: vec![part] }],
+            indexes: vec![Index {
+                tree: 0,
+                name: "a".into(),
+                unique: true,
+                clustering: false,
+                parts: vec![part],
+            }],
             hidden_primary: false,
             auto_increment: None,
         };

@@ -98,6 +98,7 @@ unsafe fn index(n: usize, i: &frond_index_spec) -> Result<Index> {
         tree: IndexNo::try_from(n).map_err(|_| invalid("too many indexes"))?,
         name: name.to_owned(),
         unique: i.unique != 0,
+        clustering: i.clustering != 0,
         parts: parts.collect::<Result<_>>()?,
     })
 }
@@ -290,6 +291,7 @@ mod tests {
             tree,
             parts: vec![part(column)],
             unique: false,
+            clustering: false,
         };
         Schema {
             version: 1,

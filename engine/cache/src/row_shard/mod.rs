@@ -18,7 +18,7 @@
 
 use frond_base::{EntryKind, Seq};
 
-use crate::row_key::{CachedRow, RowKey};
+use crate::row_key::{CachedRow, EachRow, RowKey};
 use crate::stats::RowStats;
 
 const NIL: u32 = u32::MAX;
@@ -218,7 +218,7 @@ impl RowShard {
     }
 
     /// Calls `f` with every row of a tree.
-    pub fn each_of(&self, tree: u32, f: &mut impl FnMut(&[u8], CachedRow, &[u8])) {
+    pub fn each_of(&self, tree: u32, f: &mut EachRow<'_>) {
         for slot in self.slots.iter().filter(|s| s.state != State::Free && s.tree == tree) {
             f(slot.key(), slot.row(), &slot.data[slot.key_len.into()..]);
         }

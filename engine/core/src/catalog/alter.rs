@@ -26,7 +26,7 @@ use frond_txn::Snapshot;
 use frond_wal::Claim;
 
 use crate::catalog::foreign_ddl::ForeignChange;
-use crate::catalog::{table_key, CatalogRow, IndexDef, IndexState, TableDef};
+use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, tree_options, Table};
 
@@ -77,7 +77,8 @@ pub struct Alter {
     /// Of `building`, when there is uniqueness to check.
     pub(super) codec: Option<Arc<RowCodec>>,
     schema: Schema,
-    history: Vec<Vec<u8>>,
+    /// Rows are written differently under it.
+    rewritten: bool,
     meta: Vec<u8>,
     done: bool,
 }
@@ -91,13 +92,13 @@ fn both_at_once() -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
-/// The older schemas that stored rows of a table may name, newest last.
-pub fn history(def: &TableDef) -> Result<Vec<Arc<Schema>>> {
-    def.history.iter().map(|s| Ok(Arc::new(Schema::decode(s, &def.name)?))).collect()
-}
-
 /// The new schema with its column ids, trees and version; whether rows are written differently under it.
-fn resolve(def: &TableDef, old: &Schema, spec: &AlterSpec) -> Result<(Schema, bool)> {
+fn resolve(
+    table: &Table,
+    def: &TableDef,
+    old: &Schema,
+    spec: &AlterSpec,
+) -> Result<(Schema, bool)> {
     let mut new = spec.schema.clone();
     if spec.index_from.len() != new.indexes.len()
         || spec.column_from.len() != new.columns.len()
@@ -105,7 +106,7 @@ fn resolve(def: &TableDef, old: &Schema, spec: &AlterSpec) -> Result<(Schema, bo
     {
         return refuse("a source and a format are given for each index, a source for each column");
     }
-    let older = history(def)?;
+    let older = table.history()?;
     let ids = older.iter().map(|s| &**s).chain([old]).flat_map(|s| &s.columns).map(|c| c.id);
     let mut next_id = ids.max().map_or(0, |id| id + 1);
     let mut used = vec![false; old.columns.len()];
@@ -116,7 +117,7 @@ fn resolve(def: &TableDef, old: &Schema, spec: &AlterSpec) -> Result<(Schema, bo
                 if std::mem::replace(&mut used[*n], true) {
                     return refuse(format!("column '{}' comes twice", was.name));
                 }
-                (column.id, column.default) = (was.id, was.default.clone());
+                (column.id, column.default) = (was.id, column.default_as(was));
             }
             None => {
                 column.id = next_id;
@@ -154,9 +155,8 @@ fn resolve(def: &TableDef, old: &Schema, spec: &AlterSpec) -> Result<(Schema, bo
         new.version = old.version.checked_add(1).map_or_else(|| refuse("too many versions"), Ok)?;
     }
     new.validate()?;
-    for older in older.iter().map(|s| &**s).chain([old]) {
-        new.check_reads(older)?;
-    }
+    // And with it what it reads (HIS1).
+    new.check_reads(old)?;
     Ok((new, rewritten))
 }
 
@@ -178,11 +178,7 @@ impl Core {
         self.may_free_space()?;
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
-        let (schema, rewritten) = resolve(&def, &old, &spec)?;
-        let mut history = def.history.clone();
-        if rewritten {
-            history.push(def.schema.clone());
-        }
+        let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
         let mut building = Schema { ..old.clone() };
         let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
@@ -206,7 +202,8 @@ impl Core {
         }
         // Refused now, not when everything is built.
         let mut last = next.clone();
-        (last.schema, last.history) = (encoded(&schema), history.clone());
+        last.schema = encoded(&schema);
+        last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema);
         last.validate()?;
         let mut alter = Alter {
@@ -219,7 +216,7 @@ impl Core {
             is_built: false,
             codec: None,
             schema,
-            history,
+            rewritten,
             meta: spec.meta,
             done: false,
         };
@@ -242,7 +239,7 @@ impl Core {
     pub(crate) fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
-        let (schema, rewritten) = resolve(&def, &old, spec)?;
+        let (schema, rewritten) = resolve(table, &def, &old, spec)?;
         if rewritten && spec.index_from.contains(&None) {
             return Err(both_at_once());
         }
@@ -250,9 +247,7 @@ impl Core {
         drop_building(&mut last);
         let new = spec.index_from.iter().filter(|from| from.is_none());
         last.indexes.extend(new.map(|_| IndexDef::plain()));
-        if rewritten {
-            last.history.push(def.schema.clone());
-        }
+        last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema);
         last.validate()?;
         self.check_foreigns_of_altered(&def, &schema)
@@ -261,6 +256,22 @@ impl Core {
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
         let found = self.names.read().by_id(table.id()).cloned();
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "the table was dropped"))
+    }
+
+    /// The older schemas of a definition that follows `def`, whose schema is `schema`.
+    fn next_history(
+        &self,
+        table: &Table,
+        def: &TableDef,
+        schema: &Schema,
+        rewritten: bool,
+    ) -> Vec<OldSchema> {
+        let end = self.shared.wal.end();
+        let mut history = versions::living(table.trees(), schema, &def.history, end);
+        if rewritten {
+            history.push(OldSchema { logged_below: end, ..OldSchema::new(def.schema.clone()) });
+        }
+        history
     }
 
     /// ALT1.
@@ -384,14 +395,15 @@ impl Alter {
         }
         let core = self.core.clone();
         let _one = core.ddl.lock();
-        let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
+        let old = core.definition_of(&self.table)?;
+        let mut next = TableDef::clone(&old);
+        let was = Schema::decode(&old.schema, &old.name)?;
+        next.history = core.next_history(&self.table, &old, &was, self.rewritten);
         next.schema = encoded(&self.schema);
         next.meta = std::mem::take(&mut self.meta);
-        next.history = std::mem::take(&mut self.history);
         finish(&mut next, &self.schema);
         next.validate()?;
         let claim = if self.builds() { Claim::Ordinary } else { Claim::Freeing };
-        let old = core.definition_of(&self.table)?;
         core.check_foreigns_of_altered(&old, &self.schema)?;
         let foreigns = core.foreigns_of_schema(&old, &next.schema)?;
         core.replace_definition(&next, &foreigns, claim)?;

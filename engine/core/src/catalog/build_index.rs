@@ -23,7 +23,7 @@ use frond_tree::{Bounds, PrivateRuns};
 use frond_txn::Snapshot;
 
 use crate::background::works::Work;
-use crate::catalog::alter::{history, Alter, NewIndex, Violation};
+use crate::catalog::alter::{Alter, NewIndex, Violation};
 use crate::catalog::entry_sort::EntrySort;
 use crate::commit::core::Core;
 use crate::rows::Rows;
@@ -85,7 +85,7 @@ impl Alter {
         let def = self.table.def();
         let layout = rows.codec().layout().clone();
         let sort_keys = rows.codec().sort_keys().clone();
-        let codec = RowCodec::bind(&def.name, schema, layout, history(&def)?, sort_keys)?;
+        let codec = RowCodec::bind(&def.name, schema, layout, self.table.history()?, sort_keys)?;
         let (core, codec) = (self.core.clone(), Arc::new(codec));
         let unique = self.new.iter().any(|new| new.unique);
         let total = self.table.rows() * if unique { 3 } else { 2 };

@@ -271,7 +271,8 @@ impl Core {
         let next = id.0.checked_add(1).ok_or_else(|| {
             Error::new(ErrorKind::TooBig, "all 4 294 967 295 table numbers have been used")
         })?;
-        let new = TableDef { id, ..(*old).clone() };
+        // No row names an older schema.
+        let new = TableDef { id, history: Vec::new(), ..(*old).clone() };
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];

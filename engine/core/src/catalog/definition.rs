@@ -4,20 +4,24 @@
 //! version 1:  1 number:varint n:varint index* schema:bytes meta:bytes
 //! version 2:  2 number:varint n:varint (index state:u8)* schema:bytes meta:bytes building:bytes
 //!             m:varint (older schema:bytes)*
+//! version 3:  3 as 2, but per older schema: schema:bytes blocks below:varint logged below:varint
 //! index = key shape:bytes filter:u8 page size:varint compression:u8 level:u8
 //! state   0 in use, 1 being built, 2 dropped
 //! ```
-//! `bytes` is a varint length and that many bytes. A definition that version 1 can say is written as such, so
-//! a table that was never altered in place can be read by releases that do not know version 2.
+//! `bytes` is a varint length and that many bytes. A definition that an earlier version can say is written as such,
+//! so a table that was never altered in place can be read by releases that do not know version 2, and one without older
+//! schemas by those that do not know version 3.
 //!
 //! Invariants
 //!
 //! - TDF1. An index's number is its tree's, for ever: dropped ones keep their place, and new ones come behind.
 //! - TDF2. `building` is a schema exactly when an index is being built: that of the table, with all of them.
 //! - TDF3. `history` has each schema that a stored row may name and that is not the current one, oldest first.
+//! - TDF4. Of an older schema: runs with its rows have block numbers below `blocks_below`, log records with its rows
+//!   begin below `logged_below`. `MAX`: not known.
 
 use frond_base::{
-    put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId,
+    put_bytes, put_varint, BlockId, ByteReader, Error, ErrorKind, Lsn, Result, ShortInput, TableId,
 };
 use frond_run::Compression;
 
@@ -27,11 +31,13 @@ pub const NAME_BYTES_MAX: usize = 1024;
 pub const INDEXES_MAX: usize = 65;
 /// The most indexes in the life of a table.
 pub const SLOTS_MAX: usize = 4096;
-/// The most older schemas.
-pub const HISTORY_MAX: usize = 64;
+/// The most older schemas, and their bytes.
+pub const HISTORY_MAX: usize = 4096;
+pub const HISTORY_BYTES_MAX: usize = 4 << 20;
 
 const PLAIN: u64 = 1;
 const ALTERED: u64 = 2;
+const AGED: u64 = 3;
 
 /// The storage format of one index.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,8 +88,24 @@ pub struct TableDef {
     pub meta: Vec<u8>,
     /// `frond_row::Schema` bytes, or empty (TDF2).
     pub building: Vec<u8>,
-    /// `frond_row::Schema` bytes (TDF3).
-    pub history: Vec<Vec<u8>>,
+    /// TDF3.
+    pub history: Vec<OldSchema>,
+}
+
+/// An older schema, and where its rows are (TDF4).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OldSchema {
+    /// `frond_row::Schema` bytes.
+    pub schema: Vec<u8>,
+    pub blocks_below: BlockId,
+    pub logged_below: Lsn,
+}
+
+impl OldSchema {
+    /// One whose rows may be anywhere.
+    pub fn new(schema: Vec<u8>) -> OldSchema {
+        OldSchema { schema, blocks_below: BlockId::MAX, logged_below: Lsn::MAX }
+    }
 }
 
 impl TableDef {
@@ -107,10 +129,9 @@ impl TableDef {
         if self.indexes.len() > SLOTS_MAX {
             return refuse(format!("a table has up to {SLOTS_MAX} indexes in its life: copy it"));
         }
-        if self.history.len() > HISTORY_MAX {
-            return refuse(format!(
-                "rows of more than {HISTORY_MAX} older schemas: copy the table"
-            ));
+        let bytes: usize = self.history.iter().map(|old| old.schema.len()).sum();
+        if self.history.len() > HISTORY_MAX || bytes > HISTORY_BYTES_MAX {
+            return refuse(format!("rows of {} older schemas: copy the table", self.history.len()));
         }
         if self.indexes[0].state != IndexState::Live {
             return refuse("index 0 is the primary key".into());
@@ -136,8 +157,18 @@ impl TableDef {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let live = |i: &IndexDef| i.state == IndexState::Live;
-        let plain = self.history.is_empty() && self.indexes.iter().all(live);
-        put_varint(&mut out, if plain { PLAIN } else { ALTERED });
+        let aged = !self.history.is_empty();
+        let plain = !aged && self.indexes.iter().all(live);
+        put_varint(
+            &mut out,
+            if aged {
+                AGED
+            } else if plain {
+                PLAIN
+            } else {
+                ALTERED
+            },
+        );
         put_varint(&mut out, u64::from(self.id.0));
         put_varint(&mut out, self.indexes.len() as u64);
         for index in &self.indexes {
@@ -164,7 +195,11 @@ impl TableDef {
         if !plain {
             put_bytes(&mut out, &self.building);
             put_varint(&mut out, self.history.len() as u64);
-            self.history.iter().for_each(|schema| put_bytes(&mut out, schema));
+            for old in &self.history {
+                put_bytes(&mut out, &old.schema);
+                put_varint(&mut out, old.blocks_below);
+                put_varint(&mut out, old.logged_below);
+            }
         }
         out
     }
@@ -187,7 +222,7 @@ fn decode_definition(
 ) -> std::result::Result<Understood<TableDef>, ShortInput> {
     let mut r = ByteReader::new(bytes);
     let version = r.varint()?;
-    if !(PLAIN..=ALTERED).contains(&version) {
+    if !(PLAIN..=AGED).contains(&version) {
         return Ok(Err(format!("version {version} is not known to this release")));
     }
     let id = r.u32_varint()?;
@@ -215,10 +250,14 @@ fn decode_definition(
     let mut def = TableDef::new(TableId(id), name.to_owned(), indexes);
     def.schema = r.bytes()?.to_vec();
     def.meta = r.bytes()?.to_vec();
-    if version == ALTERED {
+    if version >= ALTERED {
         def.building = r.bytes()?.to_vec();
         for _ in 0..r.bounded_len()? {
-            def.history.push(r.bytes()?.to_vec());
+            let mut old = OldSchema::new(r.bytes()?.to_vec());
+            if version == AGED {
+                (old.blocks_below, old.logged_below) = (r.varint()?, r.varint()?);
+            }
+            def.history.push(old);
         }
     }
     if r.remaining() != 0 {
@@ -244,21 +283,37 @@ mod tests {
         let of = |state| IndexDef { state, ..IndexDef::plain() };
         def.indexes.extend([of(IndexState::Dropped), of(IndexState::Building)]);
         def.building = b"more indexes".to_vec();
-        def.history = vec![b"older".to_vec(), Vec::new()];
+        def
+    }
+
+    fn aged() -> TableDef {
+        let mut def = altered();
+        def.history = vec![OldSchema::new(b"older".to_vec()), OldSchema::new(Vec::new())];
+        (def.history[0].blocks_below, def.history[0].logged_below) = (77, 1 << 40);
         def
     }
 
     #[test]
     fn definition_round_trips() {
-        for (def, version) in [(sample(), 1), (altered(), 2)] {
+        for (def, version) in [(sample(), 1), (altered(), 2), (aged(), 3)] {
             assert_eq!(def.encode()[0], version);
             assert_eq!(TableDef::decode("shop/orders", &def.encode()).unwrap(), def);
         }
     }
 
     #[test]
+    fn version_2_says_nothing_of_where_old_rows_are() {
+        let mut bytes = altered().encode();
+        assert_eq!(bytes.pop(), Some(0));
+        bytes.extend_from_slice(&[1, 5]);
+        bytes.extend_from_slice(b"older");
+        let history = TableDef::decode("shop/orders", &bytes).unwrap().history;
+        assert_eq!(history, [OldSchema::new(b"older".to_vec())]);
+    }
+
+    #[test]
     fn cut_definition_is_corruption() {
-        for bytes in [sample().encode(), altered().encode()] {
+        for bytes in [sample().encode(), altered().encode(), aged().encode()] {
             for cut in 0..bytes.len() {
                 let e = TableDef::decode("t", &bytes[..cut]).unwrap_err();
                 assert_eq!(e.kind(), ErrorKind::Corruption, "cut at {cut}: {e}");

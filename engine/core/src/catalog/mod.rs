@@ -21,10 +21,11 @@ pub(crate) mod foreign;
 pub(crate) mod foreign_ddl;
 pub(crate) mod foreign_fit;
 pub(crate) mod names;
+pub(crate) mod versions;
 
 use frond_base::{put_varint, ByteReader, Error, Result, TableId};
 
-pub use definition::{IndexDef, IndexState, TableDef};
+pub use definition::{IndexDef, IndexState, OldSchema, TableDef};
 
 /// The system table's number.
 pub const SYSTEM_TABLE: TableId = TableId(0);

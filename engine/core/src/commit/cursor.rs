@@ -20,6 +20,9 @@ enum Direction {
     Backward,
 }
 
+/// Memory for a value, and for a key, that a parked cursor keeps.
+const PARKED_BYTES: usize = 4 << 10;
+
 /// A position among the entries of an index that a transaction sees.
 pub struct Cursor {
     table: Arc<Table>,
@@ -29,12 +32,12 @@ pub struct Cursor {
     at: Seq,
     direction: Direction,
     valid: bool,
-    /// The current key; after [`Cursor::park`] and [`Cursor::set_at`], the one to go on from.
+    /// The current key and value, where they are own writes; without a position, the key to go on from.
     key: Vec<u8>,
     value: Vec<u8>,
     /// Memory for the next key.
     spare: Vec<u8>,
-    /// Whether the value is in the tree cursor, or in `value`.
+    /// Whether the current entry is in the tree cursor, or in `key` and `value`.
     from_tree: bool,
     /// Which of the transaction's private runs the tree cursor reads.
     private: u64,
@@ -74,6 +77,7 @@ impl Cursor {
     /// Reads at another sequence from the next positioning on.
     pub(crate) fn set_at(&mut self, at: Seq) {
         self.at = at;
+        self.keep_key();
         self.valid = false;
         if let Some(tree) = &mut self.tree {
             tree.set_at(at);
@@ -82,6 +86,7 @@ impl Cursor {
 
     /// Gives up the position and what was read ahead: the next positioning reads what is committed by then.
     pub(crate) fn look_anew(&mut self) {
+        self.keep_key();
         self.valid = false;
         if let Some(tree) = &mut self.tree {
             tree.look_anew();
@@ -90,11 +95,26 @@ impl Cursor {
 
     /// Lets go of everything but the current key: an idle cursor must not hold on to runs and pages.
     pub(crate) fn park(&mut self) {
-        self.tree = None;
+        self.keep_key();
+        if let Some(tree) = &mut self.tree {
+            tree.rest();
+        }
         self.private = 0;
         self.valid = false;
-        self.value = Vec::new();
-        self.spare = Vec::new();
+        for memory in [&mut self.value, &mut self.spare] {
+            if memory.capacity() > PARKED_BYTES {
+                *memory = Vec::new();
+            }
+        }
+    }
+
+    /// The position is about to be lost: its key is the one to go on from.
+    fn keep_key(&mut self) {
+        let Some(tree) = self.tree.as_ref().filter(|tree| tree.valid()) else { return };
+        if self.valid && self.from_tree {
+            self.key.clear();
+            self.key.extend_from_slice(tree.key());
+        }
     }
 
     /// The key to go on from after [`Cursor::park`] or [`Cursor::set_at`]; empty: none.
@@ -109,7 +129,10 @@ impl Cursor {
     /// The current key; requires `valid()`.
     pub fn key(&self) -> &[u8] {
         assert!(self.valid, "the cursor has no position");
-        &self.key
+        match &self.tree {
+            Some(tree) if self.from_tree => tree.key(),
+            _ => &self.key,
+        }
     }
 
     /// The current value; requires `valid()`.
@@ -124,12 +147,12 @@ impl Cursor {
     /// The tree's cursor; an interrupt of `txn` ends its moves over many entries.
     fn tree(&mut self, txn: &Transaction) -> &mut TreeCursor {
         let (table, index, at) = (&self.table, self.index, self.at);
-        self.tree.get_or_insert_with(|| {
-            let mut tree = table.tree(index).cursor(at, Bounds::all());
+        let tree = self.tree.get_or_insert_with(|| table.tree(index).cursor(at, Bounds::all()));
+        if !tree.has_interrupt() {
             let owner = txn.handle();
             tree.set_interrupt(Box::new(move || owner.is_interrupted()));
-            tree
-        })
+        }
+        tree
     }
 
     /// Reads the private runs that the transaction has written since; the tree's cursor loses its position
@@ -161,6 +184,7 @@ impl Cursor {
 
     /// Positions at the entry nearest to `key` in the sense of `how`; false when there is none.
     pub fn seek(&mut self, txn: &Transaction, key: &[u8], how: Seek) -> Result<bool> {
+        self.keep_key();
         self.refresh(txn)?;
         self.tree(txn).seek(key, how)?;
         let (direction, from) = match how {
@@ -174,6 +198,7 @@ impl Cursor {
     }
 
     pub fn first(&mut self, txn: &Transaction) -> Result<bool> {
+        self.keep_key();
         self.refresh(txn)?;
         self.tree(txn).first()?;
         self.direction = Direction::Forward;
@@ -181,6 +206,7 @@ impl Cursor {
     }
 
     pub fn last(&mut self, txn: &Transaction) -> Result<bool> {
+        self.keep_key();
         self.refresh(txn)?;
         self.tree(txn).last()?;
         self.direction = Direction::Backward;
@@ -189,7 +215,20 @@ impl Cursor {
 
     /// Moves to the next larger key; requires `valid()`.
     pub fn next(&mut self, txn: &Transaction) -> Result<bool> {
+        if self.glides(txn) {
+            return Ok(true);
+        }
         self.step(txn, Direction::Forward)
+    }
+
+    /// A step of the tree's cursor within its page, where the transaction has no entries of its own.
+    #[inline]
+    fn glides(&mut self, txn: &Transaction) -> bool {
+        let forward = self.direction == Direction::Forward;
+        if !(self.valid && self.from_tree && forward && txn.owns_nothing(&self.table, self.index)) {
+            return false;
+        }
+        self.tree.as_mut().is_some_and(TreeCursor::glide)
     }
 
     /// Moves to the next smaller key; requires `valid()`.
@@ -199,6 +238,7 @@ impl Cursor {
 
     fn step(&mut self, txn: &Transaction, direction: Direction) -> Result<bool> {
         assert!(self.valid, "the cursor has no position");
+        self.keep_key();
         let key = std::mem::replace(&mut self.key, std::mem::take(&mut self.spare));
         let moved = self.move_from(txn, &key, direction);
         self.spare = key;
@@ -230,15 +270,9 @@ impl Cursor {
     }
 
     fn take_tree(&mut self) -> bool {
-        let Some(tree) = self.tree.as_ref().filter(|t| t.valid()) else {
-            self.valid = false;
-            return false;
-        };
-        self.key.clear();
-        self.key.extend_from_slice(tree.key());
-        self.valid = true;
-        self.from_tree = true;
-        true
+        self.valid = self.tree.as_ref().is_some_and(TreeCursor::valid);
+        self.from_tree = self.valid;
+        self.valid
     }
 
     /// Chooses between the tree's position and the own write nearest to `from`; own writes shadow the tree.

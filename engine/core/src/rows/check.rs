@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use frond_base::{checksum128, Error, ErrorKind, Result, Seq};
-use frond_row::{Deriver, Entries, RowCodec};
+use frond_row::{Deriver, Entries, Renewer, RowCodec};
 use frond_tree::{Bounds, Tree, TreeCursor};
 
 use super::Rows;
@@ -138,6 +138,25 @@ impl Source {
     }
 }
 
+/// Values of entries as the current schema writes them: those of clustering indexes have versions.
+struct Renewed {
+    renewer: Option<Renewer>,
+    bytes: Vec<u8>,
+}
+
+impl Renewed {
+    fn new(codec: &RowCodec, index: usize) -> Renewed {
+        Renewed { renewer: codec.renewer(index), bytes: Vec::new() }
+    }
+
+    fn of<'v>(&'v mut self, value: &'v [u8]) -> &'v [u8] {
+        match &self.renewer {
+            Some(renewer) if renewer.renew(value, &mut self.bytes) => &self.bytes,
+            _ => value,
+        }
+    }
+}
+
 /// Walks the entries of a tree that the snapshot sees.
 struct Walk<'a, 'k> {
     cursor: TreeCursor,
@@ -230,8 +249,10 @@ impl EntryCheck<'_, '_> {
         let derives = self.derives(index);
         let (mut found, mut scratch) = (Sum::default(), Vec::new());
         let mut unreadable = false;
+        let mut renewed = Renewed::new(self.codec, index);
         let mut walk = Walk::new(self.tree(index), self.at, killed);
         while let Some((key, value)) = walk.next()? {
+            let value = renewed.of(value);
             match self.codec.primary_key(index, key) {
                 _ if derives => found.add(key, value, &mut scratch),
                 Ok(primary) => found.add(primary, &[], &mut scratch),
@@ -268,6 +289,7 @@ impl EntryCheck<'_, '_> {
         }
         let mut source = self.source(1 << index)?;
         let mut value = Vec::new();
+        let mut renewed = Renewed::new(self.codec, index);
         let mut walk = Walk::new(self.tree(0), self.at, killed);
         while let Some((key, row)) = walk.next()? {
             if source.derive(key, row, &mut self.computer).is_err() {
@@ -276,7 +298,7 @@ impl EntryCheck<'_, '_> {
             value.clear();
             let (wanted, wanted_value) = source.entry(index);
             let what = match self.tree(index).get(wanted, self.at, &mut value)? {
-                Some(_) if value == wanted_value => continue,
+                Some(_) if renewed.of(&value) == wanted_value => continue,
                 Some(_) => "has another value than its row asks for",
                 None => "is missing",
             };

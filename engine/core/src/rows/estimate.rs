@@ -15,8 +15,7 @@ impl Rows {
             }
         }
         let tree = self.table().tree(self.tree_no(index));
-        let bound = |b: Option<&[u8]>| b.map(<[u8]>::to_vec);
-        tree.estimate(bound(lo).as_deref(), bound(hi).as_deref()).max(1)
+        tree.estimate(lo, hi).max(1)
     }
 
     /// Estimated number of distinct values of the first 1, 2, ... `parts` parts, from some dozens

@@ -30,7 +30,6 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, IndexNo, Result, TableId};
 use frond_row::{Entries, RecordLayout, RowCodec, Schema, SortKeys};
 
-use crate::catalog::alter::history;
 use crate::catalog::{IndexState, TableDef};
 use crate::table::Table;
 use foreign::Plan;
@@ -107,7 +106,7 @@ impl Rows {
         let stamp = table.stamp();
         let def = table.def();
         let (schema, visible) = written_schema(&table, &def)?;
-        let codec = RowCodec::bind(&def.name, schema.into(), layout, history(&def)?, sort_keys)?;
+        let codec = RowCodec::bind(&def.name, schema.into(), layout, table.history()?, sort_keys)?;
         Ok(Rows {
             table,
             codec: Arc::new(codec),
@@ -149,7 +148,8 @@ impl Rows {
             ));
         }
         let (layout, sort_keys) = (self.codec.layout().clone(), self.codec.sort_keys().clone());
-        let codec = RowCodec::bind(&def.name, schema.into(), layout, history(&def)?, sort_keys)?;
+        let history = self.table.history()?;
+        let codec = RowCodec::bind(&def.name, schema.into(), layout, history, sort_keys)?;
         (self.codec, self.stamp, self.visible) = (Arc::new(codec), stamp, visible);
         Ok(())
     }

@@ -283,10 +283,10 @@ impl Rows {
             let mut now = Vec::new();
             let there = txn.read(&self.table, 0, key, SEQ_MAX, &mut now)?;
             // Another schema may have written it.
-            let same = |now: &[u8]| {
-                Ok::<_, Error>(now == was.value(0) || self.codec.renewed(key, now)? == was.value(0))
-            };
-            if !there || !same(&now)? {
+            let mut renewed = Vec::new();
+            let renews = |renewer: frond_row::Renewer| renewer.renew(&now, &mut renewed);
+            let is_older = there && self.codec.renewer(0).is_some_and(renews);
+            if !there || was.value(0) != if is_older { &renewed } else { &now } {
                 return Err(Error::new(
                     ErrorKind::Conflict,
                     format!(

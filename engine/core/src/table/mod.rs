@@ -20,11 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use frond_base::{IndexNo, Lsn, Seq, TableId, TreeId};
+use frond_base::{IndexNo, Lsn, Result, Seq, TableId, TreeId};
+use frond_row::{History, Schema};
 use frond_run::{KeyShape, RunFormat};
 use frond_tree::{Tree, TreeLoader, TreeOptions, Version};
 use parking_lot::Mutex;
 
+use crate::catalog::versions::{self, Known};
 use crate::catalog::{IndexDef, IndexState, TableDef};
 use crate::record::CounterRecord;
 use crate::table::image::TableImage;
@@ -47,6 +49,7 @@ pub struct Table {
     oldest_snapshot: AtomicU64,
     /// Its trees were noted in the ledger at least once.
     swept: AtomicBool,
+    known: Mutex<Known>,
 }
 
 /// Sizes of a table, in bytes, and its committed rows.
@@ -92,7 +95,7 @@ impl Table {
                 tree.abandon();
             }
         }
-        Table {
+        let table = Table {
             id: def.id,
             def: ArcSwap::from_pointee(def),
             stamp: AtomicU64::new(0),
@@ -109,7 +112,10 @@ impl Table {
             dropped: AtomicBool::new(false),
             oldest_snapshot: AtomicU64::new(0),
             swept: AtomicBool::new(false),
-        }
+            known: Mutex::default(),
+        };
+        table.renew_rows(None);
+        table
     }
 
     pub fn id(&self) -> TableId {
@@ -128,8 +134,28 @@ impl Table {
                 tree.abandon();
             }
         }
+        let before = self.def();
+        let before = Schema::decode(&before.schema, &before.name).map_or(0, |s| s.version);
         self.def.store(Arc::new(def));
         self.stamp.fetch_add(1, Ordering::AcqRel);
+        self.renew_rows(Some(before));
+    }
+
+    fn renew_rows(&self, before: Option<u32>) {
+        let def = self.def();
+        if def.history.is_empty() {
+            return;
+        }
+        if let Ok(history) = self.history() {
+            versions::renew_rows(&self.trees, &def, &history, before);
+        }
+    }
+
+    /// The older schemas that rows may name; for the schema of the definition, also while indexes are built.
+    pub fn history(&self) -> Result<History> {
+        let mut known = self.known.lock();
+        let stamp = self.stamp();
+        known.history(&self.def(), stamp)
     }
 
     /// Another number whenever the definition has changed.

@@ -383,6 +383,11 @@ impl BlockSource for TableStore {
 }
 
 impl RunStore for TableStore {
+    fn blocks_end(&self) -> BlockId {
+        // Without a file there is no block.
+        self.existing_file().map_or(0, |file| file.blocks_end())
+    }
+
     fn next_block(&self) -> BlockId {
         match self.file() {
             Ok(file) => file.next_block(),

@@ -44,7 +44,9 @@ pub fn without(table: &Table, name: &str) -> AlterSpec {
 pub fn with(mut spec: AlterSpec, name: &str, unique: bool, columns: &[u16]) -> AlterSpec {
     let part = |&column| Part { column, prefix: None, descending: false };
     let parts = columns.iter().map(part).collect();
-    spec.schema.indexes.insert(1, Index { tree: 0, name: name.into(), unique, parts });
+    spec.schema
+        .indexes
+        .insert(1, Index { tree: 0, name: name.into(), unique, clustering: false, parts });
     spec.index_from.insert(1, None);
     spec.storage.insert(1, IndexDef { page_bytes: 4096, ..IndexDef::plain() });
     spec

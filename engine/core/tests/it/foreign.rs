@@ -27,6 +27,7 @@ fn schema(columns: &[&str], unique: bool, descending: bool) -> Schema {
         tree: n as u16,
         name: if n == 0 { "PRIMARY".into() } else { format!("by_{}", columns[n]) },
         unique: n == 0 || unique,
+        clustering: false,
         parts: vec![Part { column: n as u16, prefix: None, descending: n > 0 && descending }],
     };
     Schema {

@@ -28,6 +28,7 @@ pub fn schema(hidden_primary: bool) -> Schema {
         tree,
         name: name.into(),
         unique,
+        clustering: false,
         parts: parts
             .iter()
             .map(|&column| Part { column, prefix: None, descending: false })
@@ -83,7 +84,13 @@ impl Typed {
         (v.id, v.stored) = (3, false);
         schema.columns.push(v);
         let parts = vec![Part { column: 3, prefix: None, descending: false }];
-        schema.indexes.push(Index { tree: 3, name: "by_v".into(), unique: false, parts });
+        schema.indexes.push(Index {
+            tree: 3,
+            name: "by_v".into(),
+            unique: false,
+            clustering: false,
+            parts,
+        });
         Typed::bind(engine.create_table(spec(name, &schema)).unwrap())
     }
 

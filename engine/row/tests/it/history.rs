@@ -1,11 +1,11 @@
 //! Rows written under older schemas.
 
-use std::sync::Arc;
-
 use frond_base::ErrorKind;
-use frond_row::{Column, ColumnType, DefaultValue, OwnedBlobs, RecordLayout, RowCodec, Schema};
+use frond_row::{
+    Column, ColumnType, DefaultValue, History, Index, OwnedBlobs, RecordLayout, Schema,
+};
 
-use crate::support::{column, nullable, part, schema, FakeSortKeys, Row, Table};
+use crate::support::{column, nullable, part, schema, Row, Table};
 
 const INT: ColumnType = ColumnType::Int { unsigned: false };
 
@@ -20,18 +20,25 @@ fn old() -> Schema {
     schema(columns, vec![vec![part(0)]])
 }
 
-fn read(table: &Table, key: &[u8], value: &[u8]) -> Row {
+/// With an index that has whole rows, over the nullable text.
+fn clustering(mut schema: Schema, text: u16) -> Schema {
+    let (tree, name, parts) = (1, "k".into(), vec![part(text)]);
+    schema.indexes.push(Index { tree, name, unique: false, clustering: true, parts });
+    schema
+}
+
+fn read(table: &Table, index: usize, key: &[u8], value: &[u8]) -> Row {
     let mut record = vec![0x77; table.layout.record_bytes as usize];
     let mut blobs = OwnedBlobs::default();
-    let p = table.codec.project(0, |_| true);
+    let p = table.codec.project(index, |_| true);
     table.codec.decode(&p, key, value, &mut record, &mut blobs).unwrap();
     (0..table.schema.columns.len()).map(|c| table.value(c, &record, &blobs)).collect()
 }
 
 #[test]
 fn rows_of_an_older_schema_read_as_rows_of_the_current_one() {
-    let before = Table::new(old());
-    // Column 1 dropped, 2 lengthened and moved first, 4 to 6 added.
+    let before = Table::new(clustering(old(), 2));
+    // Column 1 dropped, 2 lengthened and moved first, 3 widened, 4 to 6 added.
     let mut four = column(4, INT, 4);
     four.default = DefaultValue::Bytes(vec![5, 0, 0, 0]);
     let mut five = nullable(var(5, 10));
@@ -40,29 +47,37 @@ fn rows_of_an_older_schema_read_as_rows_of_the_current_one() {
         nullable(var(2, 300)),
         column(0, INT, 8),
         four,
-        nullable(column(3, INT, 4)),
+        nullable(column(3, INT, 8)),
         five,
         nullable(column(6, INT, 4)),
     ];
-    let mut now = schema(columns, vec![vec![part(1)]]);
+    let mut now = clustering(schema(columns, vec![vec![part(1)]]), 0);
     now.version = 2;
     let layout = RecordLayout::compact(&now);
     let after = Table::with(now, layout, vec![before.schema.clone()]);
     for text in [Some(b"hello".to_vec()), None] {
-        let row: Row = vec![Some(vec![1; 8]), Some(vec![2; 4]), text.clone(), Some(vec![3; 4])];
-        let e = before.entries(&row, 0).remove(0);
+        let three = Some(vec![0xf3, 3, 3, 0x83]);
+        let row: Row = vec![Some(vec![1; 8]), Some(vec![2; 4]), text.clone(), three];
+        let entries = before.entries(&row, 0);
         let expected: Row = vec![
             text,
             Some(vec![1; 8]),
             Some(vec![5, 0, 0, 0]),
-            Some(vec![3; 4]),
+            Some(vec![0xf3, 3, 3, 0x83, 0xff, 0xff, 0xff, 0xff]),
             Some(b"new".to_vec()),
             None,
         ];
-        assert_eq!(read(&after, &e.key, &e.value), expected);
-        let again = after.entries(&expected, 0).remove(0);
-        assert_eq!(again.key, e.key);
-        assert_eq!(read(&after, &again.key, &again.value), expected);
+        for (index, again) in after.entries(&expected, 0).into_iter().enumerate() {
+            let e = &entries[index];
+            assert_eq!(read(&after, index, &e.key, &e.value), expected);
+            assert_eq!(again.key, e.key);
+            assert_eq!(read(&after, index, &again.key, &again.value), expected);
+            // RNV2.
+            let (renewer, mut renewed) = (after.codec.renewer(index).unwrap(), Vec::new());
+            assert!(renewer.renew(&e.value, &mut renewed));
+            assert_eq!(renewed, again.value);
+            assert!(!renewer.renew(&again.value, &mut renewed));
+        }
     }
 }
 
@@ -82,15 +97,17 @@ fn a_version_nobody_described_is_corruption() {
 
 #[test]
 fn changes_that_need_a_rebuild_are_refused() {
-    let bind = |now: Schema| {
-        let layout = RecordLayout::compact(&now);
-        RowCodec::bind("t", now.into(), layout, vec![old().into()], Arc::new(FakeSortKeys))
-            .map(|_| ())
-            .map_err(|e| e.kind())
-    };
+    let bind =
+        |now: Schema| History::new("t", &now, vec![old().into()]).map(|_| ()).map_err(|e| e.kind());
+    let mut narrower = old();
+    narrower.columns[1].bytes = 2;
+    assert_eq!(bind(narrower), Err(ErrorKind::Unsupported));
     let mut wider = old();
     wider.columns[1].bytes = 8;
+    assert_eq!(bind(wider.clone()), Ok(()));
+    wider.columns[1].ty = ColumnType::Int { unsigned: true };
     assert_eq!(bind(wider), Err(ErrorKind::Unsupported));
+
     let mut unsigned = old();
     unsigned.columns[0].ty = ColumnType::Int { unsigned: true };
     assert_eq!(bind(unsigned), Err(ErrorKind::Unsupported));
@@ -100,6 +117,9 @@ fn changes_that_need_a_rebuild_are_refused() {
     let mut indexed = old();
     indexed.indexes[0].parts[0].descending = true;
     assert_eq!(bind(indexed), Err(ErrorKind::Unsupported));
+    let mut without_rows = clustering(old(), 2);
+    without_rows.indexes[1].clustering = false;
+    assert!(without_rows.check_reads(&clustering(old(), 2)).is_err());
     let mut renamed = old();
     renamed.columns[0].name = "id".into();
     assert_eq!(bind(renamed), Ok(()));

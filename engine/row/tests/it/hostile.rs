@@ -81,7 +81,8 @@ fn damaged_schemas_are_refused_or_usable() {
                 let layout = RecordLayout::compact(&schema);
                 let schema = Arc::new(schema);
                 let sort = Arc::new(FakeSortKeys);
-                let codec = RowCodec::bind("t", schema.clone(), layout, vec![], sort).unwrap();
+                let codec =
+                    RowCodec::bind("t", schema.clone(), layout, Default::default(), sort).unwrap();
                 for n in 0..schema.indexes.len() {
                     let p = codec.project(n, |_| true);
                     let mut record = vec![0; codec.layout().record_bytes as usize];
@@ -124,6 +125,6 @@ fn impossible_schemas_are_refused() {
 fn a_newer_schema_format_is_named() {
     let mut bytes = Vec::new();
     random_schema(&mut Random(77)).encode(&mut bytes);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_eq!(Schema::decode(&bytes, "f").unwrap_err().kind(), ErrorKind::UnsupportedFormat);
 }

@@ -90,7 +90,9 @@ pub fn random_schema(r: &mut Random) -> Schema {
             indexes.push(parts);
         }
     }
-    schema(columns, indexes)
+    let mut schema = schema(columns, indexes);
+    schema.indexes.iter_mut().skip(1).for_each(|index| index.clustering = r.chance(30));
+    schema
 }
 
 /// Few distinct values, so that rows share prefixes and compare as equal.

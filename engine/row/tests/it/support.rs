@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use frond_row::{
-    Blobs, Column, ColumnType, Index, OwnedBlobs, Part, PartPrefix, RecordLayout, RowCodec,
-    RowInput, Schema, Sort, SortKeys, WeightLevel,
+    Blobs, Column, ColumnType, History, Index, OwnedBlobs, Part, PartPrefix, RecordLayout,
+    RowCodec, RowInput, Schema, Sort, SortKeys, WeightLevel,
 };
 
 /// A small deterministic generator.
@@ -94,6 +94,7 @@ impl Table {
     pub fn with(schema: Schema, layout: RecordLayout, history: Vec<Arc<Schema>>) -> Table {
         let schema = Arc::new(schema);
         let sort = Arc::new(FakeSortKeys);
+        let history = History::new("t", &schema, history).unwrap();
         let codec = RowCodec::bind("t", schema.clone(), layout.clone(), history, sort).unwrap();
         Table { schema, layout, codec }
     }
@@ -345,7 +346,13 @@ pub fn schema(columns: Vec<Column>, indexes: Vec<Vec<Part>>) -> Schema {
     let indexes = indexes
         .into_iter()
         .enumerate()
-        .map(|(n, parts)| Index { tree: n as u16, name: format!("k{n}"), unique: n == 0, parts })
+        .map(|(n, parts)| Index {
+            tree: n as u16,
+            name: format!("k{n}"),
+            unique: n == 0,
+            clustering: false,
+            parts,
+        })
         .collect();
     Schema { version: 1, columns, indexes, hidden_primary, auto_increment: None }
 }

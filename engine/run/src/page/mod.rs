@@ -112,6 +112,12 @@ impl Page {
         false
     }
 
+    /// No entry has a sequence of its own, so each key has one; and none is a tombstone.
+    #[inline]
+    pub fn is_plain(&self, one_seq: bool) -> bool {
+        (one_seq || self.layout.seq.is_none()) && self.layout.kind.is_none()
+    }
+
     /// Bytes of memory that the page takes.
     pub fn memory_bytes(&self) -> usize {
         std::mem::size_of::<Page>() + self.bytes.len()

@@ -74,8 +74,11 @@ impl<P: Deref<Target = Page>> Reader<P> {
         let at = self.enter(i);
         let data = self.page.column_data();
         for (c, width) in self.page.key_widths().iter().enumerate() {
-            let value = self.group.column(c).get(data, at);
-            out.extend_from_slice(&value.to_be_bytes()[8 - usize::from(*width)..]);
+            let (value, width) = (self.group.column(c).get(data, at), usize::from(*width));
+            // Always eight bytes, which is one store; the next field overwrites those too many.
+            let from = out.len();
+            out.extend_from_slice(&(value << (64 - 8 * width)).to_be_bytes());
+            out.truncate(from + width);
         }
     }
 
@@ -127,6 +130,20 @@ impl<P: Deref<Target = Page>> Reader<P> {
             _ => 0..0,
         };
         base + span.start..base + span.end
+    }
+
+    /// The same, cheaper, where the value of the entry before ends at `start`.
+    #[inline]
+    pub fn value_from(&mut self, i: usize, start: usize) -> Range<usize> {
+        let layout = &self.page.layout;
+        match (layout.values_kind, layout.value_end) {
+            (Values::Width(w), _) => start..start + w as usize,
+            (Values::Any, Some(c)) => {
+                let base = layout.values;
+                start..base + self.number(c, i) as usize
+            }
+            _ => start..start,
+        }
     }
 
     /// Within [`Page::keys`], the two pieces of key `i` (of variable keys): what it shares with its

@@ -36,6 +36,7 @@ fn schema() -> Schema {
         tree,
         name: format!("i{tree}"),
         unique,
+        clustering: false,
         parts: parts
             .iter()
             .map(|&column| Part { column, prefix: None, descending: false })

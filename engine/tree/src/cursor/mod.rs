@@ -16,7 +16,7 @@
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
 //!
-//! `cursor/window.rs` has the current leaf, `cursor/dead.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
+//! `cursor/window.rs` has the current leaf, `cursor/glide.rs` steps within a page, `cursor/dead.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ use crate::view::{Content, View};
 
 mod dead;
 mod dead_keys;
+mod glide;
 mod window;
 
 /// Where a seek goes.
@@ -47,6 +48,9 @@ pub enum Seek {
     /// The largest key `<`.
     Lt,
 }
+
+/// Memory of a batch that is kept for the next view; a resting cursor keeps it, and as much for keys.
+const SPARE_BYTES: usize = 32 << 10;
 
 /// An ordered read position. Owns its view; may move between threads.
 pub struct TreeCursor {
@@ -64,7 +68,13 @@ pub struct TreeCursor {
     current: Option<usize>,
     /// Sources other than `current` at the same key.
     tied: Vec<usize>,
+    /// How far the current source's page or batch is read without a look at the others (GD1), if that is known.
+    limit: Option<usize>,
+    /// The source that was chosen last, and whether it was the one before as well.
+    winner: Option<usize>,
+    won_again: bool,
     spare_keys: Vec<Vec<u8>>,
+    spare_batch: Option<frond_buffer::Batch>,
     dead: u64,
     buffer_dead: u64,
     /// Those since the last row, while the cursor moves.
@@ -97,7 +107,11 @@ impl Tree {
             window: None,
             current: None,
             tied: Vec::new(),
+            limit: None,
+            winner: None,
+            won_again: false,
             spare_keys: Vec::new(),
+            spare_batch: None,
             dead: 0,
             buffer_dead: 0,
             dead_keys: dead_keys::DeadKeys::default(),
@@ -133,6 +147,19 @@ impl TreeCursor {
     pub fn set_at(&mut self, at: Seq) {
         self.release();
         self.walk.at = at;
+    }
+
+    /// Lets go of position, view, private runs and interrupt; keeps some memory for the next use.
+    pub fn rest(&mut self) {
+        self.release();
+        self.spare_keys.retain(|key| key.capacity() <= SPARE_BYTES / 32);
+        self.spare_keys.truncate(32);
+        self.private = None;
+        self.walk.interrupt = None;
+    }
+
+    pub fn has_interrupt(&self) -> bool {
+        self.walk.interrupt.is_some()
     }
 
     /// Gives up the position, and the view unless it is still the tree's. A reader of the newest
@@ -205,6 +232,9 @@ impl TreeCursor {
     // Not an iterator: an entry is borrowed from the cursor.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<bool> {
+        if self.glide() {
+            return Ok(true);
+        }
         self.go(true)
     }
 
@@ -271,7 +301,7 @@ impl TreeCursor {
 
     fn place(&mut self, forward: bool, from: Option<&[u8]>) -> Result<()> {
         self.leave_window();
-        self.current = None;
+        (self.current, self.winner) = (None, None);
         self.tied.clear();
         self.walk.forward = forward;
         if self.view.is_none() {
@@ -317,7 +347,8 @@ impl TreeCursor {
 
     fn add_buffer(&mut self, buffer: &Arc<frond_buffer::WriteBuffer>) {
         if !buffer.is_empty() || !buffer.is_frozen() {
-            let body = SourceBody::Buffer(BufferSource::new(buffer.clone()));
+            let batch = self.spare_batch.take().unwrap_or_default();
+            let body = SourceBody::Buffer(BufferSource::new(buffer.clone(), batch));
             self.add(body, None, Charge::None);
         }
     }
@@ -404,6 +435,7 @@ impl TreeCursor {
     /// The newest source at the next key within the window; notes the others at that key.
     fn choose(&mut self) -> Option<usize> {
         self.tied.clear();
+        self.limit = None;
         let mut best: Option<usize> = None;
         let wanted = if self.walk.forward { Ordering::Less } else { Ordering::Greater };
         for (i, source) in self.sources.iter().enumerate() {
@@ -423,6 +455,8 @@ impl TreeCursor {
                 _ => {}
             }
         }
+        self.won_again = best == self.winner;
+        self.winner = best;
         best
     }
 
@@ -431,6 +465,10 @@ impl TreeCursor {
         self.leave_window();
         for source in self.sources.drain(..) {
             self.spare_keys.push(source.key);
+            if let SourceBody::Buffer(buffer) = source.body {
+                let batch = buffer.into_batch();
+                self.spare_batch = (batch.memory_bytes() <= SPARE_BYTES).then_some(batch);
+            }
         }
         self.buffers = 0;
         self.current = None;

@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use frond_base::Result;
+use frond_base::{EntryKind, Result, Seq};
 use frond_buffer::{Batch, Scan, Versions, WriteBuffer};
 
 use super::Walk;
@@ -25,8 +25,47 @@ pub(crate) struct BufferSource {
 }
 
 impl BufferSource {
-    pub fn new(buffer: Arc<WriteBuffer>) -> BufferSource {
-        BufferSource { buffer, batch: Batch::default(), at: 0, size: FIRST_BATCH }
+    /// With memory for its batches.
+    pub fn new(buffer: Arc<WriteBuffer>, mut batch: Batch) -> BufferSource {
+        batch.clear();
+        BufferSource { buffer, batch, at: 0, size: FIRST_BATCH }
+    }
+
+    /// Forward: the position in the batch up to which keys are below `rival`.
+    pub fn alone_up_to(&self, rival: Option<&[u8]>) -> usize {
+        let Some(rival) = rival else { return self.batch.len() };
+        let (mut from, mut to) = (self.at + 1, self.batch.len());
+        while from < to {
+            let mid = from + (to - from) / 2;
+            match self.batch.key(mid) < rival {
+                true => from = mid + 1,
+                false => to = mid,
+            }
+        }
+        from
+    }
+
+    /// Goes to the next entry if that is a row in the batch, before position `limit`, which
+    /// [`Self::alone_up_to`] gave; false, and nothing is done, otherwise.
+    #[inline]
+    pub fn glide(&mut self, limit: usize, key: &mut Vec<u8>, seq: &mut Seq) -> bool {
+        let at = self.at + 1;
+        if at >= limit {
+            return false;
+        }
+        let entry = self.batch.entry(at);
+        if entry.kind != EntryKind::Put {
+            return false;
+        }
+        key.clear();
+        key.extend_from_slice(entry.key);
+        *seq = entry.seq;
+        self.at = at;
+        true
+    }
+
+    pub fn into_batch(self) -> Batch {
+        self.batch
     }
 
     pub(super) fn seek(&mut self, walk: &mut Walk, from: Option<&[u8]>) -> Result<bool> {

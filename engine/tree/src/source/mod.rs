@@ -54,6 +54,11 @@ impl Walk {
     }
 
     #[inline]
+    fn is_poll_due(&self) -> bool {
+        self.examined + 1 >= self.next_poll
+    }
+
+    #[inline]
     fn examine(&mut self, n: u64) -> Result<()> {
         self.examined += n;
         if self.examined >= self.next_poll {

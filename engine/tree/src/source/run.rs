@@ -45,6 +45,8 @@ struct Open {
     at: usize,
     /// Forward: entries of this page that belong to the slice.
     end: usize,
+    /// Every entry of the page is the only version of its key, a row, and seen by the snapshot.
+    plain: bool,
 }
 
 impl Open {
@@ -166,8 +168,14 @@ impl RunSource {
         let Spot { slice, index, number } = spot;
         let at = page.lower_bound(from.max(self.slices[slice].lo.as_deref().unwrap_or(&[])));
         let end = self.page_end(slice, &index, &page, number);
+        let plain = self.is_plain(slice, &page);
         let reader = Reader::new(page);
-        self.open = Some(Open { slice, index, reader, number, at, end });
+        self.open = Some(Open { slice, index, reader, number, at, end, plain });
+    }
+
+    /// See [`Open`]. Slices whose one sequence the snapshot does not see are never opened.
+    fn is_plain(&self, slice: usize, page: &Page) -> bool {
+        page.is_plain(self.slices[slice].run.meta().one_seq)
     }
 
     /// Opens slice `slice` (if it exists) at its first entry.
@@ -225,11 +233,38 @@ impl RunSource {
         let page = self.load(walk, slice, number)?;
         let Some(open) = &self.open else { return Ok(false) };
         let end = self.page_end(slice, &open.index, &page, number);
+        let plain = self.is_plain(slice, &page);
         if let Some(open) = &mut self.open {
             open.reader = Reader::new(page);
-            (open.number, open.at, open.end) = (number, 0, end);
+            (open.number, open.at, open.end, open.plain) = (number, 0, end, plain);
         }
         Ok(true)
+    }
+
+    /// Forward: the position in the open page up to which entries can be had by [`Self::glide`] and
+    /// are below `rival`; 0 when there are none.
+    pub fn alone_up_to(&mut self, rival: Option<&[u8]>) -> usize {
+        let Some(open) = self.open.as_mut().filter(|open| open.plain) else { return 0 };
+        let Some(rival) = rival else { return open.end };
+        open.reader.page().lower_bound(rival).min(open.end)
+    }
+
+    /// Goes to the next entry if that is in the open page, before position `limit`, which
+    /// [`Self::alone_up_to`] gave; false, and nothing is done, otherwise.
+    #[inline]
+    pub fn glide(&mut self, limit: usize, walk: &mut Walk, key: &mut Vec<u8>) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let at = open.at + 1;
+        if at >= limit || walk.is_poll_due() {
+            return false;
+        }
+        debug_assert!(walk.forward && open.plain && at < open.end, "GD1");
+        open.at = at;
+        walk.examined += 1;
+        open.reader.key_into(at, key);
+        // The entry before is the current version: its value, of the same page, ends where this one begins.
+        self.value = open.reader.value_from(at, self.value.end);
+        true
     }
 
     pub(super) fn advance(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
@@ -303,7 +338,7 @@ impl RunSource {
         let Spot { slice, index, number } = spot;
         let at = self.cut_at(slice, from).map_or(page.len(), |key| page.lower_bound(key));
         let reader = Reader::new(page);
-        self.open = Some(Open { slice, index, reader, number, at, end: 0 });
+        self.open = Some(Open { slice, index, reader, number, at, end: 0, plain: false });
         self.before(walk)
     }
 

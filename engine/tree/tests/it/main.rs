@@ -10,6 +10,7 @@ mod owner;
 mod packs;
 mod private;
 mod recovery;
+mod renewal;
 mod rows;
 mod shape;
 mod support;

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use frond_base::{ByteReader, TableId};
-use frond_engine::{Action, Foreign, ForeignState, IndexDef, IndexState, TableDef};
+use frond_engine::{Action, Foreign, ForeignState, IndexDef, IndexState, OldSchema, TableDef};
 use frond_row::{
-    Blobs, Column, ColumnType, DefaultValue, Entries, Index, OwnedBlobs, Part, PartPrefix,
+    Blobs, Column, ColumnType, DefaultValue, Entries, History, Index, OwnedBlobs, Part, PartPrefix,
     RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
 };
 use frond_run::testing::TestRng;
@@ -102,7 +102,9 @@ fn random(rng: &mut TestRng) -> Schema {
             .map(|tree| {
                 let column = if tree == 0 { 0 } else { rng.below(columns.len() as u64) as u16 };
                 let parts = vec![part(rng, column)];
-                Index { tree, name: format!("i{tree}"), unique: tree == 0, parts }
+                let clustering = tree > 0 && rng.below(3) == 0;
+                let name = format!("i{tree}");
+                Index { tree, name, unique: tree == 0, clustering, parts }
             })
             .collect();
         let schema =
@@ -132,7 +134,8 @@ pub fn definitions(seed: u64) -> Vec<Vec<u8>> {
         if n % 2 == 1 {
             def.indexes.extend([index(IndexState::Dropped), index(IndexState::Building)]);
             def.building = bytes_of(&schema);
-            def.history = vec![bytes_of(&random(&mut rng)), Vec::new()];
+            let old = |schema| OldSchema { blocks_below: 9, ..OldSchema::new(schema) };
+            def.history = vec![old(bytes_of(&random(&mut rng))), OldSchema::new(Vec::new())];
         }
         def.encode()
     };
@@ -218,7 +221,7 @@ pub fn schema(input: &[u8]) -> bool {
 
 fn bind(schema: &Arc<Schema>) -> Option<RowCodec> {
     let layout = RecordLayout::compact(schema);
-    RowCodec::bind("t", schema.clone(), layout, vec![], Arc::new(ByteWeights)).ok()
+    RowCodec::bind("t", schema.clone(), layout, History::default(), Arc::new(ByteWeights)).ok()
 }
 
 /// Whether the key and the value are those of a row, in some index.

@@ -86,7 +86,8 @@ impl WriteBuffer {
     pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
         assert!(!self.is_frozen(), "insert into a frozen buffer");
         let mut source = entries.into_iter();
-        let mut pending: Vec<EntryRef<'a>> = Vec::with_capacity(RUN);
+        // Most transactions write an entry or two: no room for RUN of them.
+        let mut pending: Vec<EntryRef<'a>> = Vec::with_capacity(4);
         let (mut low, mut high) = (SEQ_MAX, 0);
         loop {
             let seen = pending.len();

@@ -244,6 +244,17 @@ impl Transaction {
         self.read(table, index, key, SEQ_MAX, value)
     }
 
+    /// Whether this transaction has no entries of its own in a tree: there is only what is committed.
+    #[inline]
+    pub(crate) fn owns_nothing(&self, table: &Table, index: IndexNo) -> bool {
+        if self.tables.is_empty() {
+            return true;
+        }
+        let tree = table.tree(index).id();
+        let in_memory = self.writes.buffer(tree).is_some() || !self.is_settled(tree);
+        !in_memory && self.spilled.of(tree).is_none()
+    }
+
     fn open(&self, table: &Table) -> Result<()> {
         if table.is_dropped() {
             return Err(Error::new(

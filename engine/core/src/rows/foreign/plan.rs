@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_row::{KeyBridge, PlainSortKeys, RecordLayout, RowCodec, Schema};
+use frond_row::{History, KeyBridge, PlainSortKeys, RecordLayout, RowCodec, Schema};
 
 use crate::catalog::foreign::{Action, Foreign, ForeignState};
 use crate::catalog::foreign_fit::{fit, fit_child, is_unique, Fit};
@@ -141,7 +141,7 @@ fn to_parent(
 
 fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {
     let layout = RecordLayout::compact(&schema);
-    RowCodec::bind(&table.def().name, schema, layout, Vec::new(), Arc::new(PlainSortKeys))
+    RowCodec::bind(&table.def().name, schema, layout, History::default(), Arc::new(PlainSortKeys))
 }
 
 fn to_child(

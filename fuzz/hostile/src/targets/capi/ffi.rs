@@ -74,7 +74,7 @@ pub struct IndexSpec {
     pub page_bytes: u32,
     pub compression: u32,
     pub compression_level: i32,
-    pub reserved: u32,
+    pub clustering: u32,
 }
 
 #[repr(C)]

@@ -253,7 +253,7 @@ impl Session {
                 page_bytes: if a.seldom() { a.number(1 << 17) } else { 4096 },
                 compression: a.number(4),
                 compression_level: a.number(8) as i32,
-                reserved: 0,
+                clustering: if n > 0 || a.seldom() { a.number(2) } else { 0 },
             })
             .collect();
         let hidden = a.number(2);

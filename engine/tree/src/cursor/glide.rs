@@ -1,0 +1,71 @@
+//! Steps within a page or a buffer's batch, where only one source has the next entries: most steps of a scan.
+//!
+//! As long as no other source comes in between, the next entry is the next one there: no source is compared
+//! with another, and no key is copied. How far that goes is found out once for many steps.
+//!
+//! Invariant GD1: `limit` is a position in the page or batch of the current source. All entries between the current
+//! one and it belong to the current window and the bounds, are seen by the snapshot, and are below the keys of all other
+//! sources; those of a page are rows, too. So it holds until any source moves otherwise, which ends in
+//! [`TreeCursor::choose`].
+
+use super::TreeCursor;
+use crate::source::{Source, SourceBody};
+
+impl TreeCursor {
+    /// To the next entry, if that takes neither a page nor a look at other sources; false, and nothing is done,
+    /// otherwise.
+    #[inline]
+    pub fn glide(&mut self) -> bool {
+        let Some(current) = self.current else { return false };
+        let limit = self.find_limit(current);
+        let Source { body, key, seq, examined, .. } = &mut self.sources[current];
+        match body {
+            SourceBody::Run(run) => {
+                let glides = run.glide(limit, &mut self.walk, key);
+                *examined += u64::from(glides);
+                glides
+            }
+            // What is in a batch was examined when that was filled.
+            SourceBody::Buffer(buffer) => buffer.glide(limit, key, seq),
+        }
+    }
+
+    /// How far the current source can go alone, found out once after each [`TreeCursor::choose`].
+    #[inline]
+    fn find_limit(&mut self, current: usize) -> usize {
+        match self.limit {
+            Some(limit) => limit,
+            None => {
+                let limit = self.look_for_limit(current);
+                self.limit = Some(limit);
+                limit
+            }
+        }
+    }
+
+    #[cold]
+    fn look_for_limit(&mut self, current: usize) -> usize {
+        if !self.walk.forward || !self.tied.is_empty() || current < self.privates {
+            return 0;
+        }
+        let won_again = self.won_again;
+        let (before, rest) = self.sources.split_at_mut(current);
+        let Some((source, after)) = rest.split_first_mut() else { return 0 };
+        // Those kept across windows may be beyond this one: it ends before they come.
+        let rivals = before.iter().chain(&*after).filter(|rival| rival.valid);
+        let rival = rivals.min_by(|a, b| a.compare(b)).map(|rival| &rival.key[..]);
+        let mut rival = rival.into_iter().chain(self.walk.hi.as_deref()).min();
+        if let SourceBody::Buffer(_) = source.body {
+            let edge = self.window.as_ref().and_then(|window| window.range.hi.as_deref());
+            rival = rival.into_iter().chain(edge).min();
+        }
+        // Looking for a place costs several steps: not where sources take turns, or the next step is the last.
+        if rival.is_some() && !won_again {
+            return 0;
+        }
+        match &mut source.body {
+            SourceBody::Run(run) => run.alone_up_to(rival),
+            SourceBody::Buffer(buffer) => buffer.alone_up_to(rival),
+        }
+    }
+}
