@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use frond_digest::report;
-use frond_digest::run::follow::{follow, Follow};
+use frond_digest::run::follow::{Follow, Following};
 use frond_digest::run::Settings;
 
 use super::args::DigestArgs;
@@ -22,7 +22,8 @@ pub fn reports(
     let mut left = args.reports;
     let (mut fine, mut grouped, mut unknown) = (true, false, None);
     let mut result = Ok(());
-    follow(how, settings, &mut |mut outcome| {
+    let following = Following::open(how, settings).map_err(Failure::Request)?;
+    let each = &mut |mut outcome: frond_digest::run::Outcome| {
         let options = report::Options {
             generated: options.generated.map(|_| when::now()),
             ..options.clone()
@@ -39,8 +40,8 @@ pub fn reports(
         result = write::report(args, &mut outcome, &options, out).and_then(|()| Ok(out.flush()?));
         left = left.map(|n| n.saturating_sub(1));
         result.is_ok() && left != Some(0)
-    })
-    .map_err(Failure::Request)?;
+    };
+    following.run(each).map_err(Failure::Request)?;
     if let (Some(what), false) = (unknown, grouped) {
         return Err(Failure::Request(format!("--group-by: {what}")));
     }

@@ -64,50 +64,62 @@ type Opened = (File, u64);
 /// More rotations than this within `QUIET` are not a log's.
 const MAX_NEXT: usize = 16;
 
-/// Follows the log and calls `each` with the outcome of every interval, until `each` returns false.
-/// `Err` says why the log cannot be followed.
-pub fn follow(
-    follow: &Follow,
-    settings: &Arc<Settings>,
-    each: &mut dyn FnMut(Outcome) -> bool,
-) -> Result<(), String> {
-    let mut log = Log {
-        path: follow.path.clone(),
-        file: None,
-        next: VecDeque::new(),
-        offset: 0,
-        held: Vec::new(),
-        format: settings.format,
-        carry: Carry { zone: settings.zone, ..Carry::default() },
-        general: frond_querylog::genlog::Parser::new(settings.zone.unwrap_or(0)),
-        last_growth: Instant::now(),
-        succeeded: false,
-        files: Vec::new(),
-    };
-    log.file = log.open()?;
-    log.begin_file();
-    if log.file.is_none() {
-        return Err(format!("{}: no such file or directory", follow.path.display()));
-    }
-    if !follow.from_begin {
-        log.skip_content()?;
-    }
-    let mut worker = Worker::new(settings.clone());
-    let mut due = Instant::now() + follow.interval;
-    loop {
-        let grown = log.read(&mut worker)?;
-        if Instant::now() >= due {
-            due += follow.interval;
-            let mut counts = std::mem::replace(&mut worker, Worker::new(settings.clone())).finish();
-            counts.order.one_log = true;
-            let files = std::mem::take(&mut log.files);
-            log.begin_file();
-            if !each(counts.outcome(files, log.carry.zone)) {
-                return Ok(());
-            }
+/// A log that was opened, and nothing read of it yet: what happens to its name from here on is seen.
+pub struct Following {
+    log: Log,
+    interval: Duration,
+    settings: Arc<Settings>,
+}
+
+impl Following {
+    /// Opens the log. `Err` says why it cannot be followed.
+    pub fn open(follow: &Follow, settings: &Arc<Settings>) -> Result<Self, String> {
+        let mut log = Log {
+            path: follow.path.clone(),
+            file: None,
+            next: VecDeque::new(),
+            offset: 0,
+            held: Vec::new(),
+            format: settings.format,
+            carry: Carry { zone: settings.zone, ..Carry::default() },
+            general: frond_querylog::genlog::Parser::new(settings.zone.unwrap_or(0)),
+            last_growth: Instant::now(),
+            succeeded: false,
+            files: Vec::new(),
+        };
+        log.file = log.open()?;
+        log.begin_file();
+        if log.file.is_none() {
+            return Err(format!("{}: no such file or directory", follow.path.display()));
         }
-        if grown == 0 {
-            std::thread::sleep(POLL.min(due.saturating_duration_since(Instant::now())));
+        if !follow.from_begin {
+            log.skip_content()?;
+        }
+        Ok(Self { log, interval: follow.interval, settings: settings.clone() })
+    }
+
+    /// Calls `each` with the outcome of every interval, until it returns false. `Err` says why the log can no longer
+    /// be followed.
+    pub fn run(self, each: &mut dyn FnMut(Outcome) -> bool) -> Result<(), String> {
+        let Self { mut log, interval, settings } = self;
+        let mut worker = Worker::new(settings.clone());
+        let mut due = Instant::now() + interval;
+        loop {
+            let grown = log.read(&mut worker)?;
+            if Instant::now() >= due {
+                due += interval;
+                let next = Worker::new(settings.clone());
+                let mut counts = std::mem::replace(&mut worker, next).finish();
+                counts.order.one_log = true;
+                let files = std::mem::take(&mut log.files);
+                log.begin_file();
+                if !each(counts.outcome(files, log.carry.zone)) {
+                    return Ok(());
+                }
+            }
+            if grown == 0 {
+                std::thread::sleep(POLL.min(due.saturating_duration_since(Instant::now())));
+            }
         }
     }
 }

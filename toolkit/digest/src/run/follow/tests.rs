@@ -14,6 +14,7 @@ fn a_rotated_log_is_read_to_its_end_and_then_the_new_one() {
     std::fs::write(&path, event(1)).unwrap();
     let options =
         Follow { path: path.clone(), interval: Duration::from_millis(3500), from_begin: true };
+    let following = Following::open(&options, &Arc::new(Settings::default())).unwrap();
     let writer = std::thread::spawn({
         let path = path.clone();
         let moved = dir.path().join("slow.log.1");
@@ -32,12 +33,12 @@ fn a_rotated_log_is_read_to_its_end_and_then_the_new_one() {
     });
     let mut events = 0;
     let mut skips = 0;
-    follow(&options, &Arc::new(Settings::default()), &mut |outcome| {
+    let each = &mut |outcome: Outcome| {
         events += outcome.events;
         skips += outcome.skips.count();
         false
-    })
-    .unwrap();
+    };
+    following.run(each).unwrap();
     writer.join().unwrap();
     assert_eq!((events, skips), (4, 0));
 }
@@ -49,7 +50,7 @@ fn a_missing_log_is_said() {
         interval: Duration::from_secs(1),
         from_begin: false,
     };
-    let error = follow(&options, &Arc::new(Settings::default()), &mut |_| false).unwrap_err();
+    let error = Following::open(&options, &Arc::new(Settings::default())).err().unwrap();
     assert!(error.contains("no such file"), "{error}");
 }
 
@@ -59,11 +60,12 @@ fn followed(write: impl FnOnce(&Path) + Send + 'static) -> (Vec<String>, u64) {
     let path = dir.path().join("slow.log");
     std::fs::write(&path, event(1)).unwrap();
     let options = Follow { path: path.clone(), interval: Duration::from_secs(8), from_begin: true };
-    let writer = std::thread::spawn(move || write(&path));
     let (mut seen, mut skips) = (Vec::new(), 0);
     let group_by = crate::run::GroupBy::User;
     let settings = Settings { group_by, ..Settings::default() };
-    follow(&options, &Arc::new(settings), &mut |outcome| {
+    let following = Following::open(&options, &Arc::new(settings)).unwrap();
+    let writer = std::thread::spawn(move || write(&path));
+    let each = &mut |outcome: Outcome| {
         seen.extend(outcome.table.classes.iter().map(|c| {
             let sample = &c.sample;
             let file = &outcome.files[sample.place.file as usize];
@@ -72,8 +74,8 @@ fn followed(write: impl FnOnce(&Path) + Send + 'static) -> (Vec<String>, u64) {
         }));
         skips += outcome.skips.count();
         false
-    })
-    .unwrap();
+    };
+    following.run(each).unwrap();
     writer.join().unwrap();
     seen.sort();
     (seen, skips)
@@ -98,9 +100,10 @@ fn what_the_server_writes_to_the_old_log_after_the_rotation_is_read() {
         pause(QUIET.as_millis() as u64 + 700);
         append(&old, &event(2));
         append(path, &event(3));
-        pause(300);
+        // The file had the name for a few polls.
+        pause(900);
         append(&old, &event(4));
-        // Rotated again at once.
+        // Rotated again while the old one is not quiet.
         std::fs::rename(path, path.with_extension("2")).unwrap();
         append(path, &event(5));
     });
