@@ -199,7 +199,8 @@ impl<V: CacheWeight> Shard<V> {
         self.leave_shadow(hash);
         self.ghost_hits += u64::from(known);
         let gone = self.shrink_to(self.limit - charge);
-        self.add(hashed, value, charge, access == Access::Scan, known);
+        let scan = matches!(access, Access::Seek | Access::Scan);
+        self.add(hashed, value, charge, scan, known);
         (Outcome::Offered, gone)
     }
 
@@ -428,8 +429,8 @@ impl<V> Entry<V> {
                 self.scan_only = false;
             }
             // A second scan counts one use at most (see the module).
-            Access::Scan if self.scanned => self.uses = self.uses.max(1),
-            Access::Scan => self.scanned = true,
+            Access::Seek | Access::Scan if self.scanned => self.uses = self.uses.max(1),
+            Access::Seek | Access::Scan => self.scanned = true,
             Access::Merge | Access::Verify => {}
         }
     }

@@ -12,6 +12,9 @@ use crate::page::Page;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Point,
+    /// The first page of a scan or of a look-up by a prefix: the next one read may be anywhere.
+    Seek,
+    /// A page that a scan goes on with.
     Scan,
     Merge,
     /// A check of the stored bytes: pages in memory must not be used.

@@ -87,7 +87,7 @@ impl TreeCursor {
                 spots.push((i, spot));
             }
         }
-        let pages = self.walk.store.pages(&wants, Access::Scan)?;
+        let pages = self.walk.store.pages(&wants, Access::Seek)?;
         for ((i, spot), page) in spots.into_iter().zip(pages) {
             if let SourceBody::Run(run) = &mut runs[i].body {
                 run.set_ready(&mut self.walk, spot, page);

@@ -112,7 +112,9 @@ impl RunSource {
         }
         match self.spot(walk.forward, walk.at, from)? {
             Some(spot) => {
-                let page = self.load(walk, spot.slice, spot.number)?;
+                walk.refills += 1;
+                let run = &self.slices[spot.slice].run.run;
+                let page = walk.store.page(run, spot.number, Access::Seek)?;
                 Ok(Some((spot, page)))
             }
             None => Ok(None),
