@@ -13,6 +13,10 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 TARGET=$ROOT/target
 # shellcheck disable=SC2034  # for the scripts that source this
 MARIADB_DIR=$TARGET/mariadb
+# What the stages of the tests build, once for all of them: the tests, the tool, the simulator and the example, with
+# assertions of debug builds, and with the engine's seeded defects, which are not active unless a test asks for them.
+# shellcheck disable=SC2034
+TEST_BUILD=(--workspace --features frond-sim/canary)
 
 # cargo may have been installed for this user only; cron, CI and sudo do not read the profile.
 if ! command -v cargo >/dev/null 2>&1 && [[ -x ${HOME:-/root}/.cargo/bin/cargo ]]; then

@@ -31,6 +31,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 STAGES=$ROOT/scripts/stages
+# The tool that stages run: that of the tests' build.
+export FROND=${FROND:-${CARGO_TARGET_DIR:-$TARGET}/debug/frond}
 LOGS=$TARGET/test-logs
 STAGE_MINUTES=${STAGE_MINUTES:-45}
 

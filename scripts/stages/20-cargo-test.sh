@@ -25,7 +25,7 @@ export "$runner=$ROOT/scripts/cpu.py $costs"
 export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}
 
 # --no-fail-fast: one failing crate must not hide the others.
-cargo test --workspace --no-fail-fast 2>&1 | tee "$log"
+cargo test "${TEST_BUILD[@]}" --no-fail-fast 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
 
 awk -v digest="$DIGEST" -v most="$DIGEST_BUDGET" '

@@ -34,8 +34,8 @@ memcheck() {
 }
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
-check "compile the Rust example" cargo build --quiet --release -p frond-engine --example ledger
-check "run it" timeout 60 "$CARGO_TARGET_DIR/release/examples/ledger"
+check "compile the Rust example" cargo test --quiet "${TEST_BUILD[@]}" --no-run
+check "run it" timeout 60 "$CARGO_TARGET_DIR/debug/examples/ledger"
 check "build the library" make --no-print-directory -s library
 # Silent under make, whose variables would otherwise be inherited.
 check "compile the C example" env -u MAKEFLAGS make --no-print-directory -C bindings/c/example OUT="$OUT"

@@ -34,11 +34,11 @@ run() { # run LABEL COMMAND...
 }
 
 # One build for all: the seeded defects are compiled in and, unless --canaries asks, not active.
-cargo build --quiet --release -p frond-sim --features canary || {
+cargo test --quiet "${TEST_BUILD[@]}" --no-run || {
     printf '0 passed, 1 failed\n'
     exit 1
 }
-bin=${CARGO_TARGET_DIR:-target}/release
+bin=${CARGO_TARGET_DIR:-target}/debug
 
 # A run takes some 700 seeds.
 day=$(($(date +%s) / 86400))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# The tool, built as users get it: a benchmark leaves a database, check, stat, dump and log read it.
+# The tool: a benchmark leaves a database, check, stat, dump and log read it.
 #
 # CPU budget: 15 s
 
@@ -29,7 +29,7 @@ check() { # check LABEL COMMAND...
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
 
 # The tool, bounded in time.
-frond() { timeout 300 "$CARGO_TARGET_DIR/release/frond" "$@"; }
+frond() { timeout 300 "$CARGO_TARGET_DIR/debug/frond" "$@"; }
 
 status_is() { # status_is N COMMAND...
     local wanted=$1 got=0
@@ -50,7 +50,7 @@ codec_runs() {
     frond bench codec --entries 100k --rows 2M --repeat 1 || [[ $? -eq 1 ]]
 }
 
-check "build" cargo build --quiet --release -p frond-cli
+check "build" cargo test --quiet "${TEST_BUILD[@]}" --no-run
 check "iibench, 300 000 rows in 16 MiB, verified" \
     frond bench iibench --rows 300k --cache 16M --queries 20 --verify --keep --dir "$work"
 db=$(find "$work" -maxdepth 1 -name 'frond-bench.*')
