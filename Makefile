@@ -72,7 +72,7 @@ check: ## the inner loop: lint, tests of the packages that changed, one SQL test
 	@scripts/check.sh
 
 .PHONY: fuzz
-fuzz: ## mutated bytes for every on-disk format and the C API; SECONDS= of a processor each (60)
+fuzz: ## mutated bytes for every on-disk format and the C API; SECONDS= (60) of a processor for each of 19 targets
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 
 .PHONY: test

@@ -5,11 +5,12 @@
 //   SET SESSION frond_backup = 'begin'       a session asks for a pin
 //   BACKUP STAGE START                       prepare_for_backup()
 //   FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS     flush_logs(): takes the pin, anew if there is one
-//   BACKUP STAGE END                         end_backup(): no transaction committed meanwhile, or the pin is broken
+//   BACKUP STAGE END                         end_backup(): breaks the pin if a transaction has committed since
 //   SET SESSION frond_backup = 'describe', 'log_copied', 'end'
 //
-// With 'begin_other' the stages are other sessions': mariadb-backup's, which stages in one connection and flushes in another,
-// before BLOCK_COMMIT and several times after it. The last pin counts, and it is proven by what comes after it.
+// With 'begin_other' other sessions run the stages: those of mariadb-backup, which runs BACKUP STAGE in one connection and
+// flushes in another one, before BLOCK_COMMIT and several times after it. Each flush takes the pin anew; END decides about
+// the last one.
 
 #include "server.h"
 
@@ -32,7 +33,7 @@ static std::atomic<uint64_t> asking{0};
 static std::atomic<bool> any_stages{false};
 // Connection between BACKUP STAGE START and END, or 0.
 static std::atomic<uint64_t> staging{0};
-// Commits when the pin was taken, and whether that is to be compared at END.
+// Number of commits when the pin was taken, and whether END has to compare it.
 static std::atomic<uint64_t> commits_at_mark{0};
 static std::atomic<bool> marked{false};
 static std::atomic<uint64_t> commits{0};
@@ -50,9 +51,9 @@ static bool is_awaited() {
     return who && frond_database && step("armed", &armed) && armed && (any_stages || who == connection());
 }
 
-// No step of other backups copies the directory of this engine, so they would succeed without the tables:
-// they are refused here. This call has no result; an error in the diagnostics area makes the statement fail, and the
-// client ends.
+// Other backup programs do not copy this engine's directory, so their backups would succeed without its tables. They
+// are refused here. This function has no result; an error in the diagnostics area makes the statement fail, and so the
+// program stops.
 static void prepare_for_backup() {
     staging = connection();
     marked = false;
@@ -115,7 +116,7 @@ void frond_backup_abandon(uint64_t id) {
         asking = 0;
 }
 
-// Takes the step; an error is in the diagnostics area when this fails.
+// Takes the step. On failure returns true with an error in the diagnostics area.
 bool frond_backup_step(THD *thd, uint step_number) {
     static const char *const steps[] = {"", "begin", "begin", "describe", "log_copied", "end"};
     if (check_global_access(thd, RELOAD_ACL))

@@ -2,9 +2,9 @@
 //
 // Foreign keys without an open table: names, lists, RENAME and DROP, and what CREATE and ALTER TABLE define.
 //
-// ALTER TABLE by copy: the copy has all foreign keys that the table will have. Those that the table has
-// already wait, so that nothing is checked twice; new ones are checked while the rows are copied. The
-// renames at the end move each with its table. Foreign keys of other tables name the table, whichever it is.
+// ALTER TABLE by copy: the copy gets all foreign keys that the table will have. New ones are checked while rows are
+// copied. Those that the table already has wait in the copy, so that nothing is checked twice. The renames at the
+// end move each foreign key with its table. Foreign keys of other tables refer to the table by its name.
 
 #include "ha_frond.h"
 
@@ -154,7 +154,7 @@ static Frond_foreign define(const Foreign_key &key, const std::string &table, co
     return f;
 }
 
-// What the table that `form` describes gets: of a copy those of the original that are not dropped; and new ones.
+// The foreign keys of the new table `form`. A copy has those of the original that are not dropped, and the new ones.
 static int foreigns_of_new(const char *table, const char *original, TABLE *form, HA_CREATE_INFO *info, bool checks,
                            std::vector<Frond_foreign> *all) {
     ulong number = 0;
@@ -231,8 +231,8 @@ static int create_child(const char *table, const char *original, const std::vect
                                    static_cast<uint32_t>(foreigns.size()), original, !checks);
 }
 
-// The index without which the constraint that the last error was about is not possible any more; "" if that error was
-// about something else. `original` is what the table that was to be created would replace.
+// The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
+// table that the new one would have replaced.
 static std::string missing_index(const char *table, const std::string &original) {
     const char *child, *name;
     frond_last_constraint(&child, &name);
@@ -314,7 +314,7 @@ int frond_rename_with_foreigns(THD *thd, const char *from, const char *to) {
                                         aside ? FROND_RENAME_ASIDE : FROND_RENAME_IN_PLACE,
                                         altered.empty() ? nullptr : altered.c_str(), nullptr, 0);
     }
-    // Generated names follow the table, all names the database.
+    // A new table name changes generated names; a new database changes all names.
     const std::string old_database = frond_database_of(from) + "/", database = frond_database_of(to) + "/";
     const std::string old_generated = old_database + frond_from_file(frond_table_of(from)) + FROND_GENERATED;
     const std::string generated = database + frond_from_file(frond_table_of(to)) + FROND_GENERATED;
@@ -327,7 +327,7 @@ int frond_rename_with_foreigns(THD *thd, const char *from, const char *to) {
 int frond_drop_with_foreigns(THD *thd, const char *table) {
     if (!thd || frond_is_copy(table) || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
         return frond_table_drop_parent(frond_database, table, "");
-    // DROP DATABASE may leave children behind that it is about to drop.
+    // DROP DATABASE may drop a parent first: the children follow.
     if (thd_sql_command(thd) == SQLCOM_DROP_DB)
         return frond_table_drop_parent(frond_database, table, (frond_database_of(table) + "/").c_str());
     return frond_table_drop(frond_database, table);

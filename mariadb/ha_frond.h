@@ -49,7 +49,7 @@ struct Frond_slot {
     int wait = 0;
     bool condition = false;
     bool semi_consistent = false;
-    /* Virtual columns are read from the entry, or computed here, as the server does not compute them. */
+    /* Virtual columns are read from the entry or computed here, because the server does not compute them in this scan. */
     bool gives_virtual = false;
     bool index_only = false;
     bool all_columns = false;
@@ -195,7 +195,8 @@ private:
 
     /* The transaction that calls belong to: the statement's, that of a bulk copy, or a sequence's own. */
     int transaction(frond_txn **txn);
-    /* What a slot remembers: the statement, or the sequence's transaction, which ends with a change or a scan. */
+    /* The serial that a slot remembers: of the statement, or of a sequence's transaction, which ends with each change or
+     * scan. */
     uint64_t serial() const { return unlikely(sequence_txn_ != nullptr) ? 1 : session_->serial(); }
 
     /* The table holds the row of a SEQUENCE (ha_frond_sequence.cc). */
@@ -300,7 +301,7 @@ private:
     uint move_error_ = 0;
     frond_txn *bulk_ = nullptr;
     frond_txn *sequence_txn_ = nullptr;
-    /* The error that tell() has sent, and why the table was not opened. */
+    /* The error that tell() has sent; why the table was not opened. */
     int told_ = 0;
     std::string refusal_;
     /* Databases and names of parents, as of a version of all foreign keys. */
@@ -309,7 +310,7 @@ private:
     /* Whether the table is in any foreign key, as of a version of all. */
     bool has_foreign_keys_ = false;
     uint64_t foreign_keys_version_ = UINT64_MAX;
-    /* The row that is about to be changed unread is known not to be there. */
+    /* The row that is about to be changed unread is known to be missing. */
     bool unread_is_missing_ = false;
     /* Why the replica stops at a row; for its error message. */
     std::string divergence_;

@@ -6,12 +6,12 @@
 //               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers
 //   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; others read and write meanwhile
 //
-// The core decides whether rows and keys can stay as they are (frond_alter_check); what it cannot know of is
-// decided here. Whatever is not surely right copies.
+// The core decides whether rows and keys can stay as they are (frond_alter_check). This file decides about what the core
+// does not know. In doubt the table is copied.
 //
-// The new definition and the .frm file's version (TABLE_SHARE::tabledef_version) get into force in one record of the
-// core. When the server finds a half-finished ALTER after a crash, check_version() tells it which .frm file is
-// the right one.
+// One record of the core puts the new definition and the version of its .frm file (TABLE_SHARE::tabledef_version) into
+// force. When the server finds an unfinished ALTER after a crash, check_version() tells it which .frm file is the
+// right one.
 
 #include "ha_frond.h"
 
@@ -27,7 +27,7 @@ constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_I
 constexpr alter_table_operations COLUMN_CHANGES = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                                   ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
                                                   ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
-// The parser's, which say no more than those above, and what only the .frm file has.
+// Flags of the parser that add nothing to those above, and changes of the .frm file alone.
 constexpr alter_table_operations HARMLESS = ALTER_PARSER_ADD_COLUMN | ALTER_PARSER_DROP_COLUMN | ALTER_CHANGE_COLUMN |
                                             ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_COLUMN_ORDER |
                                             ALTER_INDEX_ORDER | ALTER_CHANGE_INDEX_COMMENT |
@@ -64,7 +64,7 @@ bool is_dropped_key(const Alter_inplace_info *info, const KEY *key) {
     return false;
 }
 
-// The key of `table` that key `n` of the new definition is, or FROND_NEW; -2: unknown.
+// Which key of `table` is key `n` of the new definition; FROND_NEW: none; -2: unknown.
 int source_of_key(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, uint n) {
     if (is_new_key(info, n))
         return FROND_NEW;
@@ -78,7 +78,7 @@ int source_of_key(const TABLE *table, const TABLE *altered, const Alter_inplace_
     return -2;
 }
 
-// Which column of the table each of the new definition is. False: not known.
+// For each column of the new definition, which column of the table it is. False: not known.
 bool map_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, Altered *to) {
     if (!(info->handler_flags & COLUMN_CHANGES)) {
         for (uint f = 0; f < altered->s->fields; f++)
@@ -91,7 +91,7 @@ bool map_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_i
     return to->column_from.size() == altered->s->fields;
 }
 
-// A record of the definition has the value that the column is to have in all rows there are.
+// The default record of the new definition has the value that existing rows get in a new column.
 bool has_constant_default(const TABLE *altered, const Field *field) {
     if (field->vcol_info || field->default_value || field->unireg_check != Field::NONE ||
         (field->flags & (AUTO_INCREMENT_FLAG | VERS_SYSTEM_FIELD)) || !field->stored_in_db())
@@ -133,7 +133,7 @@ bool is_wider(const Field *was, const Field *is) {
            (was_unsigned || !is_unsigned) && !((was->flags ^ is->flags) & ZEROFILL_FLAG);
 }
 
-// Stored values of `was` are those of `is`, or become so without a look. The core compares types and sizes, too.
+// Stored values of `was` are valid values of `is`. The core compares types and sizes, too.
 bool keeps_values(const Field *was, const Field *is, bool types_change) {
     const bool wider = types_change && is_wider(was, is);
     if ((was->real_type() != is->real_type() && !wider) || was->charset() != is->charset() || was->vcol_info || is->vcol_info ||
@@ -158,7 +158,7 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
 
 } // namespace
 
-// Whether the columns can change as they do, as far as the core does not know.
+// Whether the columns can change so in place, as far as the core cannot tell.
 static bool columns_can_change(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                                const Altered &to) {
     if (table->vfield || altered->vfield || table->versioned() || altered->versioned() || info->error_if_not_empty)
@@ -186,7 +186,7 @@ static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *inf
         if (from < FROND_NEW)
             return false;
         to->index_from.push_back(from == FROND_NEW ? FROND_NEW : from + static_cast<int>(hidden));
-        // The server keeps these unique, by looking, and it looks at all rows while it copies them.
+        // The server checks that these are unique, and it checks existing rows only while it copies them.
         const KEY &key = altered->key_info[k];
         if (from == FROND_NEW && (key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps))
             return false;
@@ -202,7 +202,7 @@ static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *inf
     return true;
 }
 
-// An index over a virtual column: only the server can compute it, and handlers do not, until the index is there.
+// An index over a virtual column. Only the server can compute the column, and it does not before the index exists.
 static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *info) {
     for (uint i = 0; i < info->index_add_count; i++) {
         const KEY &key = altered->key_info[info->index_add_buffer[i]];
@@ -228,10 +228,10 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     }
     alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES);
-    // Alone, this is what more members of an ENUM or SET, and longer VARCHARs with a copy, come as.
+    // The server sets this flag alone for more members of an ENUM or SET, and for longer VARCHARs that it would copy.
     if (ours)
         ours |= info->handler_flags & HARMLESS;
-    // What is left must be a matter of the .frm file.
+    // Everything else must concern the .frm file alone.
     const alter_table_operations all = info->handler_flags;
     info->handler_flags &= ~ours;
     const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
@@ -241,11 +241,11 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     // ALTERs that pass that check change only the .frm file.
     if (!ours)
         return HA_ALTER_INPLACE_INSTANT;
-    // ALTER IGNORE leaves rows out: a copy does that.
+    // ALTER IGNORE may leave rows out, which only a copy does.
     if (info->ignore || table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
         table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    // Its keys need indexes and columns, and a cascade writes rows of a table without its handler.
+    // Foreign keys need certain indexes and columns, and a cascade writes rows without a handler of their table.
     if (!frond_all_foreigns(name_, false).empty() || !frond_all_foreigns(name_, true).empty())
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     Altered to(altered);
@@ -261,7 +261,7 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
 
 // ---------------------------------------------------------------- the change
 
-// The row of `ref` is one of two with the same value in key `key` of the new definition.
+// Reports a duplicate: the row at `ref` and another one have the same value in key `key` of the new definition.
 bool ha_frond::alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref) {
     KEY *key = &altered->key_info[index - hidden_];
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
@@ -347,8 +347,8 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     }
     if (drops_only_foreigns(info) && drop_foreigns(info->alter_info))
         return true;
-    // Names of columns and indexes, and members of ENUM and SET columns. Rows do not depend on names, and both lists of
-    // members are good from now on; tools that read the files and messages show names.
+    // The core keeps names of columns and indexes, and members of ENUM and SET columns, for messages and for tools that
+    // read its files. Rows do not depend on the names, and both lists of members are valid from now on.
     Frond_schema schema(altered);
     schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
     schema.set_version(altered->s->tabledef_version);
@@ -356,7 +356,7 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     return alter_failed(altered, frond_rows_rename(table_, &spec), 0, nullptr);
 }
 
-// 0: the table has the definition of that version already.
+// Returns 0 if the table already has the definition of that version.
 static int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
     frond_table *opened = nullptr;
     if (frond_table_open(frond_database, frond_table_name(path), &opened))

@@ -154,10 +154,11 @@ int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     return give(thd, frond_foreigns_of(name_, false), to);
 }
 
-// ALTER TABLE asks before it creates the copy, which has to know of what it is one.
+// ALTER TABLE calls this before it creates the copy. The session notes the table, because the copy has to know its
+// original.
 int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
-    // One that the table does not fit as a parent is not enforced: ALTER TABLE may make the table fit.
+    // A foreign key is not enforced while the table does not fit as its parent. ALTER TABLE may make it fit.
     std::vector<Frond_foreign> all = frond_foreigns_of(name_, true);
     all.erase(std::remove_if(all.begin(), all.end(), [](const Frond_foreign &f) { return f.parent_index.empty(); }),
               all.end());
@@ -196,8 +197,8 @@ bool ha_frond::drops_only_foreigns(const Alter_inplace_info *info) const {
 
 // ---------------------------------------------------------------- metadata locks
 
-// The server locks the children of a table that is written, but not its parents: a table whose rows are
-// looked at must not be replaced or dropped meanwhile, nor before the transaction ends.
+// When a table is written, the server takes metadata locks on its children, but not on its parents. Parents are read, so
+// nobody may replace or drop them before the transaction ends.
 int ha_frond::lock_parents(THD *thd) {
     if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || thd_sql_command(thd) == SQLCOM_DELETE ||
         table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)

@@ -28,9 +28,8 @@ int ha_frond::info(uint flags) {
             return frond_to_handler_error(nullptr, rc);
         stats.records = now.rows;
         changes_ = now.changes;
-        // A table that is empty now may be filled by the time the plan runs: 0 makes the optimizer treat it
-        // as a constant. People (SHOW TABLE STATUS sets TIME, of which partitions see VARIABLE_EXTRA) see the
-        // truth.
+        // With 0 rows the optimizer treats the table as a constant, but it may have rows by the time the plan runs. SHOW
+        // TABLE STATUS shows the true number: it sets TIME, which reaches partitions as VARIABLE_EXTRA.
         if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_OPEN)))
             stats.records = 1;
         stats.deleted = 0;
@@ -43,8 +42,8 @@ int ha_frond::info(uint flags) {
         stats.block_size = BLOCK_BYTES;
         stats.mrr_length_per_rec = ref_length + sizeof(void *);
     }
-    // The optimizer asks for variable statistics only. A partitioned table asks its largest partition for constant
-    // ones, and those of the others shall not take their place.
+    // The optimizer asks for variable statistics only. A partitioned table takes the constant ones from its largest
+    // partition; those of other partitions must not replace them.
     if ((flags & HA_STATUS_CONST) || ((flags & HA_STATUS_VARIABLE) && share_ && !table->part_info))
         refresh_key_statistics();
     if ((flags & HA_STATUS_AUTO) && table_)
@@ -61,7 +60,7 @@ bool ha_frond::key_statistics_are_old(const Frond_share *share) const {
            changes_ > changed + then / 5 + 1000;
 }
 
-// One statement of many refreshes old ones; the others go on with what there is.
+// Of several statements at a time, one refreshes old statistics; the others use those that are there.
 void ha_frond::refresh_key_statistics() {
     Frond_share *share = share_ ? share_ : get_share();
     if (keeps_sequence() || likely(!key_statistics_are_old(share)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Statements: the locks of their reads, and their begin and end in the handler.
+// Statements: which locks their reads take, and how they begin and end in the handler.
 //
 // Tables are locked by the server's metadata locks; lock_count() is 0 and there is no THR_LOCK. Row locks:
 //   written tables, SELECT ... FOR UPDATE          exclusive
@@ -8,8 +8,8 @@
 //   any other read at SERIALIZABLE, inside a       shared
 //     transaction, a statement that changes rows,
 //     or one with a function or trigger
-//   all other reads, those of INSERT ... SELECT    none: they read the snapshot
-//     and of subqueries included
+//   all other reads, also those of                none: they read the snapshot
+//     INSERT ... SELECT and of subqueries
 
 #include "ha_frond.h"
 
@@ -28,8 +28,8 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock
     return to;
 }
 
-// Whether the statement may write what it reads of other tables: alone in its transaction, a snapshot would not be enough
-// for it to be serializable. A function or trigger may read with one statement and write with the next.
+// Whether the statement may write what it has read from other tables. Then a snapshot does not make it serializable, even if
+// it is alone in its transaction. A function or trigger may read with one statement and write with the next.
 static bool changes_rows(THD *thd) {
     if (thd->in_sub_stmt || thd->lex->requires_prelocking())
         return true;
@@ -122,7 +122,7 @@ int ha_frond::transaction(frond_txn **txn) {
     }
     if (keeps_sequence())
         return sequence_transaction(txn);
-    // A commit inside the statement (DDL, HANDLER) ended the transaction: go on in a new one.
+    // A commit inside the statement (DDL, HANDLER) has ended the transaction. Begin a new one.
     if (!session_->in_statement() || !session_->transaction()) {
         if (const int error = session_->enter())
             return error;

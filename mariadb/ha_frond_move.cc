@@ -2,8 +2,8 @@
 //
 // Tables leave and come as files: FLUSH TABLES ... FOR EXPORT, ALTER TABLE ... DISCARD and IMPORT TABLESPACE.
 //
-// The core knows its own directory alone. The two names in the directory of the SQL database are made and removed
-// here: t.frd, a hard link to the table's file while it is exported, or a copy of another server's; and t.cfg, the
+// The core knows only its own directory. This file makes and removes two files in the directory of the SQL database:
+// t.frd, a hard link to the table's file during an export, or another server's file to import; and t.cfg, its
 // description.
 
 #include "ha_frond.h"
@@ -22,7 +22,7 @@ namespace {
 
 const char DATA[] = ".frd", DESCRIPTION[] = ".cfg";
 
-// Where the server keeps the .frm file of the core's table, relative to the data directory, in which the server runs.
+// The directory with the table's .frm file. The server runs in its data directory, so the path begins there.
 std::string directory_of(const std::string &table) { return "./" + frond_database_of(table); }
 
 std::string place(const std::string &table, const char *extension) {
@@ -35,7 +35,7 @@ std::string failed(const char *doing, const std::string &path) {
     return std::string("cannot ") + doing + " " + path + ": " + strerror(errno);
 }
 
-// Whole and durable, or not there.
+// Writes a file that is whole and durable, or not there. Returns why it failed, or "".
 std::string write_whole(const std::string &path, const uint8_t *bytes, size_t len) {
     const std::string made = path + ".new";
     remove(made);
@@ -53,7 +53,7 @@ std::string write_whole(const std::string &path, const uint8_t *bytes, size_t le
     return why;
 }
 
-// The second name of the table's file. One of an export that a crash ended is replaced; somebody's copy is not.
+// Makes the second name of the table's file. Replaces a link that an interrupted export left, but nobody's copy.
 std::string link_file(const std::string &file, const std::string &path) {
     struct stat there;
     if (!stat(path.c_str(), &there)) {
@@ -83,7 +83,7 @@ int ha_frond::cannot_move(uint error, const std::string &why) {
     return HA_ERR_TABLESPACE_MISSING;
 }
 
-// Of every statement that would read or write the table; those of DISCARD and IMPORT are let through.
+// The error of every statement that would read or write a discarded table.
 int ha_frond::refuse_discarded() {
     move_error_ = 0;
     return HA_ERR_TABLESPACE_MISSING;
@@ -93,7 +93,7 @@ void ha_frond::print_move_error(myf flags) {
     if (move_error_)
         my_printf_error(move_error_, "Frond: %s", flags, refusal_.c_str());
     else if (table_ && !frond_table_is_discarded(table_))
-        // That of a parent or child is.
+        // The discarded table is a parent or child of this one.
         my_printf_error(ER_TABLESPACE_DISCARDED, "Frond: %s", flags, frond_last_error());
     else
         my_error(ER_TABLESPACE_DISCARDED, flags, table_share->table_name.str);
@@ -102,7 +102,7 @@ void ha_frond::print_move_error(myf flags) {
 
 // ---------------------------------------------------------------- FLUSH TABLES ... FOR EXPORT
 
-// The statement has locked the table against changes, and holds that lock until UNLOCK TABLES.
+// The statement holds a lock against changes of the table until UNLOCK TABLES.
 int ha_frond::begin_export(THD *thd) {
     exports_ = false;
     if (const int rc = frond_export_begin(table_, killed, thd, &export_)) {
@@ -114,7 +114,7 @@ int ha_frond::begin_export(THD *thd) {
     size_t len = 0;
     frond_export_describe(export_, &file, &description, &len);
     const std::string data = place(name_, DATA), config = place(name_, DESCRIPTION);
-    // No description lies beside a file that it does not describe.
+    // An old description must not lie beside the new file.
     remove(config);
     std::string why = link_file(std::string("./") + FROND_DIRECTORY + "/" + file, data);
     if (why.empty()) {
@@ -140,7 +140,7 @@ void ha_frond::end_export() {
 
 // ---------------------------------------------------------------- DISCARD, IMPORT
 
-// As InnoDB: its children would lose their parents.
+// As InnoDB does: rows of child tables would lose their parents.
 int ha_frond::refuse_parent(THD *thd) {
     if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
         return 0;
@@ -198,7 +198,7 @@ int ha_frond::import(THD *thd) {
     thd_progress_end(thd);
     if (rc)
         return frond_to_handler_error(thd, rc);
-    // They have been taken.
+    // The rows are imported: the files are not needed any more.
     remove(place(name_, DESCRIPTION));
     remove(data);
     return 0;
@@ -213,7 +213,7 @@ int ha_frond::discard_or_import_tablespace(my_bool discards) {
     }
     if (const int error = discards ? discard(thd) : import(thd))
         return error;
-    // The name means another table: no handler may stay bound to the one before.
+    // The name now means another table of the core. No handler may stay bound to the old one.
     table->s->tdc->flush(thd, true);
     const std::string name = name_;
     unbind();

@@ -238,11 +238,11 @@ uint ha_frond::parts_of_map(uint index, key_part_map map, size_t *length) const 
     return parts;
 }
 
-// The number of leading parts of an index that the server looks up before it writes a row, for
-//   uniqueness. They are locked as a value, so that of two transactions that find no row one waits. 0:
-//   no such look-up. UNIQUE over a BLOB    an index on a hash, which the engine does not take for
-//   unique; the whole key WITHOUT OVERLAPS      the first row that ends behind a new one's begin; all
-//   parts but end and begin
+// How many leading parts of an index the server looks up before it writes a row, to check uniqueness itself; 0: no such
+// look-up. Their value is locked even if no row has it, so that of two transactions that find none, one waits.
+//   UNIQUE over a BLOB    the server's index on a hash, not unique for the engine: the whole key
+//   WITHOUT OVERLAPS      the server looks for the first row that ends behind the new one's begin: all parts but end and
+//                         begin
 uint ha_frond::parts_checked(uint index, key_part_map map, int how) const {
     const KEY &key = table->key_info[index];
     if (key.algorithm == HA_KEY_ALG_LONG_HASH && how == FROND_KEY_EXACT)

@@ -2,15 +2,15 @@
 //
 // Read-free apply (docs/rfcs/0013-read-free-apply.md).
 //
-// Before the server applies an update or deletion of the binary log it has the row looked up; record[0] holds the old
-// row of the event, and the look-up replaces it by the stored one. Here the look-up only locks the row, when the event's
-// old row must be the stored one; update_row() and delete_row() make the entries of all indexes from it.
+// Before the server applies an update or deletion from the binary log, it looks the row up: record[0] has the event's
+// old row, and the look-up replaces it with the stored row. Where both must be the same, the look-up here only locks
+// the row. update_row() and delete_row() then compute the entries of all indexes from the event's row.
 //
 // Invariants
-//  RF1. Only rows of events with all columns, for a table of the same definition whose rows nothing else reads meanwhile:
-//     no triggers, versions, foreign keys, or uniqueness that the server checks.
+//  RF1. A row stays unread only if the event has all its columns, the table has the same definition as the primary's,
+//     and nothing else needs the stored row: no triggers, versions, foreign keys, or uniqueness that the server checks.
 //  RF2. The row is locked before it is changed, as by a look-up that reads.
-//  RF3. A row that is looked at is replaced as it is stored, whatever the event says: its indexes stay in agreement.
+//  RF3. When a row is read, the stored row is what is replaced, whatever the event says. So its indexes stay consistent.
 
 #include "ha_frond.h"
 
@@ -19,7 +19,7 @@
 #include "read_free.h"
 #include "settings.h"
 
-// The server's setting for all replicas: what an event does to a row that is missing or there already.
+// The server's slave_exec_mode: what an event does when its row is missing, or there already.
 extern ulong slave_exec_mode_options;
 
 bool ha_frond::has_foreign_keys() {
@@ -88,7 +88,7 @@ int ha_frond::rnd_pos_by_record(uchar *record) {
     int waited = 0;
     if (const int rc = frond_row_lock(txn, rows_, record, &waited))
         return frond_to_handler_error(thd(), rc);
-    // Whoever held the lock may have changed the row.
+    // The former holder of the lock may have changed the row.
     if (unlikely(waited || session_->doubts() || frond_verifies_next_row()))
         return verify_row(record);
     frond_count_unread_row();
@@ -96,8 +96,8 @@ int ha_frond::rnd_pos_by_record(uchar *record) {
     return 0;
 }
 
-// Compares the row with the one of the event, in record[1]: the server uses that only after the look-up. What is stored
-// goes on (RF3).
+// Compares the stored row with the event's, which it keeps in record[1]: the server uses that buffer only after the
+// look-up. The stored row is what the caller gets (RF3).
 int ha_frond::verify_row(uchar *record) {
     memcpy(table->record[1], record, table->s->reclength);
     const int error = handler::rnd_pos_by_record(record);
@@ -108,8 +108,8 @@ int ha_frond::verify_row(uchar *record) {
         frond_count_verified_row();
         return 0;
     }
-    // Earlier transactions may not have been applied yet; then the server undoes this one and applies it again after
-    // them. What is no divergence then is none.
+    // Earlier transactions may not have been applied yet. The server then rolls this one back and applies it after
+    // them; if the rows agree then, there is no divergence.
     if (frond_runs_ahead(thd())) {
         session_->set_doubts(true);
         return HA_ERR_RECORD_CHANGED;
@@ -122,7 +122,7 @@ int ha_frond::verify_row(uchar *record) {
                              (error ? "is missing; its primary changed it"
                                     : "differs in column '" + column + "' from the row that its primary changed");
     frond_note_divergence(what);
-    // Not HA_ERR_RECORD_CHANGED: that the server would try again, for half a minute.
+    // Not HA_ERR_RECORD_CHANGED, which the server would retry for half a minute.
     if (frond_stops_at_divergence()) {
         divergence_ = what;
         return HA_ERR_KEY_NOT_FOUND;

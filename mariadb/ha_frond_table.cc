@@ -116,7 +116,7 @@ int ha_frond::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 struct Frond_callbacks {
     static ha_frond *self(void *ctx) { return static_cast<ha_frond *>(ctx); }
 
-    // For example an old DECIMAL: the server's own sort key, from an image that need not be in record[0].
+    // For types like the old DECIMAL the server makes the sort key, from an image that need not be in record[0].
     static void opaque(void *ctx, uint32_t column, const uint8_t *image, uint8_t *dst, size_t len) {
         Field *field = self(ctx)->table->field[column];
         const my_ptrdiff_t distance = image - field->ptr;
@@ -232,8 +232,8 @@ void ha_frond::unbind() {
     table_ = nullptr;
 }
 
-// The server takes a scan of any clustered index for one in the order of references, and then merges it with scans of
-// other indexes wrongly. Only the primary key's is one, so a table with clustering indexes has no index merge.
+// The server assumes that a scan of any clustered index returns rows in the order of references, and merges it with other
+// scans by that order. Only the primary key has it. So tables with clustering indexes have no index merge.
 void ha_frond::note_clustering() {
     has_clustering_ = false;
     for (uint k = 0; k < table->s->keys; k++)
@@ -289,7 +289,7 @@ int ha_frond::delete_table(const char *name) {
 }
 
 int ha_frond::truncate() {
-    // The name means another tree afterwards: nothing of the old one may stay open.
+    // Afterwards the name means another table of the core. Nothing of the old one may stay open.
     const std::string name = name_;
     unbind();
     const int rc = frond_table_truncate(frond_database, name.c_str());

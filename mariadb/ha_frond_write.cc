@@ -100,9 +100,9 @@ void ha_frond::note_auto_increment() {
         frond_auto_increment_used(table_, static_cast<uint64_t>(value));
 }
 
-// The server asks for as many values as there may be rows, twice as many each time. As in InnoDB, an INSERT keeps
-// what it does not use. In other statements most rows have their values, so each value is taken when it is used:
-// one that was reserved must not be given back, since another session may have inserted it by hand.
+// The server asks for as many values as it expects rows, and doubles the number each time. As in InnoDB, an INSERT does not
+// give unused values back. In other statements most rows have values of their own, so each value is taken only when it
+// is used: a reserved value cannot be given back, because another session may have inserted it meanwhile.
 static bool reserves_for_rows_to_come(THD *thd) {
     switch (thd_sql_command(thd)) {
     case SQLCOM_ALTER_TABLE:
@@ -166,8 +166,8 @@ int ha_frond::end_bulk(bool keep) {
     }
     if (const int rc = Frond_session::of(thd())->commit_now(txn))
         return frond_to_handler_error(thd(), rc);
-    // The table is about to replace another: its rows must be as durable as the rename, and older
-    // snapshots would see fewer rows than in the other.
+    // The table is about to replace another. Its rows must be durable before the rename is, and older snapshots must not
+    // read it: they would miss rows.
     if (const int rc = frond_sync(frond_database))
         return frond_to_handler_error(thd(), rc);
     const int rc = frond_table_refuse_older_snapshots(frond_database, name_.c_str());

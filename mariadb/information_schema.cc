@@ -3,7 +3,7 @@
 // Tables of information_schema: FROND_TRX, FROND_LOCKS, FROND_LOCK_WAITS, FROND_TABLES, FROND_TREES; information_schema_storage.cc
 // has others. Each is a plugin of its own in the same library. They need the PROCESS privilege, as they show what other users do.
 //
-// A table consists of its columns, a function that fills it, and a descriptor (at the end).
+// A table consists of its columns, a function that makes a row of what the engine lists, and a descriptor (at the end).
 
 #include "server.h"
 
@@ -73,24 +73,16 @@ Column trx_columns[] = {
     CEnd(),
 };
 
-int emit_transaction(void *to, const frond_transaction_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .number(info->id)
-                         .text(state_name(info->state))
-                         .number_or_null(info->connection)
-                         .ago(info->age_micros)
-                         .ago_or_null(info->wait_micros)
-                         .number(info->changes)
-                         .number(info->locks)
-                         .text_or_null(xid_text(info->xid))
-                         .text_or_null(frond_statement_of(info->connection))
-                         .store();
-    return filling.failed;
-}
-
-int fill_trx(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_transaction_info>(thd, tables, frond_each_transaction, emit_transaction);
+void put_transaction(Schema_row &row, const frond_transaction_info *info) {
+    row.number(info->id)
+        .text(state_name(info->state))
+        .number_or_null(info->connection)
+        .ago(info->age_micros)
+        .ago_or_null(info->wait_micros)
+        .number(info->changes)
+        .number(info->locks)
+        .text_or_null(xid_text(info->xid))
+        .text_or_null(frond_statement_of(info->connection));
 }
 
 // ---------------------------------------------------------------- FROND_LOCKS
@@ -107,22 +99,14 @@ Column locks_columns[] = {
     CEnd(),
 };
 
-int emit_lock(void *to, const frond_lock_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .number(info->transaction)
-                         .number_or_null(info->connection)
-                         .text(mode_name(info->mode))
-                         .text(kind_name(info->kind))
-                         .table_name(info->table)
-                         .text_or_null(info->index)
-                         .text_or_null(info->key)
-                         .store();
-    return filling.failed;
-}
-
-int fill_locks(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_lock_info>(thd, tables, frond_each_lock, emit_lock);
+void put_lock(Schema_row &row, const frond_lock_info *info) {
+    row.number(info->transaction)
+        .number_or_null(info->connection)
+        .text(mode_name(info->mode))
+        .text(kind_name(info->kind))
+        .table_name(info->table)
+        .text_or_null(info->index)
+        .text_or_null(info->key);
 }
 
 // ---------------------------------------------------------------- FROND_LOCK_WAITS
@@ -146,29 +130,21 @@ Column lock_waits_columns[] = {
     CEnd(),
 };
 
-int emit_lock_wait(void *to, const frond_lock_wait_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .number(info->waiter)
-                         .number_or_null(info->waiter_connection)
-                         .text_or_null(frond_statement_of(info->waiter_connection))
-                         .ago(info->wait_micros)
-                         .number(info->wait_micros / 1000)
-                         .text(mode_name(info->mode))
-                         .text(kind_name(info->kind))
-                         .table_name(info->table)
-                         .text_or_null(info->index)
-                         .text_or_null(info->key)
-                         .number(info->blocker)
-                         .number_or_null(info->blocker_connection)
-                         .text_or_null(frond_statement_of(info->blocker_connection))
-                         .text_or_null(xid_text(info->blocker_xid))
-                         .store();
-    return filling.failed;
-}
-
-int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_lock_wait_info>(thd, tables, frond_each_lock_wait, emit_lock_wait);
+void put_lock_wait(Schema_row &row, const frond_lock_wait_info *info) {
+    row.number(info->waiter)
+        .number_or_null(info->waiter_connection)
+        .text_or_null(frond_statement_of(info->waiter_connection))
+        .ago(info->wait_micros)
+        .number(info->wait_micros / 1000)
+        .text(mode_name(info->mode))
+        .text(kind_name(info->kind))
+        .table_name(info->table)
+        .text_or_null(info->index)
+        .text_or_null(info->key)
+        .number(info->blocker)
+        .number_or_null(info->blocker_connection)
+        .text_or_null(frond_statement_of(info->blocker_connection))
+        .text_or_null(xid_text(info->blocker_xid));
 }
 
 // ---------------------------------------------------------------- FROND_TABLES
@@ -188,25 +164,17 @@ Column tables_columns[] = {
     CEnd(),
 };
 
-int emit_table(void *to, const frond_table_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .number(info->id)
-                         .table_name(info->table)
-                         .text(info->file)
-                         .number(info->indexes)
-                         .number(info->rows)
-                         .number(info->data_bytes)
-                         .number(info->index_bytes)
-                         .number(info->file_bytes)
-                         .number(info->free_bytes)
-                         .number(info->auto_increment)
-                         .store();
-    return filling.failed;
-}
-
-int fill_tables(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_table_info>(thd, tables, frond_each_table, emit_table);
+void put_table(Schema_row &row, const frond_table_info *info) {
+    row.number(info->id)
+        .table_name(info->table)
+        .text(info->file)
+        .number(info->indexes)
+        .number(info->rows)
+        .number(info->data_bytes)
+        .number(info->index_bytes)
+        .number(info->file_bytes)
+        .number(info->free_bytes)
+        .number(info->auto_increment);
 }
 
 // ---------------------------------------------------------------- FROND_TREES
@@ -234,33 +202,25 @@ Column trees_columns[] = {
     CEnd(),
 };
 
-int emit_tree(void *to, const frond_tree_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .table_name(info->table)
-                         .text_or_null(info->index)
-                         .number(info->tree)
-                         .number(info->levels)
-                         .number(info->inner_nodes)
-                         .number(info->leaves)
-                         .number(info->runs)
-                         .number(info->entries)
-                         .number(info->tombstones)
-                         .number(info->stored_bytes)
-                         .number(info->logical_bytes)
-                         .number(info->buffered_entries)
-                         .number(info->buffered_bytes)
-                         .number(info->debt_bytes)
-                         .number(info->bytes_written)
-                         .number(info->entries_written)
-                         .number(info->entries_flushed)
-                         .ratio(info->entries_written, info->entries_flushed)
-                         .store();
-    return filling.failed;
-}
-
-int fill_trees(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_tree_info>(thd, tables, frond_each_tree, emit_tree);
+void put_tree(Schema_row &row, const frond_tree_info *info) {
+    row.table_name(info->table)
+        .text_or_null(info->index)
+        .number(info->tree)
+        .number(info->levels)
+        .number(info->inner_nodes)
+        .number(info->leaves)
+        .number(info->runs)
+        .number(info->entries)
+        .number(info->tombstones)
+        .number(info->stored_bytes)
+        .number(info->logical_bytes)
+        .number(info->buffered_entries)
+        .number(info->buffered_bytes)
+        .number(info->debt_bytes)
+        .number(info->bytes_written)
+        .number(info->entries_written)
+        .number(info->entries_flushed)
+        .ratio(info->entries_written, info->entries_flushed);
 }
 
 // ---------------------------------------------------------------- plugins
@@ -269,13 +229,18 @@ st_mysql_information_schema interface = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERS
 
 } // namespace
 
-st_maria_plugin frond_trx_plugin = FROND_SCHEMA_TABLE("FROND_TRX", "Transactions that have not ended, prepared ones too",
-                                                      (init_schema_table<trx_columns, fill_trx>));
+st_maria_plugin frond_trx_plugin =
+    FROND_SCHEMA_TABLE("FROND_TRX", "Transactions that have not ended, prepared ones too",
+                       (init_schema_table<trx_columns, frond_transaction_info, frond_each_transaction, put_transaction>));
 st_maria_plugin frond_locks_plugin =
-    FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold", (init_schema_table<locks_columns, fill_locks>));
+    FROND_SCHEMA_TABLE("FROND_LOCKS", "Locks that transactions hold",
+                       (init_schema_table<locks_columns, frond_lock_info, frond_each_lock, put_lock>));
 st_maria_plugin frond_lock_waits_plugin =
-    FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what", (init_schema_table<lock_waits_columns, fill_lock_waits>));
+    FROND_SCHEMA_TABLE("FROND_LOCK_WAITS", "Who waits for whom, on what",
+                       (init_schema_table<lock_waits_columns, frond_lock_wait_info, frond_each_lock_wait, put_lock_wait>));
 st_maria_plugin frond_tables_plugin =
-    FROND_SCHEMA_TABLE("FROND_TABLES", "Tables, their files and sizes", (init_schema_table<tables_columns, fill_tables>));
+    FROND_SCHEMA_TABLE("FROND_TABLES", "Tables, their files and sizes",
+                       (init_schema_table<tables_columns, frond_table_info, frond_each_table, put_table>));
 st_maria_plugin frond_trees_plugin =
-    FROND_SCHEMA_TABLE("FROND_TREES", "Trees: levels, runs, debt, amplification", (init_schema_table<trees_columns, fill_trees>));
+    FROND_SCHEMA_TABLE("FROND_TREES", "Trees: levels, runs, debt, amplification",
+                       (init_schema_table<trees_columns, frond_tree_info, frond_each_tree, put_tree>));

@@ -107,22 +107,32 @@ struct Schema_filling {
     bool failed;
 };
 
-// Calls the list function `each` with `emit`, for which `table` is open.
-template <typename Info>
-int fill_schema_table(THD *thd, TABLE_LIST *tables, int (*each)(frond_db *, int (*)(void *, const Info *), void *),
-                      int (*emit)(void *, const Info *)) {
+// One row of the table that is being filled. Not 0: the list ends.
+template <typename Info, void (*put)(Schema_row &, const Info *)> int emit_schema_row(void *to, const Info *info) {
+    Schema_filling &filling = *static_cast<Schema_filling *>(to);
+    Schema_row row(filling.thd, filling.table);
+    put(row, info);
+    return filling.failed = row.store();
+}
+
+// Fills a table with all that the list function `each` tells; `put` makes a row of one thing.
+template <typename Info, int (*each)(frond_db *, int (*)(void *, const Info *), void *),
+          void (*put)(Schema_row &, const Info *)>
+int fill_schema_table(THD *thd, TABLE_LIST *tables, COND *) {
     if (check_global_access(thd, PROCESS_ACL, false))
         return 1;
     Schema_filling filling = {thd, tables->table, false};
     if (frond_database)
-        each(frond_database, emit, &filling);
+        each(frond_database, emit_schema_row<Info, put>, &filling);
     return filling.failed;
 }
 
-template <Show::Column *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *)> int init_schema_table(void *p) {
+template <Show::Column *columns, typename Info, int (*each)(frond_db *, int (*)(void *, const Info *), void *),
+          void (*put)(Schema_row &, const Info *)>
+int init_schema_table(void *p) {
     ST_SCHEMA_TABLE *schema = static_cast<ST_SCHEMA_TABLE *>(p);
     schema->fields_info = columns;
-    schema->fill_table = fill_table;
+    schema->fill_table = fill_schema_table<Info, each, put>;
     return 0;
 }
 

@@ -45,9 +45,7 @@ std::string compression_name(uint32_t compression) {
     return compression < array_elements(names) ? names[compression] : "";
 }
 
-int emit_index(void *to, const frond_index_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    Schema_row row(filling.thd, filling.table);
+void put_index(Schema_row &row, const frond_index_info *info) {
     row.table_name(info->table)
         .text_or_null(info->index)
         .number(info->table_id)
@@ -69,11 +67,6 @@ int emit_index(void *to, const frond_index_info *info) {
             .number(info->logical_bytes)
             .number(info->buffered_entries)
             .number(info->buffered_bytes);
-    return filling.failed = row.store();
-}
-
-int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_index_info>(thd, tables, frond_each_index, emit_index);
 }
 
 // ---------------------------------------------------------------- FROND_FILES
@@ -98,9 +91,7 @@ Column files_columns[] = {
     CEnd(),
 };
 
-int emit_file(void *to, const frond_file_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    Schema_row row(filling.thd, filling.table);
+void put_file(Schema_row &row, const frond_file_info *info) {
     row.number(info->table_id)
         .table_name(info->table)
         .text(std::string(FROND_DIRECTORY) + "/" + info->file);
@@ -117,11 +108,6 @@ int emit_file(void *to, const frond_file_info *info) {
             .number(info->image_bytes)
             .number(info->checkpoints)
             .number(info->checkpoint_lsn);
-    return filling.failed = row.store();
-}
-
-int fill_files(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_file_info>(thd, tables, frond_each_file, emit_file);
 }
 
 // ---------------------------------------------------------------- FROND_CACHE
@@ -136,19 +122,13 @@ Column cache_columns[] = {
     CEnd(),
 };
 
-int emit_cached(void *to, const frond_cached_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    Schema_row row(filling.thd, filling.table);
+void put_cached(Schema_row &row, const frond_cached_info *info) {
     row.table_name(info->table).text_or_null(info->index);
     if (info->known)
         row.number(info->tree);
     else
         row.null();
-    return filling.failed = row.number(info->pages).number(info->bytes).store();
-}
-
-int fill_cache(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_cached_info>(thd, tables, frond_each_cached, emit_cached);
+    row.number(info->pages).number(info->bytes);
 }
 
 // ---------------------------------------------------------------- FROND_JOBS
@@ -166,34 +146,30 @@ Column jobs_columns[] = {
     CEnd(),
 };
 
-int emit_job(void *to, const frond_job_info *info) {
-    Schema_filling &filling = *static_cast<Schema_filling *>(to);
-    filling.failed = Schema_row(filling.thd, filling.table)
-                         .text(info->kind)
-                         .text(info->state)
-                         .table_name(info->table)
-                         .text_or_null(info->index)
-                         .ago_or_null(info->age_micros)
-                         .number_or_null(info->bytes)
-                         .number(info->bytes_written)
-                         .text_or_null(info->details)
-                         .store();
-    return filling.failed;
-}
-
-int fill_jobs(THD *thd, TABLE_LIST *tables, COND *) {
-    return fill_schema_table<frond_job_info>(thd, tables, frond_each_job, emit_job);
+void put_job(Schema_row &row, const frond_job_info *info) {
+    row.text(info->kind)
+        .text(info->state)
+        .table_name(info->table)
+        .text_or_null(info->index)
+        .ago_or_null(info->age_micros)
+        .number_or_null(info->bytes)
+        .number(info->bytes_written)
+        .text_or_null(info->details);
 }
 
 st_mysql_information_schema interface = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
 } // namespace
 
-st_maria_plugin frond_indexes_plugin = FROND_SCHEMA_TABLE("FROND_INDEXES", "Indexes: columns, format, sizes",
-                                                          (init_schema_table<indexes_columns, fill_indexes>));
-st_maria_plugin frond_files_plugin = FROND_SCHEMA_TABLE("FROND_FILES", "Files of tables: sizes, free space, checkpoints",
-                                                        (init_schema_table<files_columns, fill_files>));
-st_maria_plugin frond_cache_plugin = FROND_SCHEMA_TABLE("FROND_CACHE", "What is in the page cache, by table and index",
-                                                        (init_schema_table<cache_columns, fill_cache>));
-st_maria_plugin frond_jobs_plugin = FROND_SCHEMA_TABLE("FROND_JOBS", "Background work, under way and waiting; a backup",
-                                                       (init_schema_table<jobs_columns, fill_jobs>));
+st_maria_plugin frond_indexes_plugin =
+    FROND_SCHEMA_TABLE("FROND_INDEXES", "Indexes: columns, format, sizes",
+                       (init_schema_table<indexes_columns, frond_index_info, frond_each_index, put_index>));
+st_maria_plugin frond_files_plugin =
+    FROND_SCHEMA_TABLE("FROND_FILES", "Files of tables: sizes, free space, checkpoints",
+                       (init_schema_table<files_columns, frond_file_info, frond_each_file, put_file>));
+st_maria_plugin frond_cache_plugin =
+    FROND_SCHEMA_TABLE("FROND_CACHE", "What is in the page cache, by table and index",
+                       (init_schema_table<cache_columns, frond_cached_info, frond_each_cached, put_cached>));
+st_maria_plugin frond_jobs_plugin =
+    FROND_SCHEMA_TABLE("FROND_JOBS", "Background work, under way and waiting; a backup",
+                       (init_schema_table<jobs_columns, frond_job_info, frond_each_job, put_job>));

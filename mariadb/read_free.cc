@@ -20,8 +20,8 @@ extern "C" bool thd_is_slave(const MYSQL_THD thd);
 
 // ---------------------------------------------------------------- the event
 
-// table->read_set does not tell which columns an event has: with a binary log of the replica's own the server has
-// added columns to it.
+// table->read_set does not say which columns the event has: when the replica writes a binary log of its own, the
+// server adds columns to it.
 bool frond_event_has_old_rows(THD *thd, TABLE *table) {
     const rpl_group_info *group = thd_is_slave(thd) ? thd->rgi_slave : nullptr;
     Log_event *event = group ? group->current_event : nullptr;
@@ -49,7 +49,7 @@ bool frond_runs_ahead(THD *thd) {
 
 // ---------------------------------------------------------------- which rows are compared
 
-// Chance, not each so many: every 1000th row may be the same one of a transaction that is repeated.
+// By chance, not every n-th row: in a load that repeats, every n-th row could always be the same one.
 bool frond_verifies_next_row() {
     static constexpr uint64_t MILLION = 1000000;
     const uint64_t wanted = frond_read_free_verify();

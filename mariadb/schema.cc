@@ -335,8 +335,9 @@ static std::string version_line(const LEX_CUSTRING &version) {
 
 void Frond_schema::set_version(const LEX_CUSTRING &version) { version_ = version_line(version); }
 
-// The meta bytes, in lines: "created at" in decimal; the signature; and if there are any, members, those before the
-// latest change, and "v:" with the version of the .frm file since an ALTER in place. The last line has no newline.
+// The meta bytes are lines, the last one without a newline: the time of creation in decimal; the signature; then, if there
+// are any, members of ENUM and SET columns, members before the latest change, and, since an ALTER in place, "v:" with the
+// version of the .frm file.
 frond_table_spec Frond_schema::spec(uint64_t auto_increment) {
     frond_table_spec spec = {};
     spec.struct_size = sizeof spec;
@@ -409,7 +410,7 @@ std::string frond_members_mismatch(const uint8_t *meta, size_t len, const Frond_
     if (lines.back().compare(0, 2, VERSION_LINE) == 0)
         lines.pop_back();
     const std::string &members = schema.members();
-    // Without ENUM and SET columns only those before a change are noted, if any.
+    // A table without ENUM and SET columns notes only the members before the change, if there were any.
     if (lines.size() <= 2 || members.empty() || std::find(lines.begin() + 2, lines.end(), members) != lines.end())
         return "";
     const uint column = differing_column(members, lines[2]);

@@ -110,7 +110,7 @@ static MYSQL_SYSVAR_ULONGLONG(backup_pin_limit, backup_pin_limit, PLUGIN_VAR_RQC
                               "dropped tables, log. A backup that keeps more fails",
                               nullptr, change_pin_limit, 64 * GIB, 16 * MIB, 1ULL << 50, MIB);
 
-// The step is taken when the value is checked: only then can it fail.
+// The step is taken when the value is checked, because only the check can fail.
 static const char *backup_names[] = {"none", "begin", "begin_other", "describe", "log_copied", "end", NullS};
 static TYPELIB backup_typelib = {array_elements(backup_names) - 1, "", backup_names, nullptr};
 

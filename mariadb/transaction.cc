@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The handlerton's transaction functions, but for those of a commit in two steps (xa.cc).
+// The handlerton's transaction functions. Those of a commit in two steps are in xa.cc.
 
 #include "server.h"
 
@@ -58,7 +58,7 @@ int Frond_session::begin() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     const bool snapshot = thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
     options.isolation = snapshot ? FROND_SNAPSHOT : FROND_READ_COMMITTED;
-    // What a replica applies was serialized by its primary: ranges would only hold up later transactions.
+    // The primary has serialized what a replica applies. Range locks would only delay later transactions.
     const bool serializable = thd_tx_isolation(thd_) == ISO_SERIALIZABLE;
     if (serializable && !thd_is_slave(thd_))
         options.isolation = FROND_SERIALIZABLE;
@@ -81,7 +81,7 @@ frond_txn *Frond_session::take(bool may_be_killed) {
     if (taken && may_be_killed) {
         committing_ = frond_txn_id(taken);
         frond_txn_clear_interrupt(taken);
-        // A KILL that came earlier interrupts too.
+        // clear_interrupt() may have removed a KILL that came just before.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(taken);
     }
@@ -103,7 +103,7 @@ int Frond_session::enter() {
                 frond_txn_set_lock_timeout(transaction_, timeout_ms_ = timeout);
             frond_txn_clear_interrupt(transaction_);
         }
-        // A KILL may have come before the transaction began, or have been cleared just now: it is passed on again.
+        // A KILL may have come before the transaction began, or been cleared just now. Pass it on again.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(transaction_);
         statement_start_ = frond_txn_savepoint(transaction_);
@@ -130,15 +130,15 @@ void Frond_session::undo_statement() {
     end_statement();
 }
 
-// A commit may wait for memory before any of it is in the log. KILL ends that wait, unless the server has already
-// written the transaction to the binary log: replicas read it from there.
+// A commit may wait for memory before it writes to the log. KILL ends that wait, unless the server has already
+// written the transaction to the binary log, from where replicas read it.
 int Frond_session::commit_now(frond_txn *txn) {
     frond_txn_clear_interrupt(txn);
     if (thd_binlog_format(thd_) == BINLOG_FORMAT_UNSPEC) {
         std::unique_lock<std::mutex> locked(guard_);
         committing_ = frond_txn_id(txn);
         locked.unlock();
-        // A KILL that came earlier interrupts too.
+        // clear_interrupt() may have removed a KILL that came just before.
         if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
             frond_txn_interrupt(txn);
     }
@@ -224,7 +224,7 @@ static int rollback(handlerton *, THD *thd, bool all) {
 
 static int close_connection(handlerton *hton, THD *thd) {
     Frond_session *session = Frond_session::existing(thd);
-    // Takes LOCK_thd_data: after it, no KILL has the pointer.
+    // Takes LOCK_thd_data. After this, no KILL has the pointer.
     thd_set_ha_data(thd, hton, nullptr);
     delete session;
     return 0;
@@ -264,13 +264,14 @@ static int savepoint_release(handlerton *, THD *thd, void *place) {
     return 0;
 }
 
-// Row locks survive a rollback to a savepoint; as long as there may be some, tables must not be dropped.
+// Row locks survive a rollback to a savepoint. While there may be some, metadata locks must stay, so that no table
+// is dropped.
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
     const Frond_session *session = Frond_session::existing(thd);
     return !session || !session->may_hold_row_locks();
 }
 
-// The caller holds LOCK_commit_ordered: taking a snapshot does not block.
+// The caller holds LOCK_commit_ordered, and taking a snapshot does not block.
 static int start_consistent_snapshot(handlerton *, THD *thd) {
     Frond_session *session = Frond_session::of(thd);
     if (const int error = session->enter())

@@ -14,14 +14,14 @@
 class THD;
 
 /* Invariants
- *  TX1. `transaction_`, `prepared_` and `committing_` change under `guard_`, and only by the connection's own thread:
- *     that thread reads them freely, KILL and those that wait (waits.cc) read them under the guard. It is held
- *     for no longer than an interrupt takes, and no other lock is taken inside by this side.
- *  TX2. `serial()` is different for any two statements of any two connections: a scan that remembers it knows
- *     whether it still belongs to the running statement.
+ *  TX1. Only the connection's own thread changes `transaction_`, `prepared_` and `committing_`, under `guard_`. That
+ *     thread reads them without the guard; KILL and waiting threads (waits.cc) read them with it. The guard is
+ *     held only as long as an interrupt takes, and this thread takes no other lock while it has it.
+ *  TX2. No two statements of any connections have the same `serial()`. A scan that remembers it knows whether it
+ *     still belongs to the running statement.
  *  TX3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
- *  TX4. A temporary table that the transaction may have changed is dropped after its end: the core wants no
- *     transaction to use a table that is dropped. The server never uses its name again.
+ *  TX4. A temporary table that the transaction may have changed is dropped when the transaction has ended, because
+ *     the core does not drop a table that a transaction uses. The server never uses its name again.
  *  TX5. There is a transaction, or a prepared one, or neither. */
 class Frond_session {
 public:
@@ -48,33 +48,33 @@ public:
     void locks_rows() { locked_rows_ = true; }
     bool may_hold_row_locks() const { return locked_rows_; }
 
-    /* The key of the last duplicate. The server may ask another handler for it than the one that met it: a
-     * partitioned table asks that of the partition which it used last for something else. */
+    /* The number of the key of the last duplicate. It is kept here because the server may ask a different handler
+     * for it than the one that found the duplicate: a partitioned table asks the partition that it used last. */
     void met_duplicate(uint key) { duplicate_ = key; }
     uint duplicate() const { return duplicate_; }
 
-    /* A replica's transaction found a row that it did not expect, and is applied again: then all rows that it changes are
-     * compared (ha_frond_replica.cc), until one of the session's commits. */
+    /* A replica's transaction found a row that it did not expect, and is applied again. Until the session's next
+     * commit all rows that it changes are compared (ha_frond_replica.cc). */
     bool doubts() const { return doubts_; }
     void set_doubts(bool doubts) { doubts_ = doubts; }
 
-    /* The table that the statement which began at `start` alters, as the core names it; "" if it is not known.
-     * ALTER TABLE asks its handler for foreign keys, and then creates a copy without saying of what. */
+    /* The core's name of the table that the statement begun at `start` alters; "" if it is not known. ALTER TABLE
+     * asks its handler for foreign keys, and then creates a copy without naming the original. */
     void note_altered(const std::string &table, unsigned long long start) {
         altered_ = table;
         altered_at_ = start;
     }
     std::string altered(unsigned long long start) const { return start == altered_at_ ? altered_ : ""; }
 
-    /* The ends: of a statement inside a transaction, undone or not; of the transaction. */
+    /* End of a statement inside a transaction, kept or undone; end of the transaction. */
     void end_statement();
     void undo_statement();
     int commit();
     int rollback();
-    /* Commit in two steps (xa.cc): the second one may be called by another thread while this one waits. */
+    /* Commit in two steps (xa.cc). Another thread may call the second one while this thread waits. */
     int prepare();
     void commit_ordered();
-    /* Commits `txn`, which is not the session's any more, or never was: as frond_txn_commit(), with KILL. */
+    /* As frond_txn_commit(), but KILL can interrupt it. `txn` does not belong to the session (any more). */
     int commit_now(frond_txn *txn);
 
     /* The statement writes a table that is not temporary: the commit counts for a backup's proof. */
@@ -90,8 +90,8 @@ public:
     /* From another thread (KILL). */
     void interrupt();
 
-    /* From another thread: calls `what` if there is a transaction, prepared or about to be, whose session waits if it
-     * comes to the end of it meanwhile. */
+    /* From another thread: calls `what` if there is a transaction, prepared or not. The session cannot end it
+     * meanwhile. */
     template <typename What> void while_in_transaction(What what) {
         std::lock_guard<std::mutex> locked(guard_);
         if (transaction_ || prepared_ || committing_)
@@ -103,7 +103,7 @@ private:
     unsigned long long altered_at_ = 0;
 
     int begin();
-    /* Ends the session's part in its transaction, if it has one; KILL may still reach it by its number. */
+    /* Takes the transaction from the session, if it has one. With `may_be_killed`, KILL still reaches it by its number. */
     frond_txn *take(bool may_be_killed);
     /* The same for its prepared transaction. */
     frond_prepared *take_prepared();
@@ -118,8 +118,9 @@ private:
     std::mutex guard_;
     frond_txn *transaction_ = nullptr;
     frond_prepared *prepared_ = nullptr;
-    /* It is committed, but for what commit() does; commit() waits until that is durable. */
+    /* commit_ordered() has made the prepared transaction visible; commit() does the rest. */
     bool is_ordered_ = false;
+    /* That commit() waits until it is durable. */
     bool waits_for_commit_ = false;
     /* Number of the transaction whose commit KILL may end, or 0. */
     uint64_t committing_ = 0;

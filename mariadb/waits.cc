@@ -2,16 +2,16 @@
 //
 // Lock waits, told to the server.
 //
-// A replica that applies transactions in parallel commits them in the order of its primary. When one of them waits for a
-// row that a later one has locked, both would wait for ever: the later one waits for its turn to commit. The
-// server knows the order, the engine the waits. So each wait is reported with all that it waits for, and the server
-// kills those that have to commit later (kill_query() ends their waits at once) and tries them again.
+// A replica that applies transactions in parallel commits them in the order of its primary. When a transaction waits for
+// a row that a later one has locked, both would wait for ever, because the later one waits for its turn to commit. The
+// server knows the order, the engine knows the waits. So each wait is reported with the holders of the lock; the server
+// kills the holders that have to commit later (kill_query() ends their waits at once) and runs them again.
 //
 // Invariants
-//  WT1. `guard` is held while a session of the list, or its THD, is used. It is taken inside of the engine's latches
-//     (`victim`); nobody calls the engine with it.
-//  WT2. A holder is reported while its session's own guard is held and it has a transaction: then its THD has
-//     what the server looks at.
+//  WT1. A thread holds `guard` while it uses a session of the list, or its THD. The engine may hold latches when it
+//     calls code that takes the guard (`victim`), so no thread calls the engine while it has the guard.
+//  WT2. A holder is reported under the guard of its session, and only if it has a transaction. So what the server reads
+//     of its THD is valid.
 
 #include "server.h"
 
@@ -60,7 +60,7 @@ static PSI_stage_info stage_waiting = {0, "Waiting for a row lock (Frond)", 0};
 // The stage before the wait of this thread.
 static thread_local PSI_stage_info stage_before;
 
-// The thread that is about to wait runs this: its connection is the current one.
+// Called by the thread that is about to wait.
 static void waits(void *, uint64_t connection, const uint64_t *holders, size_t count) {
     THD *thd = current_thd;
     if (!thd || thd_get_thread_id(thd) != connection)
@@ -87,7 +87,7 @@ static void waited(void *, uint64_t connection) {
     set_thd_stage_info(thd, &stage_before, nullptr, __func__, __FILE__, __LINE__);
 }
 
-// Both wait inside of the engine meanwhile. One that has to commit later gives way.
+// Both sessions wait inside the engine meanwhile. The one that has to commit later gives way.
 static int victim(void *, uint64_t a, uint64_t b) {
     std::lock_guard<std::mutex> locked(guard);
     Frond_session *first = session_of(a), *second = session_of(b);

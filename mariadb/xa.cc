@@ -3,12 +3,12 @@
 // Commit in two steps, for the binary log, for transactions over several engines, and for XA. The decisions are in
 // docs/rfcs/0006-prepared-transactions.md.
 //
-//   prepare()          undecided from now on, whatever happens; may fail
+//   prepare()          survives a crash from now on, neither committed nor rolled back; may fail
 //   commit_ordered()   visible, in the order of the binary log; another thread may call it; cannot fail
-//   commit()           nothing is left to do, or all of it if there was no commit_ordered()
+//   commit()           cleans up; does the whole commit if commit_ordered() was not called
 //
-// What the server believes to be committed and Frond cannot commit ends the server: going on would show a database
-// that differs from the binary log. The next start commits it.
+// If Frond cannot commit what the server counts as committed, the server is stopped: it would show a database that
+// differs from the binary log. The next start commits the transaction.
 
 #include "server.h"
 
@@ -26,7 +26,7 @@
 #include "mysqld.h"
 #include "plugin.h"
 
-// For tests: FROND_CRASH_POINT=name:n ends the process the n-th time that it comes to the point of that name.
+// For tests: FROND_CRASH_POINT=name:n kills the process when it reaches the point of that name for the n-th time.
 void frond_crash_point(const char *name) {
     struct Point {
         std::string name;
@@ -45,7 +45,7 @@ void frond_crash_point(const char *name) {
         kill(getpid(), SIGKILL);
 }
 
-// The XA standard's answer to a name that is not known. The server has the number in no header.
+// XAER_NOTA of the XA standard: the name is not known. No header of the server has the number.
 static constexpr int XA_NOT_A_NAME = -4;
 
 [[noreturn]] static void stop_server(const char *what) {
@@ -55,7 +55,7 @@ static constexpr int XA_NOT_A_NAME = -4;
     abort();
 }
 
-static_assert(sizeof(XID) == sizeof(MYSQL_XID), "they are the same bytes");
+static_assert(sizeof(XID) == sizeof(MYSQL_XID), "both are the same bytes");
 
 static frond_xid to_frond(const MYSQL_XID &xid) {
     frond_xid to{};
@@ -67,7 +67,7 @@ static frond_xid to_frond(const MYSQL_XID &xid) {
     return to;
 }
 
-// Whether the name was given by XA START. Any other transaction has one that the server made up.
+// Whether XA START gave the name. The server makes up a name for any other transaction.
 static bool is_explicit(const MYSQL_XID &xid) {
     static const char own[] = {'M', 'y', 'S', 'Q', 'L', 'X', 'i', 'd'};
     return memcmp(xid.data, own, sizeof own) != 0;
@@ -75,7 +75,7 @@ static bool is_explicit(const MYSQL_XID &xid) {
 
 // ---------------------------------------------------------------- session
 
-// A KILL ends it as long as it waits: the server has not written anything to the binary log yet.
+// KILL may interrupt it while it waits, because the server has not written anything to the binary log yet.
 int Frond_session::prepare() {
     MYSQL_XID xid;
     thd_get_xid(thd_, &xid);
@@ -109,7 +109,7 @@ frond_prepared *Frond_session::take_prepared() {
 
 void Frond_session::commit_ordered() {
     if (!prepared_)
-        return; // It read only: commit() does the rest.
+        return; // The transaction only read: commit() does the rest.
     frond_crash_point("before_commit_ordered");
     if (wrote_shared_)
         frond_count_commit();
@@ -119,9 +119,10 @@ void Frond_session::commit_ordered() {
     frond_crash_point("after_commit_ordered");
 }
 
-// When the binary log has the decision, it need not be durable here as well. That of XA COMMIT the server does not
-// remember, and what it remembers without a binary log, in tc.log, this version rolls back when it recovers. So there
-// the logs of all engines are synced: InnoDB, too, relies on being told again.
+// A commit that the binary log has recorded need not be durable here as well: after a crash the server commits it
+// again. There are two exceptions. The server does not remember the decision of XA COMMIT. And without a binary log it
+// records decisions in tc.log, which this version rolls back in recovery; so the logs of all engines are synced
+// here, because InnoDB also relies on being told again.
 int Frond_session::commit_prepared() {
     frond_prepared *prepared = take_prepared();
     const bool in_tc_log = is_ordered_ && !opt_bin_log;
@@ -150,7 +151,7 @@ void Frond_session::detach() {
 
 // ---------------------------------------------------------------- handlerton
 
-// At the end of a statement inside of a transaction there is nothing to promise; commit() or rollback() ends it.
+// The end of a statement inside a transaction prepares nothing.
 static int prepare(handlerton *, THD *thd, bool all) {
     Frond_session *session = Frond_session::existing(thd);
     if (!session || !frond_ends_transaction(thd, all))
@@ -163,7 +164,8 @@ static void commit_ordered(handlerton *, THD *thd, bool) {
         session->commit_ordered();
 }
 
-// Called again and again until it gives less than `length`; meanwhile some of those given before are ended.
+// The server calls this until it returns fewer than `length` names, and ends transactions between the calls. So the
+// list is taken once.
 static int recover(handlerton *, XID *list, uint length) {
     static std::vector<MYSQL_XID> left;
     static bool is_listed = false;
@@ -188,8 +190,8 @@ static int recover(handlerton *, XID *list, uint length) {
     return static_cast<int>(count);
 }
 
-// The server takes two names that differ in their format only for one: XA COMMIT 'a','b',7 ends what XA PREPARE 'a','b'
-// has prepared. True if that is so, and then gives the prepared one's format to `name`.
+// The server ignores the format when it compares names: XA COMMIT 'a','b',7 ends what XA PREPARE 'a','b' prepared.
+// Looks for a prepared transaction whose name differs in the format only; if there is one, gives its format to `name`.
 static bool find_other_format(frond_xid &name) {
     struct Search {
         frond_xid &name;
@@ -207,7 +209,8 @@ static bool find_other_format(frond_xid &name) {
     return !frond_prepared_list(frond_database, compare, &search) && search.found;
 }
 
-// Asked for every name, also those of other engines. The server takes any other answer for success.
+// Called for names of other engines, too: those must get XA_NOT_A_NAME, because the server takes any other answer for
+// success.
 static int end_by_xid(XID *xid, bool commit) {
     if (!frond_database)
         return XA_NOT_A_NAME;
@@ -232,8 +235,8 @@ static int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, true);
 
 static int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(xid, false); }
 
-// The binary log is rotated, and would like to forget which of its transactions were committed here. Not before they
-// are durable: if the log cannot be synced, never in this run of the server.
+// The binary log was rotated, and the server asks when it may forget the commits in the old file: when they are durable
+// here. If the log cannot be synced, that is never told in this run of the server.
 static void commit_checkpoint_request(void *cookie) {
     frond_crash_point("before_checkpoint");
     if (frond_database && frond_sync(frond_database)) {
@@ -253,7 +256,7 @@ void frond_install_xa(handlerton *hton) {
     hton->commit_checkpoint_request = commit_checkpoint_request;
 }
 
-// The server asks for prepared transactions only when it starts.
+// The server asks for prepared transactions only at its start. A plugin that is installed later warns instead.
 void frond_tell_of_prepared() {
     uint count = 0;
     auto add = [](void *ctx, const frond_xid *) { ++*static_cast<uint *>(ctx); };

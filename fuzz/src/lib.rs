@@ -6,8 +6,8 @@
 //! cargo +nightly fuzz run slow_log -- -max_len=65536
 //! ```
 //!
-//! What they check is what the tests check, so that a finding becomes a case there: of the engine's formats and
-//! the C API `hostile/`, of the toolkit the files `checks.rs` of its crates' tests. CI runs those tests, and
+//! What they check is what the tests check, so that a finding becomes a case there: of the engine's formats, packed
+//! backups and the C API `hostile/`, of the toolkit the files `checks.rs` of its crates' tests. CI runs those tests, and
 //! only compiles this package.
 #![forbid(unsafe_code)]
 

@@ -15,6 +15,7 @@ use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
 use super::copy::failed;
 use super::key::Key;
 use super::manifest::{Manifest, TableFile};
+use super::read_only::{refused, ReadOnly, Readable};
 use super::store::{self, Found, Store};
 use crate::out::{Failure, Outcome};
 
@@ -119,7 +120,7 @@ pub struct ChainVfs {
 
 impl ChainVfs {
     /// The file of a table, put together.
-    pub fn table(&self, table: &TableFile) -> io::Result<Assembled> {
+    pub fn table(&self, table: &TableFile) -> io::Result<ReadOnly<Assembled>> {
         let name = inside(&table.file_name());
         let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; self.stores.len()];
         let own = self.stores.len() - 1;
@@ -131,17 +132,13 @@ impl ChainVfs {
                 files[*member] = Some(self.stores[*member].file(&name)?);
             }
         }
-        Ok(Assembled { len: table.bytes, parts, files })
+        Ok(ReadOnly(Assembled { len: table.bytes, parts, files }))
     }
 }
 
 /// In a backup.
 fn inside(name: &str) -> String {
     format!("frond/{name}")
-}
-
-fn read_only() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "a backup is not written to")
 }
 
 struct NoLock;
@@ -151,7 +148,7 @@ impl DirLock for NoLock {}
 impl Vfs for ChainVfs {
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
         if how.create_new || how.write {
-            return Err(read_only());
+            return Err(refused());
         }
         match self.tables.get(name) {
             Some(table) => Ok(Arc::new(self.table(table)?)),
@@ -167,11 +164,11 @@ impl Vfs for ChainVfs {
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        Err(read_only())
+        Err(refused())
     }
 
     fn remove(&self, _: &str) -> io::Result<()> {
-        Err(read_only())
+        Err(refused())
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -215,7 +212,7 @@ pub struct Assembled {
     files: Vec<Option<Arc<dyn VfsFile>>>,
 }
 
-impl VfsFile for Assembled {
+impl Readable for Assembled {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         if offset >= self.len {
             return Ok(0);
@@ -225,7 +222,7 @@ impl VfsFile for Assembled {
         match self.parts.get(next) {
             Some((at, len, member)) if *at <= offset => {
                 n = n.min(at + len - offset);
-                let Some(Some(file)) = self.files.get(*member) else { return Err(read_only()) };
+                let Some(Some(file)) = self.files.get(*member) else { return Err(refused()) };
                 return file.read_at(&mut buf[..n as usize], offset);
             }
             Some((at, _, _)) => n = n.min(at - offset),
@@ -235,27 +232,7 @@ impl VfsFile for Assembled {
         Ok(n as usize)
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
-        Err(read_only())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.len)
-    }
-
-    fn set_len(&self, _: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn punch_hole(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_direct(&self) -> bool {
-        false
+    fn len(&self) -> u64 {
+        self.len
     }
 }

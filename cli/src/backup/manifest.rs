@@ -92,8 +92,7 @@ impl TableFile {
 
     /// Bytes of all its extents.
     pub fn extents_len(&self) -> u64 {
-        let own = self.own.iter().map(|p| p.1).sum::<u64>();
-        own + self.blocks.iter().map(|b| b.2).sum::<u64>()
+        total(self.own.iter().map(|p| p.1).chain(self.blocks.iter().map(|b| b.2)))
     }
 
     /// For messages.
@@ -103,6 +102,11 @@ impl TableFile {
             name => format!("table '{name}'"),
         }
     }
+}
+
+/// Their sum: numbers of a manifest may be as large as somebody wrote them.
+pub fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }
 
 pub fn hex(n: u64) -> String {
@@ -143,11 +147,10 @@ impl Manifest {
     /// Bytes that this backup has itself.
     pub fn bytes(&self) -> u64 {
         let own = self.chain.len();
-        let of = |t: &TableFile| {
-            let blocks = t.blocks.iter().filter(|b| b.4 == own).map(|b| b.2).sum::<u64>();
-            blocks + t.own.iter().map(|p| p.1).sum::<u64>()
-        };
-        self.tables.iter().map(of).sum::<u64>() + self.files.values().map(|f| f.bytes).sum::<u64>()
+        let blocks = self.tables.iter().flat_map(|t| &t.blocks).filter(|b| b.4 == own);
+        let pieces = self.tables.iter().flat_map(|t| &t.own);
+        let files = self.files.values().map(|f| f.bytes);
+        total(blocks.map(|b| b.2).chain(pieces.map(|p| p.1)).chain(files))
     }
 
     fn text(&self) -> Outcome<Vec<u8>> {
@@ -281,6 +284,17 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Manifest::parse(&damaged).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn sizes_that_no_machine_has_are_summed_without_a_panic() {
+        let mut m = sample();
+        for (name, bytes) in [("server/x", u64::MAX), ("server/y", 1)] {
+            m.files.insert(name.into(), PlainFile { bytes, checksum: hex(3) });
+        }
+        assert_eq!(m.bytes(), u64::MAX);
+        m.tables[0].own.extend([Piece(0, u64::MAX, hex(5)), Piece(0, 9, hex(5))]);
+        assert_eq!(m.tables[0].extents_len(), u64::MAX);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! against.rs  compared with a running server    clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress; parallel.rs  by threads
 //! store.rs   a directory or a pack          pack/        one file or stream with all of a backup
+//! read_only.rs  files that are read as the engine reads its own
 //! receive.rs a stream into a directory      key.rs       keys of encrypted packs
 //! ```
 //!
@@ -26,10 +27,11 @@ mod key;
 mod list;
 mod make;
 pub mod manifest;
-mod pack;
+pub mod pack;
 mod parallel;
 mod prepare;
 pub mod private;
+mod read_only;
 mod receive;
 mod replay;
 mod restore;

@@ -10,7 +10,7 @@ use std::process::Command;
 use super::args::RestoreArgs;
 use super::chain::Chain;
 use super::copy::{self, failed, Meter, Show};
-use super::manifest::TableFile;
+use super::manifest::{total, TableFile};
 use super::prepare::{plain, table};
 use super::private::Private;
 use super::replay::{self, Until};
@@ -93,10 +93,8 @@ impl Lay<'_> {
         let wanted = |t: &&TableFile| t.name.is_empty() || only.is_none_or(|only| only(&t.name));
         let meter = Meter::new(self.datadir, self.rate, Show::of(self.quiet, false))?;
         let tables: Vec<&TableFile> = manifest.tables.iter().filter(wanted).collect();
-        meter.expect(
-            manifest.files.values().map(|f| f.bytes).sum::<u64>()
-                + tables.iter().map(|t| t.extents_len()).sum::<u64>(),
-        );
+        let files = manifest.files.values().map(|f| f.bytes);
+        meter.expect(total(files.chain(tables.iter().map(|t| t.extents_len()))));
         let vfs = chain.vfs()?;
         for file in tables {
             table(&vfs, file, &frond, self.threads, &meter)?;

@@ -1,18 +1,18 @@
 //! How much of the memory for pages and rows the row cache may have.
 //!
-//! Both caches know some of what they do not hold any more: the page cache's shadow the pages that left, the row
-//! cache's tags the keys for which a page was read. A read that one of them knows would have been
-//! saved by more memory for that cache, about as much as it knows of. Saved reads per byte of such
-//! memory are comparable, whatever the sizes. So every 2048 reads:
+//! Each cache remembers some of what it no longer holds: the page cache's shadow has pages that were evicted, the row
+//! cache's tags have keys for which a page was read. If a read is remembered by one of them, more memory
+//! for that cache would have saved it: about as much memory as its remembered pages or rows take. Saved reads per
+//! byte of that memory can be compared between the caches. So every 2048 reads:
 //!
-//! - rows save clearly more, and the rows have filled their limit: it grows by a step;
-//! - pages save more: rows that were not read in the last rounds of the hand go, and the limit is what the
-//!   others need. Rows that are read stay, though pages would save as much: otherwise a hot set that just
-//!   fits would go and come back again and again.
+//! - if rows save clearly more and have filled their limit, the limit grows by a step;
+//! - if pages save more, rows that were not read in the last rounds of the hand are dropped, and the limit becomes what
+//!   the others need. Rows that are read stay even if pages would save as much. Otherwise a hot set that just
+//!   fits would be dropped and admitted again and again.
 //!
-//! With uniform access a page of rows saves more per byte than the same rows one by one, so the row cache
-//! stays at its least share, 1/64. Rejected: a fixed share (it takes memory where rows do not help);
-//! hits per byte of each cache (the average says nothing of the next byte).
+//! With uniform access a page of rows saves more per byte than single rows, so the row cache
+//! stays at its smallest share, 1/64. Rejected: a fixed share (it takes memory where rows do not help);
+//! hits per byte of each cache (the average does not tell what the next byte would save).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -61,7 +61,7 @@ impl RowArbiter {
         both / PARTS * self.share.load(Ordering::Relaxed)
     }
 
-    /// Judges what was read since it was last asked. True: rows that nobody reads should go, and
+    /// Judges the reads since the last call. True: rows that nobody reads should be dropped, and
     /// [`Self::settle`] then be told what is left.
     pub(crate) fn judge(&self, rows: &RowStats, pages: &CacheStats) -> bool {
         let Some(mut last) = self.last.try_lock() else { return false };

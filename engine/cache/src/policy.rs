@@ -1,12 +1,12 @@
-//! The shares of the page cache and the row cache of the budget.
+//! How much of the budget the page cache and the row cache get.
 
 use crate::budget::{Budget, Part};
 use crate::page_cache::PageCache;
 use crate::row_cache::RowCache;
 use crate::CacheWeight;
 
-/// How much the two caches get: what the other parts and a reserve leave, but never less than a
-/// floor for pages, as a database without page cache makes no progress. Rows get what the arbiter says of it.
+/// The two caches get what the other parts and a reserve leave, but never less than a floor for pages: without page
+/// cache a database makes no progress. The arbiter says how much of it rows get.
 #[derive(Clone, Copy, Debug)]
 pub struct CachePolicy {
     /// The page cache's least limit, bytes.
@@ -40,7 +40,7 @@ impl CachePolicy {
         // Parts of this size, so that a buffer that goes up and down does not move it all the time.
         let part = (budget.limit() / 256).max(1);
         rows.set_limit(rows.arbiter.limit(left) / part * part);
-        // What rows may add until the next adjustment; where none are admitted, nothing.
+        // What rows may add until the next adjustment; nothing while no rows are admitted.
         let held = budget.used_by(Part::RowCache);
         let more =
             if held > 0 { rows.limit().saturating_sub(held).min(budget.limit() / 32) } else { 0 };

@@ -1,15 +1,15 @@
-//! The row cache: what looking up single keys in the runs of trees gave, in shards.
+//! The row cache: results of looking up single keys in the runs of trees, in shards.
 //!
 //! A page cache keeps a page of 16 KiB for each hot row when hot rows lie at random. The row cache keeps
 //! the row. It is asked after the write buffers and before the runs; it knows puts, deletions and keys
 //! that are not there.
 //!
-//! - RCA1. A row is the newest version that its tree's runs have of the key, or was so until an item that
-//!   readers still look at first. The tree sees to it (`frond_tree`, `rows.rs`): it says when a row
+//! - RCA1. A row is the newest version of its key in the tree's runs. It may lack changes of an item that all readers
+//!   search before the cache. The tree ensures this (`frond_tree`, `rows.rs`): it says when a row
 //!   may be admitted, and changes the rows before the runs change.
 //! - RCA2. `used() <= limit()` at all times, and all of it is charged to [`Part::RowCache`].
-//! - RCA3. Only what a page was read for is admitted, and only at the second time (`row_shard/mod.rs`). So what the page
-//!   cache serves anyway takes no memory here, and a scan leaves nothing.
+//! - RCA3. A row is admitted only if a page was read for its key, and only the second time (`row_shard/mod.rs`). So rows
+//!   that the page cache serves take no memory here, and a scan leaves nothing.
 //!
 //! How much it may hold is up to [`crate::RowArbiter`].
 //!
@@ -32,7 +32,7 @@ const BUDGET_PER_TAG: usize = 512;
 /// Bytes of the budget per shard, and the most shards.
 const BUDGET_PER_SHARD: usize = 2 << 20;
 const SHARDS_MAX: usize = 64;
-/// Reads of pages after which the shares of memory are considered anew.
+/// After this many reads of pages the shares of memory are computed anew.
 const WINDOW: u64 = 2048;
 
 /// See the module.
@@ -79,7 +79,7 @@ impl RowCache {
         !self.on.load(Ordering::Relaxed)
     }
 
-    /// Rows are cached from now on, or all of them go and none is.
+    /// Turns the cache on, or off: then all rows are dropped.
     pub fn turn(&self, on: bool) {
         let _order = self.setting.lock();
         self.on.store(on, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl RowCache {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Lets go of rows that were not read for a while.
+    /// Drops rows that were not read for a while.
     pub(crate) fn sweep(&self) {
         self.each(RowShard::sweep);
     }
@@ -206,8 +206,8 @@ impl RowCache {
         }
     }
 
-    /// Changes a shard and charges the difference, under its latch: outside, a removal could be accounted before
-    /// the insertion that it undoes.
+    /// Changes a shard and charges the difference, both under its latch. Otherwise a removal could be charged before the
+    /// insertion that it undoes.
     fn accounted<R>(&self, shard: &Mutex<RowShard>, change: impl FnOnce(&mut RowShard) -> R) -> R {
         let mut shard = shard.lock();
         let before = shard.bytes();

@@ -1,8 +1,8 @@
 //! The older schemas that rows may name.
 //!
-//! - HIS1. Each schema reads the one before it, and the current one the last. Reading is transitive: columns that go do
-//!   not come back, parts of an index stay as they are. So the current one reads all, and a change of the definition
-//!   checks one pair, not a thousand.
+//! - HIS1. Each schema reads rows of the one before it, and the current schema reads rows of the newest old one. Reading
+//!   is transitive, because dropped columns do not come back and parts of an index do not change. So the current schema
+//!   reads all rows, and a change of the definition checks one pair of schemas instead of a thousand.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl History {
     ) -> Result<History> {
         current.validate()?;
         let all: Vec<Arc<Schema>> = self.iter().cloned().chain(newer).collect();
-        // From the last that was checked.
+        // Begin at the newest schema that was checked before.
         for n in self.len().saturating_sub(1)..all.len() {
             let (old, next) = (&*all[n], all.get(n + 1).map_or(current, |next| next));
             old.validate()?;

@@ -1,8 +1,8 @@
 //! Row values of older schemas, rewritten as the current one writes them: bytes to bytes, without a record, a key
 //! or a collation. So they can be rewritten wherever entries pass.
 //!
-//! - RNV1. Which columns come back from the key is the same in all versions, because parts of keys do not change
-//!   (`Schema::check_reads`); so a value has what its key lacks before and after.
+//! - RNV1. All versions take the same columns from the key, because the parts of keys do not change
+//!   (`Schema::check_reads`). So a value has the other columns, before and after.
 //! - RNV2. The result is what encoding the decoded row would give, byte by byte. Extras have no version and stay.
 //!
 //! Tested by `tests/it/history.rs`.
@@ -47,7 +47,7 @@ impl Form {
         Form { columns, bitmap_bytes: bits.div_ceil(8) }
     }
 
-    /// Cuts the columns' contents off a value, `None` for NULL.
+    /// Cuts a value into its columns' contents; `None`: NULL.
     fn read<'v>(&self, r: &mut ByteReader<'v>) -> Option<Vec<Option<&'v [u8]>>> {
         let bitmap = r.take(self.bitmap_bytes).ok()?;
         let null = |bit: Option<usize>| bit.is_some_and(|b| bitmap[b / 8] >> (b % 8) & 1 == 1);
@@ -61,7 +61,7 @@ impl Form {
 }
 
 impl RowCodec {
-    /// For the values of `index`; `None` when they are no rows.
+    /// For the values of `index`; `None` when they are not rows.
     pub fn renewer(&self, index: usize) -> Option<Renewer> {
         let (schema, history) = (self.schema.clone(), self.history.clone());
         self.schema.has_rows(index).then(|| Renewer::new(schema, history, index))
@@ -76,8 +76,8 @@ impl Renewer {
         Renewer { schema, history, tree, current, older }
     }
 
-    /// Puts into `out` what the current schema writes for a value that an older one wrote. False: it is of the current
-    /// schema, or of none that is known, and stays as it is.
+    /// Puts into `out` the value in the form of the current schema. False: it has that form, or was written by a schema that
+    /// is not known, and stays as it is.
     #[inline]
     pub fn renew(&self, value: &[u8], out: &mut Vec<u8>) -> bool {
         let mut r = ByteReader::new(value);
@@ -122,7 +122,7 @@ impl Renewer {
             };
             match (content, stored.bit, stored.fixed) {
                 (None, Some(bit), _) => out[bitmap + bit / 8] |= 1 << (bit % 8),
-                // NULL in a column that may not be NULL is zero, or empty.
+                // A NULL in a column that is NOT NULL now becomes zero, or empty.
                 (None, None, Some(bytes)) => out.resize(out.len() + bytes, 0),
                 (content, _, None) => put_bytes(out, content.unwrap_or(&[])),
                 (Some(content), _, Some(bytes)) => put_fixed(out, content, bytes, widens)?,
@@ -133,7 +133,7 @@ impl Renewer {
     }
 }
 
-/// The value of a column that was added, in rows that are older.
+/// The value of an added column in older rows.
 fn added(column: &Column) -> Option<&[u8]> {
     match &column.default {
         DefaultValue::Empty => None,

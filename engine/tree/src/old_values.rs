@@ -1,4 +1,4 @@
-//! Which values of a tree may be of an old form: the tree's part of `renewal.rs`.
+//! Which values of a tree may have an old form: the tree's part of `renewal.rs`.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::tree::{Tree, TreeInner};
 use crate::view::Content;
 
 impl TreeInner {
-    /// For a job, which keeps it as long as it writes.
+    /// The renewal in force. A job keeps it as long as it writes.
     pub fn renewal(&self) -> Arc<Renewal> {
         self.renewals.current(|| self.store.blocks_end())
     }
 }
 
 impl Tree {
-    /// From now on `renew` knows the newest form of values. Values that are there may be old: all of them, or with a limit
-    /// those in blocks below it.
+    /// From now on jobs renew values with `renew`. Existing values may be old: those in blocks below the limit, or without one
+    /// all of them.
     pub fn renew_values(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
         self.inner.renewals.replace(renew, below);
         drop(self.inner.renewal());

@@ -1,13 +1,13 @@
-//! Old values die out: what passes through a job is rewritten as the newest form of values has it.
+//! Old values die out: a job rewrites the values that pass through it in the newest form.
 //!
-//! The tree does not know what values mean; whoever does gives it a [`Renew`]. Jobs apply it to what may be old, so
-//! others cost nothing: all buffers, and the runs whose block number is below a limit. Block numbers ascend for ever,
-//! so the limit divides what was written before the newest form from what was written since.
+//! The tree does not know what values mean; its owner gives it a [`Renew`]. Jobs apply it only where values may be old: to
+//! all buffers, and to runs whose block number is below a limit. Block numbers only ascend, so the limit
+//! separates runs written before the newest form from those written since.
 //!
-//! - RNW1. The limit is set when no rewrite that began before the newest form is under way: each holds its `Renewal`.
-//!   Until then every run may be old.
-//! - RNW2. A run whose block is at the limit or above has no old value. A leaf merge keeps only such runs by reference, so one
-//!   that has ended leaves no old value in its base.
+//! - RNW1. The limit is set when no rewrite is under way that began before the newest form; each rewrite holds its
+//!   `Renewal`, so they can be counted. Until then every run may be old.
+//! - RNW2. A run whose block is at the limit or above has no old value. A leaf merge keeps only such runs by reference, so it
+//!   leaves no old value in the base.
 //!
 //! `old_values.rs` has the tree's part. Tested in `tests/it/renewal.rs`.
 
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use frond_base::{BlockId, EntryKind, EntryRef, EntrySource, Result};
 use parking_lot::Mutex;
 
-/// Knows the newest form of a tree's values.
+/// Brings a tree's values into their newest form.
 pub trait Renew: Send + Sync {
-    /// Puts the newest form of `value` into `out`; false: it has it already, or nobody knows it, and stays.
+    /// Puts the newest form of `value` into `out`. False: it has that form already, or its form is not known, and it stays.
     fn renew(&self, value: &[u8], out: &mut Vec<u8>) -> bool;
 }
 
-/// What is to be done with values, and where old ones are.
+/// How values are renewed, and which blocks may have old ones.
 pub(crate) struct Renewal {
     renew: Option<Arc<dyn Renew>>,
     /// Blocks below may have old values; `u64::MAX` as long as it is not known (RNW1).
     below: AtomicU64,
 }
 
-/// The renewal in force, and those that rewrites under way may still have.
+/// The renewal in force, and earlier ones that rewrites under way may still use.
 pub(crate) struct Renewals {
     now: Mutex<(Arc<Renewal>, Vec<Arc<Renewal>>)>,
 }
@@ -68,7 +68,7 @@ impl Renewal {
 }
 
 impl Renewals {
-    /// For a job, which keeps it as long as it writes. No block has the number `blocks_end()`, or a larger one, yet.
+    /// The renewal in force, for a job, which keeps it as long as it writes. All blocks so far are below `blocks_end()`.
     pub fn current(&self, blocks_end: impl FnOnce() -> BlockId) -> Arc<Renewal> {
         let mut all = self.now.lock();
         let (now, earlier) = &mut *all;

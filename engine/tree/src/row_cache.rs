@@ -80,7 +80,7 @@ impl TreeInner {
         Ok(())
     }
 
-    /// All rows of the tree go before an edit that is not the end of an item; no job is under way.
+    /// Drops all rows of the tree, before an edit that is not the end of an item. No job is under way.
     pub fn forget_rows(&self) {
         self.begin_telling();
         if let Some(cache) = self.store.rows().filter(|_| self.rows.may_have()) {
@@ -94,10 +94,14 @@ impl TreeInner {
         self.swap_view(|view, _| (View { taken_in, ..view.clone() }, ()));
     }
 
-    /// The next item is gone over now, whether for the first time or again (RWC2).
+    /// A job begins to go over the next item, for the first time or again (RWC2).
     fn begin_telling(&self) {
         let taken_in = self.view.load().taken_in;
-        self.rows.told.store(taken_in + 1, Ordering::SeqCst);
+        let told = self.rows.told.swap(taken_in + 1, Ordering::SeqCst);
+        assert!(
+            told == taken_in || told == taken_in + 1,
+            "RWC2: {told} items told, {taken_in} taken in"
+        );
     }
 }
 

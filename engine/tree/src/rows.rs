@@ -9,16 +9,16 @@
 //! - RWC1. Before a view without the item is published, the rows of all its keys are current. Readers of
 //!   older views find the item's versions in the item, which they search first; those that do not see
 //!   the item's version of a key do not use the row either: its sequence is above their snapshot.
-//! - RWC2. `told` counts the items that were gone over, or that are; `View::taken_in` those that the view's trunk
-//!   has as a whole. A reader admits a row only when both are equal, by its own view and under the
-//!   latch under which the row would be changed: then no item was, or is, gone over since it looked.
-//! - RWC3. A reader that has passed over a version that its snapshot does not see admits nothing: what it found is
-//!   not the newest.
-//! - RWC4. `used` is set before a row is admitted and read after `told` is set, both sequentially consistent:
-//!   an item of a tree without rows is not gone over, and no row slips in.
+//! - RWC2. `told` counts the items whose keys a job has gone over, or is going over; `View::taken_in` counts the items
+//!   that the view's trunk has as a whole. A reader admits a row only when both are equal, by its own view and
+//!   under the latch under which a job would change the row. Then no job has gone over an item since it looked.
+//! - RWC3. A reader that has passed over a version that its snapshot does not see admits no row: it has not found the
+//!   newest version.
+//! - RWC4. A reader sets `used` before it admits a row; a job reads `used` after it has set `told`, both sequentially
+//!   consistent. So a job may skip the items of a tree without rows, and no row slips in.
 //!
-//! What is attached has keys that only its pages know, so all rows within its runs' ranges go; when
-//! runs are put below, all rows go.
+//! The keys of attached runs are in their pages alone, so all rows within the ranges of these runs are dropped.
+//! When runs are put below the tree, all rows are dropped.
 //!
 //! Rejected: rows that carry the newest run on their path and are checked at each look-up (every flush
 //! makes each reader of the range look into a run without filter, and a hit walks the trunk); writers

@@ -3,11 +3,82 @@
 use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::{DirLock, JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
+use crate::{MemVfs, OpenHow, Vfs, VfsFile};
+
+/// Methods of a [`Vfs`] or [`VfsFile`] around another one that only call the other one's: `forward!(field: method ...);` in the
+/// `impl`. `clocks` are `now`, `wall_clock` and `random_u64`.
+#[macro_export]
+macro_rules! forward {
+    ($to:tt: $($method:ident)*) => { $($crate::forward!(@$method $to);)* };
+    (@exists $to:tt) => {
+        fn exists(&self, name: &str) -> std::io::Result<bool> { self.$to.exists(name) }
+    };
+    (@rename $to:tt) => {
+        fn rename(&self, from: &str, to: &str) -> std::io::Result<()> { self.$to.rename(from, to) }
+    };
+    (@remove $to:tt) => {
+        fn remove(&self, name: &str) -> std::io::Result<()> { self.$to.remove(name) }
+    };
+    (@list $to:tt) => {
+        fn list(&self) -> std::io::Result<Vec<String>> { self.$to.list() }
+    };
+    (@sync_dir $to:tt) => {
+        fn sync_dir(&self) -> std::io::Result<()> { self.$to.sync_dir() }
+    };
+    (@lock_dir $to:tt) => {
+        fn lock_dir(&self) -> std::io::Result<Box<dyn $crate::DirLock>> { self.$to.lock_dir() }
+    };
+    (@clocks $to:tt) => {
+        fn now(&self) -> std::time::Duration { self.$to.now() }
+        fn wall_clock(&self) -> std::time::Duration { self.$to.wall_clock() }
+        fn random_u64(&self) -> u64 { self.$to.random_u64() }
+    };
+    (@spawn $to:tt) => {
+        fn spawn(
+            &self,
+            name: &str,
+            work: Box<dyn FnOnce() + Send>,
+        ) -> Option<Box<dyn $crate::JoinThread>> {
+            self.$to.spawn(name, work)
+        }
+    };
+    (@read_at $to:tt) => {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            self.$to.read_at(buf, offset)
+        }
+    };
+    (@read_together $to:tt) => {
+        fn read_together(&self, reads: &mut [$crate::ReadAt<'_>]) { self.$to.read_together(reads) }
+    };
+    (@write_at $to:tt) => {
+        fn write_at(&self, buf: &[u8], offset: u64) -> std::io::Result<usize> {
+            self.$to.write_at(buf, offset)
+        }
+    };
+    (@len $to:tt) => {
+        fn len(&self) -> std::io::Result<u64> { self.$to.len() }
+    };
+    (@set_len $to:tt) => {
+        fn set_len(&self, len: u64) -> std::io::Result<()> { self.$to.set_len(len) }
+    };
+    (@allocate $to:tt) => {
+        fn allocate(&self, len: u64) -> std::io::Result<()> { self.$to.allocate(len) }
+    };
+    (@punch_hole $to:tt) => {
+        fn punch_hole(&self, offset: u64, len: u64) -> std::io::Result<()> {
+            self.$to.punch_hole(offset, len)
+        }
+    };
+    (@sync $to:tt) => {
+        fn sync(&self) -> std::io::Result<()> { self.$to.sync() }
+    };
+    (@is_direct $to:tt) => {
+        fn is_direct(&self) -> bool { self.$to.is_direct() }
+    };
+}
 
 /// Space is taken in units of this many bytes.
 const PAGE: u64 = 4096;
@@ -58,19 +129,13 @@ struct SmallDiskFile {
 }
 
 impl VfsFile for SmallDiskFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
+    crate::forward!(file: read_at len punch_hole sync is_direct);
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let _one = self.disk.changing.lock();
         let now = self.file.len()?;
         self.disk.resized(now, now.max(offset + buf.len() as u64))?;
         self.file.write_at(buf, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -85,32 +150,14 @@ impl VfsFile for SmallDiskFile {
             false => Ok(()),
         }
     }
-
-    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch_hole(offset, len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
 }
 
 impl Vfs for SmallDisk {
+    crate::forward!(files: exists rename list sync_dir lock_dir clocks spawn);
+
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
         let file = self.files.open(name, how)?;
         Ok(Arc::new(SmallDiskFile { disk: self.clone(), file }))
-    }
-
-    fn exists(&self, name: &str) -> io::Result<bool> {
-        self.files.exists(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.files.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -118,34 +165,6 @@ impl Vfs for SmallDisk {
         let bytes = self.files.contents(name)?.len() as u64;
         self.files.remove(name)?;
         self.resized(bytes, 0)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.files.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.files.sync_dir()
-    }
-
-    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
-        self.files.lock_dir()
-    }
-
-    fn now(&self) -> Duration {
-        self.files.now()
-    }
-
-    fn wall_clock(&self) -> Duration {
-        self.files.wall_clock()
-    }
-
-    fn random_u64(&self) -> u64 {
-        self.files.random_u64()
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        self.files.spawn(name, work)
     }
 }
 
@@ -218,29 +237,7 @@ impl Drop for FewFile {
 }
 
 impl VfsFile for FewFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(buf, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.file.allocate(len)
-    }
-
-    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch_hole(offset, len)
-    }
+    crate::forward!(file: read_at write_at len set_len allocate punch_hole is_direct);
 
     fn sync(&self) -> io::Result<()> {
         let (fail, first) = {
@@ -255,13 +252,11 @@ impl VfsFile for FewFile {
             false => self.file.sync(),
         }
     }
-
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
 }
 
 impl Vfs for FewFiles {
+    crate::forward!(files: exists rename remove list sync_dir lock_dir clocks spawn);
+
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
         let mut inner = self.inner.lock();
         if inner.open.len() >= inner.limit {
@@ -271,45 +266,5 @@ impl Vfs for FewFiles {
         inner.open.push(name.to_owned());
         inner.most = inner.most.max(inner.open.len());
         Ok(Arc::new(FewFile { machine: self.clone(), name: name.to_owned(), file }))
-    }
-
-    fn exists(&self, name: &str) -> io::Result<bool> {
-        self.files.exists(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.files.remove(name)
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.files.list()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.files.sync_dir()
-    }
-
-    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
-        self.files.lock_dir()
-    }
-
-    fn now(&self) -> Duration {
-        self.files.now()
-    }
-
-    fn wall_clock(&self) -> Duration {
-        self.files.wall_clock()
-    }
-
-    fn random_u64(&self) -> u64 {
-        self.files.random_u64()
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
-        self.files.spawn(name, work)
     }
 }

@@ -1,7 +1,7 @@
 //! Group commit: who writes the buffer out and syncs, who waits, and what a failure does.
 //!
-//! No wake-up is lost: `written`, `durable` and the failure change before the leader steps down under
-//! `group`, and a follower looks at them under `group` before it waits.
+//! No wake-up is lost. The leader changes `written`, `durable` and the failure before it steps down under
+//! `group`; a follower checks them under `group` before it waits.
 //!
 //! Rejected: a writer thread of its own. It costs two context switches per commit, and the simulator would
 //! have to schedule it; a leader among the callers costs none when there is one caller.
@@ -78,7 +78,7 @@ impl Wal {
 
     /// One round: writes out what is buffered, and syncs when asked.
     fn lead(&self, sync: bool) -> Result<()> {
-        let mut io = self.io.lock();
+        let Some(mut io) = self.io.try_lock() else { panic!("W3: two threads lead") };
         let io = &mut *io;
         let end = {
             let mut tail = self.tail.lock();
@@ -109,7 +109,7 @@ impl Wal {
             let promised = self.durable();
             let bytes = &mut io.buf[part.from..to];
             if let Some(first) = bytes.first_chunk_mut::<FRAME_HEADER>() {
-                // The frame carries what was durable when it was appended: more may be by now.
+                // The frame says what was durable when it was appended; by now more may be durable.
                 renew_promise(first, part.seed, part.lsn, promised);
             }
             assert_eq!(part.lsn, self.written(), "frames are written without a gap (W1)");
@@ -137,9 +137,10 @@ impl Wal {
             restart: false,
         };
         io.file = self.spares.lock().begin(&*self.vfs, &header)?;
-        // The segment before has freed a descriptor. A spare takes it now: the next rotation may come before
-        // `reserve` opens one.
+        // Closing the old segment freed a descriptor. A spare takes it at once, because the next rotation may
+        // come before `reserve` opens one.
         self.spares.lock().hold_one(&*self.vfs);
+        assert_eq!(part.segment, io.segment + 1, "W1: a segment is left out");
         io.segment = part.segment;
         self.room.file_moved(part.segment);
         io.counts.rotations += 1;
@@ -160,7 +161,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Ends a round: counts the served, and wakes everybody.
+    /// Ends a round: counts the callers that it served, and wakes all waiters.
     fn step_down(&self) {
         let round = std::mem::take(&mut self.io.lock().counts);
         let durable = self.durable();
@@ -209,7 +210,7 @@ impl Wal {
     }
 }
 
-/// Ends the leadership of a round that panics: the log is poisoned, nobody waits forever.
+/// Ends the leadership of a round that panics: poisons the log, so that no follower waits forever.
 struct StepDown<'a>(&'a Wal);
 
 impl Drop for StepDown<'_> {

@@ -15,7 +15,7 @@
 //!   acknowledged, and nothing is retried (V3 of `frond_vfs`). Open after a restart finds out what
 //!   is there.
 //! - W5. Memory is two buffers of `buffer_bytes`; an append that finds no room writes the buffer
-//!   out. What [`Wal::append_unwaited`] appends may lie beyond them.
+//!   out. Only the small records of [`Wal::append_unwaited`] may make a buffer larger.
 //!
 //! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has
 //! the bytes, `segment.rs` the life of the files, `log_space.rs` and `reserve.rs` what happens on a full disk, `open.rs`
@@ -58,8 +58,8 @@ pub struct WalOptions {
     pub segment_bytes: u64,
     /// Size of each of the two buffers; at least room for one frame (128 KiB) is taken.
     pub buffer_bytes: usize,
-    /// Trimmed segments kept for reuse. At least one more than are made ahead of need: otherwise every
-    /// trimmed segment would be surplus and deleted.
+    /// Trimmed segments kept for reuse: at least one more than are made ahead of need, or every trimmed
+    /// segment would be surplus and deleted.
     pub spare_segments: usize,
 }
 

@@ -1,8 +1,8 @@
 //! The open log: append, settle, trim. Who writes and syncs is in `group.rs`.
 //!
-//! Three locks, taken in this order where more than one is held: `io` (held by the leader
-//! throughout its round, never waited for by anyone else), `group` (who leads, who waits), `tail`
-//! (the buffer; held for the time of a copy). Trim has its own, so that commits do not wait for it.
+//! Three locks. A thread that takes more than one takes them in this order: `io` (the leader alone
+//! takes it, for its round), `group` (who leads, who waits), `tail` (the buffer; held for the time
+//! of a copy). Trim has a lock of its own, so that commits do not wait for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,7 +73,7 @@ pub(crate) struct Tail {
     segment: u32,
     segment_start: Lsn,
     seed: u64,
-    /// An append of several frames is between two of them, without the lock.
+    /// A thread is in the middle of appending several frames and has let go of the lock.
     taken: bool,
     records: u64,
     buffer_waits: u64,
@@ -168,8 +168,8 @@ impl Wal {
         self.segments.lock().iter().map(|s| (s.number, s.start)).collect()
     }
 
-    /// Appends a record of a kind from 1 to 255 to the buffer. No I/O, unless the buffer is full;
-    /// then it is written out (by this thread or the one that is at it). Durable after
+    /// Appends a record of a kind from 1 to 255 to the buffer. No I/O, unless the buffer is full:
+    /// then this thread writes it out, or waits for the one that is writing. Durable after
     /// `sync_to(end)`.
     ///
     /// For payloads over a KiB this packs and hashes first: use [`Wal::prepare`] to do that before
@@ -183,9 +183,9 @@ impl Wal {
         self.append_frames(kind, 1, self.buffer_bytes, |_| (FIRST | LAST, payload, hash))
     }
 
-    /// As [`Wal::append`], of a small record, without writing when the buffer is full: for records of which
-    /// each follows a larger one that was appended in the ordinary way. It waits only while another append
-    /// that takes several frames is between two of them.
+    /// As [`Wal::append`] for a small record, but a full buffer grows instead of being written (W5). For the
+    /// end of a prepared transaction: its larger prepare record came before it in the ordinary way, which
+    /// bounds the growth. Waits only for another thread's append of several frames.
     pub fn append_unwaited(&self, kind: u8, payload: &[u8]) -> Result<Appended> {
         assert_ne!(kind, MARKER, "kind 0 is the log's own");
         if payload.len() > PACK_FLOOR.min(self.chunk_bytes) {
@@ -236,6 +236,7 @@ impl Wal {
                 tail = self.make_room(tail)?;
             }
             let lsn = self.push(&mut tail, kind, flags, stored, hash);
+            assert!(tail.buf.len() <= buffer_bytes, "W5: the buffer outgrows its limit");
             start.get_or_insert(lsn);
         }
         tail.records += 1;
@@ -247,7 +248,7 @@ impl Wal {
         Ok(Appended { start: start.unwrap_or(end), end })
     }
 
-    /// Copies a frame into the buffer, which has room for it. Returns its LSN.
+    /// Copies a frame into the buffer. Returns its LSN.
     #[inline]
     fn push(&self, tail: &mut Tail, kind: u8, flags: u8, stored: &[u8], payload_hash: u64) -> Lsn {
         let size = frame_bytes(stored.len()) as u64;
@@ -274,12 +275,11 @@ impl Wal {
         tail.buf.extend_from_slice(stored);
         let padding = size as usize - FRAME_HEADER - stored.len();
         tail.buf.extend_from_slice(&[0; 8][..padding]);
-        assert!(tail.buf.len() <= self.buffer_bytes, "the buffer outgrows its limit (W5)");
         tail.end = lsn + size;
         lsn
     }
 
-    /// Has the buffer written out while other appends wait, so that frames of one record stay
+    /// Has the buffer written out. Other appends wait meanwhile, so the frames of one record stay
     /// together.
     #[cold]
     fn make_room<'a>(&'a self, mut tail: MutexGuard<'a, Tail>) -> Result<MutexGuard<'a, Tail>> {
@@ -305,9 +305,9 @@ impl Wal {
         Ok(tail)
     }
 
-    /// Makes everything durable, and has the log say so: writes a marker that promises the last
-    /// record, so that later damage to it is told from a torn end. For closing, and for quiet
-    /// moments (nothing happens when the newest promise covers all records).
+    /// Makes everything durable and writes a marker that promises the last record, so that recovery
+    /// can tell later damage to it from a torn end. Does nothing when the newest promise covers all
+    /// records. Called on close and when the log is idle.
     pub fn settle(&self) -> Result<()> {
         let records_end = self.records_end.load(Ordering::Acquire);
         self.sync_to(records_end)?;
@@ -316,7 +316,7 @@ impl Wal {
         }
         let _room = match self.reserve(0, Claim::Freeing) {
             Ok(room) => room,
-            // Without the promise, damage is only noticed less surely.
+            // The records are durable. Without the promise, damage to the last one looks like a torn end.
             Err(e) if e.kind().is_shortage() => return Ok(()),
             Err(e) => {
                 self.latch(e.duplicate());
@@ -358,7 +358,8 @@ impl Wal {
                 self.latch(e.duplicate());
                 return Err(e);
             }
-            self.segments.lock().pop_front();
+            let gone = self.segments.lock().pop_front();
+            assert!(gone.is_some_and(|s| s.number == oldest), "G3: segments go oldest first");
         }
     }
 

@@ -1,19 +1,19 @@
 //! Log space: disk space for records, reserved before they are appended (`reserve.rs`).
 //!
-//! A write of frames that are in the buffer already can fail in one way only: by poisoning the log. So a
-//! full disk has to refuse a record before it is appended. Whoever appends takes a [`Reservation`] first
-//! and holds it until the record is in the buffer; from then on the frames themselves are counted.
+//! When writing buffered frames fails, the log is poisoned. So a full disk has to refuse a record before it
+//! is appended. A thread takes a [`Reservation`] before it appends and holds it until the record is in the
+//! buffer; from then on the buffered frames are counted instead.
 //!
 //! - RM1. What is buffered and what is reserved fit in the current segment and the spares, and as many
 //!   spares as that takes are open: without a descriptor a segment cannot be begun either.
-//! - RM2. [`Claim::Ordinary`] leaves one spare alone. What gives space back on a full disk
-//!   ([`Claim::Freeing`]: dropping a table, flushing, trimming), a few small records without a
-//!   reservation, and the next opening of the log have it.
-//! - RM3. A log that was opened on a full disk may have a *bare* current segment: disk space for its header
-//!   alone. Nothing is reserved in it before it has the space.
+//! - RM2. [`Claim::Ordinary`] leaves one spare alone. That spare is for work that gives space back on a full
+//!   disk ([`Claim::Freeing`]: dropping a table, flushing, trimming), for a few small records without a
+//!   reservation, and for the next opening of the log.
+//! - RM3. A log that was opened on a full disk may have a *bare* current segment, with disk space for its
+//!   header alone. Nothing is reserved in it before it has the space.
 //!
-//! The numbers below are read one after the other, without a lock. They are written and read in an order
-//! that makes a reader see too little room rather than too much: see [`LogSpace::segments`].
+//! The numbers below are read one after the other, without a lock. The order of writes and reads makes a
+//! reader see too little room rather than too much: see [`LogSpace::segments`].
 //!
 //! Tested by `tests/it/full.rs` and `tests/it/descriptors.rs`.
 
@@ -34,7 +34,7 @@ pub(crate) const RESERVE: usize = 1;
 /// A bare segment is given space in multiples of this when it cannot have all of it.
 const BARE_STEP: u64 = 16 << 10;
 
-/// Who asks for room.
+/// What the room is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
     Ordinary,
@@ -80,7 +80,7 @@ struct Bare {
     allocated: u64,
 }
 
-/// What reservations go by.
+/// What reservations are computed from.
 pub(crate) struct LogSpace {
     segment_bytes: u64,
     chunk_bytes: u64,
@@ -130,7 +130,7 @@ impl LogSpace {
     pub fn file_moved(&self, segment: u32) {
         self.file_segment.store(segment, Ordering::Release);
         if self.is_bare.load(Ordering::Acquire) {
-            // Frames lie behind it, so it was completed.
+            // Frames were written behind the bare segment, so it has all of its space.
             *self.bare.lock() = None;
             self.is_bare.store(false, Ordering::Release);
         }

@@ -9,9 +9,9 @@ use crate::log_space::{Claim, KeptRoom, Reservation, RESERVE};
 
 impl Wal {
     /// Makes sure that records of `bytes` in all can be appended and written without allocating disk
-    /// space or opening a file. For before an append: a full disk refuses it ([`ErrorKind::NoSpace`],
-    /// nothing appended, nothing poisoned), and so does a process that may open no more files
-    /// ([`ErrorKind::TooManyFiles`]). Several reservations at the same time do not count on the same room.
+    /// space or opening a file. Call it before the append: without space it fails with
+    /// [`ErrorKind::NoSpace`], without file descriptors with [`ErrorKind::TooManyFiles`]; nothing is
+    /// appended then, and the log is not poisoned. No two reservations count on the same room.
     pub fn reserve(&self, bytes: u64, claim: Claim) -> Result<Reservation<'_>> {
         let room = &self.room;
         let mine = room.framed(bytes);
@@ -28,7 +28,7 @@ impl Wal {
         };
         if !is_ready {
             if let Err(e) = self.prepare_segments(wanted, begun) {
-                // Others may count on some of the spares that were made.
+                // Other reservations may count on some of the spares that were made.
                 drop(held);
                 self.shed_spares()?;
                 return Err(e);
@@ -39,11 +39,12 @@ impl Wal {
 
     /// Ends a reservation that was kept: its record is appended, or will not be.
     pub fn give_back(&self, kept: KeptRoom) {
-        self.room.outstanding.fetch_sub(kept.bytes, Ordering::AcqRel);
+        let before = self.room.outstanding.fetch_sub(kept.bytes, Ordering::AcqRel);
+        assert!(before >= kept.bytes, "RM1: more room is given back than was reserved");
     }
 
-    /// Allocates the next segment's file ahead of need, and gives back spares that a large transaction
-    /// left. For a background thread.
+    /// Allocates the next segment's file ahead of need, and removes surplus spares that a large
+    /// transaction left. Called by a background thread.
     pub fn prepare_segment(&self) -> Result<()> {
         let room = &self.room;
         let outstanding = room.outstanding.load(Ordering::Acquire);
@@ -52,8 +53,8 @@ impl Wal {
         self.shed_spares()?;
         let needed = room.segments(end, outstanding) + RESERVE;
         self.prepare_segments(needed, 0)?;
-        // The current segment is half full: commits should not have to allocate the next but one. That
-        // is a matter of speed, so the last free space of a disk is not taken for it.
+        // When the current segment is half full, the next but one is made too, so that no commit has to
+        // allocate it. That only saves time, so a full disk is no error here.
         let soon = room.segments(end, outstanding.saturating_add(self.segment_bytes / 2)) + RESERVE;
         match self.prepare_segments(soon, 0) {
             Err(e) if e.kind() == ErrorKind::NoSpace => Ok(()),

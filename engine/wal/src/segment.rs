@@ -94,14 +94,14 @@ pub struct Spares {
     segment_bytes: u64,
     /// How many files to keep for reuse.
     keep: usize,
-    /// Spares that are open: to begin a segment with one takes no descriptor, of which there may be none
-    /// when a commit is half-way.
+    /// Open spares. Beginning a segment with one needs no new descriptor; there may be none left in the
+    /// middle of a commit.
     held: Vec<(String, Arc<dyn VfsFile>)>,
 }
 
 impl Spares {
     /// Takes over the spares found at open. Deletes surplus ones, and those that cannot get the disk space
-    /// of a segment: segments have become larger since, or a crash cut their preparation short.
+    /// of a segment (the setting was raised, or a crash interrupted their preparation).
     pub fn adopt(
         vfs: &dyn Vfs,
         found: Vec<String>,
@@ -123,9 +123,9 @@ impl Spares {
         Ok(Spares { names, segment_bytes, keep, held: Vec::new() })
     }
 
-    /// Makes sure that `wanted` spares are there, their space allocated, and `open` of them open: rotations
-    /// are short then, and do not fail for want of space or of descriptors. `number` is that of the next
-    /// segment. What was made before a failure stays: see [`Spares::shed`].
+    /// Makes sure that there are `wanted` spares with their space allocated, `open` of them open. Then a
+    /// rotation is short and fails neither for space nor for descriptors. `number`: of the next segment.
+    /// Spares made before a failure stay; [`Spares::shed`] removes them.
     pub fn prepare(
         &mut self,
         vfs: &dyn Vfs,
@@ -141,7 +141,7 @@ impl Spares {
                 continue;
             }
             if let Err(e) = open_allocated(vfs, &name, self.segment_bytes) {
-                // Half an allocation is of no use. A file that cannot be removed is adopted at the next open.
+                // A partly allocated file is useless. If it cannot be removed, the next open adopts it.
                 let _ = vfs.remove(&name);
                 return Err(e);
             }
@@ -187,7 +187,7 @@ impl Spares {
         self.held.len()
     }
 
-    /// Removes all spares: they are smaller than a segment.
+    /// Removes all spares.
     pub fn clear(&mut self, vfs: &dyn Vfs) -> Result<()> {
         for name in self.names.drain(..) {
             Spares::remove(&mut self.held, vfs, &name)?;
@@ -195,8 +195,8 @@ impl Spares {
         Ok(())
     }
 
-    /// Removes spares beyond `needed`, or beyond the number to keep where that is more, and closes those
-    /// beyond `open`: a large transaction had them made and used less, or was refused.
+    /// Removes spares beyond `needed` (or beyond the number to keep, if that is more) and closes those beyond
+    /// `open`. A large transaction made them and used fewer, or was refused.
     pub fn shed(&mut self, vfs: &dyn Vfs, needed: usize, open: usize) -> Result<()> {
         self.held.truncate(open.max(1));
         for name in self.names.drain(needed.max(self.keep).min(self.names.len())..) {
@@ -278,8 +278,7 @@ impl Spares {
         Ok(())
     }
 
-    /// Retires a segment (G3): durably removed on return, its file kept as a spare while there is
-    /// use.
+    /// Retires a segment (G3). On return it is durably gone; its file stays as a spare if one is wanted.
     pub fn retire(this: &parking_lot::Mutex<Spares>, vfs: &dyn Vfs, number: u32) -> Result<()> {
         let (name, spare) = (log_name(number), spare_name(number));
         let wanted = {
@@ -293,7 +292,7 @@ impl Spares {
                 if failed.kind() != ErrorKind::NoSpace {
                     return Err(failed);
                 }
-                // A new name can take space in the directory; giving up the file does not.
+                // A new name can need space in the directory. Removing the file does not.
                 false
             }
             None => false,
@@ -312,7 +311,7 @@ impl Spares {
 /// Opens or makes the file `name`, of `bytes` and with disk space for them.
 fn open_allocated(vfs: &dyn Vfs, name: &str, bytes: u64) -> Result<Arc<dyn VfsFile>> {
     let file = match vfs.open(name, OpenHow::CREATE) {
-        // A spare, or one whose preparation failed half-way.
+        // A spare, perhaps one whose preparation failed.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => vfs.open(name, OpenHow::WRITE),
         done => done,
     };

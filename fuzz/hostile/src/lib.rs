@@ -1,4 +1,5 @@
-//! Properties that hold for any bytes: one check for each on-disk format of the engine and for the C API.
+//! Properties that hold for any bytes: one check for each on-disk format of the engine, for packed backups, and for the
+//! C API.
 //!
 //! A [`Target`] has a check, which takes any bytes and panics when the code that reads them misbehaves,
 //! and seeds: sound inputs, made by the real encoders each time, so that no binary file is kept and none

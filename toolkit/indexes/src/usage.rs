@@ -4,11 +4,11 @@
 //!
 //! - IU1. Evidence only adds: an index that any server counted, or any plan named, is used. Names are compared as if case did
 //!   not matter, so that in doubt an index is used.
-//! - IU2. A window is one in which nothing was forgotten. Counters that went down between two looks are refused, those of a
-//!   server that was started anew count from its start.
+//! - IU2. Within a window no counter was reset. Counters that went down between two looks are refused; those of a
+//!   restarted server count from its start.
 //!
-//! The counters are of rows that were found by an index (performance_schema's too, as seen with MariaDB 10.11). An index
-//! that is only asked for what is not there has none; a logged plan names it all the same.
+//! The counters count rows found through an index (those of performance_schema too, as seen with MariaDB 10.11). So an
+//! index whose look-ups find nothing counts none. A logged plan names it nevertheless.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -40,7 +40,7 @@ pub struct Count {
 pub struct Counters {
     /// Host name and port as the server knows them.
     pub server: String,
-    /// When, in seconds since 1970 by the server's clock, and for how long it had run.
+    /// The moment, in seconds since 1970 by the server's clock, and how long the server had run.
     pub taken: u64,
     pub uptime: u64,
     /// By the table that counts: `performance_schema`, `userstat`.
@@ -124,7 +124,7 @@ pub struct Window {
     pub sources: Vec<String>,
     /// The server was started since the earlier counters: these are only those since then.
     pub restarted: bool,
-    /// Both ends are known; otherwise counting may have begun at any time since the server's start.
+    /// Both ends are known. If not, counting may have begun at any time since the server's start.
     pub exact: bool,
 }
 

@@ -8,7 +8,7 @@ mod format;
 mod reader;
 mod writer;
 
-pub use format::{Frames, Head};
+pub use format::{end, piece, Contents, Frames, Head, Kind};
 pub use reader::{look, Next, Pack, Stream};
 pub use writer::{Out, Packer};
 

@@ -13,6 +13,7 @@ use super::format::{
 use crate::backup::copy;
 use crate::backup::key::Key;
 use crate::backup::manifest::Manifest;
+use crate::backup::read_only::{ReadOnly, Readable};
 use crate::out::{Failure, Outcome};
 
 /// Contents of more bytes are none: as many as of a manifest and its places.
@@ -79,9 +80,17 @@ fn front(frame: &[u8]) -> io::Result<Front> {
 
 impl Pack {
     pub fn open(path: &Path, key: Option<&Key>) -> Outcome<(Arc<Pack>, Manifest)> {
+        Pack::read(path, copy::open(path, OpenHow::READ)?, key)
+    }
+
+    /// The pack in `file`, which messages call `path`.
+    pub fn read(
+        path: &Path,
+        file: Arc<dyn VfsFile>,
+        key: Option<&Key>,
+    ) -> Outcome<(Arc<Pack>, Manifest)> {
         let fail = |what: String| Failure::Request(format!("{}: {what}", path.display()));
         let read = |e: io::Error| fail(e.to_string());
-        let file = copy::open(path, OpenHow::READ)?;
         let mut frames = head(&*file).map_err(read)?;
         let (frame, end) = end_frame(&*file, &frames).map_err(read)?;
         frames.unlock(key).map_err(fail)?;
@@ -132,9 +141,9 @@ impl Pack {
     }
 
     /// A file of the backup; `None`: it has none of this name.
-    pub fn file(self: &Arc<Pack>, path: &str) -> Option<Packed> {
+    pub fn file(self: &Arc<Pack>, path: &str) -> Option<ReadOnly<Packed>> {
         let places = self.places.get(path)?.clone();
-        Some(Packed { pack: self.clone(), path: path.to_string(), places })
+        Some(ReadOnly(Packed { pack: self.clone(), path: path.to_string(), places }))
     }
 
     /// The payload of the piece at `at`.
@@ -163,11 +172,7 @@ pub struct Packed {
     places: Vec<Place>,
 }
 
-fn read_only() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "a backup is not written to")
-}
-
-impl VfsFile for Packed {
+impl Readable for Packed {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let next = self.places.partition_point(|(at, len, _)| at.saturating_add(*len) <= offset);
         let Some((at, len, place)) = self.places.get(next).copied() else { return Ok(0) };
@@ -189,28 +194,8 @@ impl VfsFile for Packed {
         Ok(n)
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
-        Err(read_only())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.places.last().map_or(0, |(at, len, _)| at.saturating_add(*len)))
-    }
-
-    fn set_len(&self, _: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn punch_hole(&self, _: u64, _: u64) -> io::Result<()> {
-        Err(read_only())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_direct(&self) -> bool {
-        false
+    fn len(&self) -> u64 {
+        self.places.last().map_or(0, |(at, len, _)| at.saturating_add(*len))
     }
 }
 

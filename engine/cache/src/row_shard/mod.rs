@@ -1,9 +1,9 @@
 //! One shard of the row cache: rows by (tree, key) in an arena, replaced by CLOCK.
 //!
-//! A row is admitted when its key was met before and is still in `seen`, a table of 16-bit tags, eight to a
-//! hash value: what is read once, as by a scan or by uniform access, never gets in. A new
-//! meeting pushes out one of its eight, so keys age in proportion to what else is read. A count-min sketch
-//! (TinyLFU) was rejected: it also ranks the rows that are in, which CLOCK does already, and takes
+//! A row is admitted when its key was read before and is still in `seen`, a table of 16-bit tags, eight to a
+//! hash value. So keys that are read once, by a scan or by uniform access, are not admitted. A new key
+//! replaces one of its eight tags, so keys age in proportion to other reads. A count-min sketch
+//! (TinyLFU) was rejected: it also ranks the rows in the cache, which CLOCK does already, and takes
 //! four memory accesses per read.
 //!
 //! Each hit counts one use, at most 3; the hand takes one use away as it passes, and a row without
@@ -23,11 +23,11 @@ use crate::stats::RowStats;
 
 const NIL: u32 = u32::MAX;
 const MAX_USES: u8 = 3;
-/// Bytes of key and value that a row may have: a larger one fills a page by a quarter at least, so a
-/// page cache holds it about as well.
+/// Most bytes of key and value of a row. A larger row fills at least a quarter of a page, so the page cache
+/// holds it about as well.
 pub(crate) const ROW_BYTES_MAX: usize = 4096;
-/// Keys that share a place in `seen`. One of them, by lot, leaves for a new one: keys that are read in turn would
-/// push each other out for ever, if it were the oldest.
+/// Keys that share a place in `seen`. A new one replaces one of them at random. If it replaced the oldest, keys that are
+/// read in turn would replace each other for ever.
 const WAYS: usize = 8;
 const SLOT: usize = std::mem::size_of::<Slot>();
 
@@ -141,7 +141,7 @@ impl RowShard {
         Some(slot.row())
     }
 
-    /// A page was read for the key; whether the key was met before.
+    /// A page was read for the key. Returns whether the key was read before.
     pub fn meet(&mut self, key: &RowKey<'_>) -> bool {
         if self.is_off() {
             return false;
@@ -153,7 +153,7 @@ impl RowShard {
         }
         let first = ((key.hash >> 24) as usize * WAYS) & (self.seen_slots - 1);
         let tags = &mut self.seen[first..first + WAYS];
-        // One in 8192 keys is taken for another that was met.
+        // One key in 8192 is mistaken for one that was read before.
         let tag = ((key.hash >> 8) as u16).max(1);
         let known = tags.contains(&tag);
         if !known {
@@ -164,7 +164,7 @@ impl RowShard {
         known
     }
 
-    /// Admits a row, in place of what the key had; for another row's place if there is no room.
+    /// Admits a row, in place of the key's old one. Evicts others if there is no room.
     pub fn insert(&mut self, key: &RowKey<'_>, row: CachedRow, value: &[u8]) {
         let uses = match self.find(key) {
             Some(at) => {
@@ -297,7 +297,7 @@ impl RowShard {
     fn shrink_to(&mut self, target: usize) {
         while self.bytes > target && self.live > 0 {
             self.evict();
-            // The arena itself has to shrink.
+            // The arena itself must become smaller.
             if self.slots.capacity() > 2 * self.live + 64 {
                 self.compact();
             }
@@ -308,7 +308,7 @@ impl RowShard {
     }
 
     fn evict(&mut self) {
-        // Ends: every round of the hand takes a use from each row, and there is a row.
+        // This ends: each round of the hand takes one use from every row, and there is at least one row.
         while !self.pass() {}
         self.stats.evicted += 1;
     }

@@ -1,9 +1,9 @@
 //! Dropped tables: removes their pages from the cache and their files from the disk, in the background. Dropped
 //! indexes: empties their trees.
 //!
-//! DROP and TRUNCATE are fast, whatever the table's size: they only remove the table's name, and
-//! its number is never used again. Its pages are removed because they may be the most used ones of
-//! the cache. A large file is cut off in pieces first: unlinking it at once would block the file
+//! DROP and TRUNCATE take the same time for tables of any size: they only remove the table's name, and
+//! its number is never used again. The table's pages leave the cache here, because they may be its most
+//! used ones. A large file is cut off in pieces: unlinking it at once would block the file
 //! system, and with it every sync, for seconds.
 //!
 //! Workers do this between jobs, a piece at a time. A crash leaves an orphan file that the next
@@ -31,7 +31,7 @@ impl Core {
             self.upkeep.put_back(dropped);
             return true;
         }
-        // While the table has readers its file is removed in one go: its space is freed when the last one ends.
+        // While the table has readers, its file is unlinked at once: the space is freed when the last reader ends.
         if dropped.table.strong_count() == 0 && self.cut_off(dropped.id).unwrap_or(false) {
             self.upkeep.put_back(dropped);
             return true;
@@ -47,7 +47,7 @@ impl Core {
             return true;
         }
         let tree = table.tree(index);
-        // Nobody writes to it any more, so all its records are before the end of the log.
+        // Nobody writes to the tree any more, so all its records lie before the end of the log.
         match tree.clear(self.shared.wal.end()) {
             Ok(true) => {
                 self.ledger.note(&table, tree);
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A sparse file stands for a large one.
+    /// A sparse file takes the part of a large one.
     #[test]
     fn a_large_file_goes_in_pieces_unless_somebody_has_the_table() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The log thread's state between its rounds (`housekeeping.rs`): when periodic work was last done,
-//! and files and space that others leave for it to clean up.
+//! The log thread's state between its rounds (`housekeeping.rs`): when it last did periodic work, and the files
+//! and space that it has to clean up.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -27,7 +27,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// The table is in no definition any more: its pages and its file are to go.
+    /// The table is in no definition any more: its pages and its file have to be removed.
     pub fn remove_later(&self, dropped: DroppedTable) {
         self.dropped.lock().push_back(dropped);
     }
@@ -44,7 +44,7 @@ impl Upkeep {
         self.dropped.lock().push_front(dropped);
     }
 
-    /// The tree's index was dropped: it is to be emptied.
+    /// The tree's index was dropped: the tree has to be emptied.
     pub fn clear_later(&self, table: &Arc<Table>, index: IndexNo) {
         let mut cleared = self.cleared.lock();
         if !cleared.iter().any(|(t, i)| Arc::ptr_eq(t, table) && *i == index) {
@@ -78,9 +78,9 @@ impl Upkeep {
 /// A table whose file is to go.
 pub struct DroppedTable {
     pub id: TableId,
-    /// As long as somebody has the table, its file stays whole.
+    /// The file stays whole while somebody has the table.
     pub table: Weak<Table>,
-    /// Its pages are in the cache no more.
+    /// The cache has no pages of it any more.
     pub forgotten: bool,
 }
 

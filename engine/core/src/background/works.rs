@@ -1,4 +1,4 @@
-//! What is under way in the background, for people: each piece of work is listed from its beginning to its end.
+//! The list of background work under way, for people (`FROND_JOBS`): each piece of work is in it from its begin to its end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +23,12 @@ pub struct Work {
     /// `None`: of the whole table.
     pub index: Option<IndexNo>,
     pub since: Duration,
-    /// To be read, estimated; 0: unknown.
+    /// Bytes to be read, estimated; 0: unknown.
     pub bytes: u64,
     written: AtomicU64,
 }
 
-/// As long as this lives, the work is listed.
+/// The work is in the list until this is dropped.
 pub struct UnderWay<'a> {
     list: &'a Works,
     id: u64,
@@ -50,7 +50,7 @@ impl Work {
         Work { kind, table, index: None, since, bytes: 0, written: AtomicU64::new(0) }
     }
 
-    /// It is of one tree, and reads about so many bytes.
+    /// The work concerns one tree, and reads about this many bytes.
     pub fn of(mut self, index: Option<IndexNo>, bytes: u64) -> Work {
         (self.index, self.bytes) = (index, bytes);
         self
@@ -75,7 +75,7 @@ impl Works {
 }
 
 impl UnderWay<'_> {
-    /// So many bytes of it are written now.
+    /// The work has written this many bytes so far.
     pub fn wrote(&self, bytes: u64) {
         self.work.written.store(bytes, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! What a transaction keeps of the tables that it loads: chunks, what is known of their keys, savepoints. `load.rs` has the
-//! invariants, and what is done with it.
+//! A transaction's state of the tables that it loads: chunks, what is known of their keys, savepoints. `load.rs` has the
+//! invariants and the steps of a load.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ const MARKS_MAX: usize = 64;
 
 /// Whether rows of a table are being loaded.
 pub(crate) enum Loading {
-    /// Not yet; so many rows were inserted.
+    /// Not yet. The number of rows inserted so far.
     Counting(u32),
     On(Box<Load>),
-    /// Not in this transaction, or not any more.
+    /// No, and it does not begin in this transaction any more.
     Off,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Load {
     /// Operations up to this one are not in the chunks.
     pub after: u64,
     bytes: usize,
-    /// Of the sets of hashes, when a row was added last.
+    /// Bytes of the sets of hashes when the last row was added.
     key_bytes: usize,
     core: Arc<Core>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Unique {
     ascends: bool,
     last: Vec<u8>,
     seen: Seen,
-    /// Some keys are in runs and not in `seen`.
+    /// Some keys are in runs, and `seen` does not have them.
     forgot: bool,
 }
 
@@ -76,21 +76,21 @@ struct Seen {
     room: Room,
 }
 
-/// What became of a key.
+/// The outcome of adding a key to the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Added {
     New,
-    /// Its hash is that of a key before.
+    /// An earlier key has the same hash.
     Known,
-    /// The set may not grow, and does not have it.
+    /// The set has no such hash, and may not grow.
     NoRoom,
 }
 
-/// Sets of hashes take a part of the cache together, and each at most so many bytes.
+/// All sets of hashes together take at most a share of the cache; one set takes at most this many bytes.
 const SEEN_SHARE: usize = 16;
 const SEEN_BYTES_MAX: usize = 64 << 20;
 
-/// What one set takes of the memory that all may have.
+/// One set's part of the memory for all sets.
 struct Room {
     /// Of all sets.
     held: Arc<AtomicUsize>,
@@ -99,7 +99,7 @@ struct Room {
 }
 
 impl Room {
-    /// Takes `bytes` in all; false, and nothing changed, when others leave too little.
+    /// Sets this set's part to `bytes`. False, and nothing changes, when the others leave too little.
     fn take(&mut self, bytes: usize) -> bool {
         let all = self.budget.limit() / SEEN_SHARE;
         let more = bytes - self.bytes;
@@ -168,7 +168,7 @@ impl Unique {
         let seen = Seen::new(&core.load_keys, &core.shared.budget);
         let mut unique = Unique { index, ascends: true, last: Vec::new(), seen, forgot: false };
         for key in earlier {
-            // Versions of one key are several: what counts is that it is in the set.
+            // A key may come several times, in several versions: it is in the set once.
             unique.forgot |= unique.seen.add(key) == Added::NoRoom;
             if key > &unique.last[..] {
                 unique.last.clear();
@@ -178,7 +178,7 @@ impl Unique {
         unique
     }
 
-    /// Whether `key` is surely new; then it is noted.
+    /// Whether `key` is certainly new. If so, it is noted.
     fn takes(&mut self, key: &[u8], codec: &RowCodec, chunk: &Chunk) -> Result<bool> {
         if self.ascends {
             if key > &self.last[..] {
@@ -222,7 +222,7 @@ impl Load {
         self.chunks.first().map_or(0, Chunk::len)
     }
 
-    /// Whether the row whose entries are `new` can be loaded (LD2).
+    /// Whether the row with the entries `new` can be loaded (LD2).
     pub fn takes(&mut self, codec: &RowCodec, new: &Entries) -> Result<bool> {
         if new.len() != self.chunks.len() || self.chunks.iter().any(Chunk::is_full) {
             return Ok(false);
@@ -244,6 +244,7 @@ impl Load {
         let mut parts = Vec::new();
         let (mut after, mut from) = (self.after, 0);
         for (upto, to) in live.copied().chain(std::iter::once((now, self.rows()))) {
+            assert!(to >= from && upto >= after, "LD4: a mark lies behind the rows");
             if to > from {
                 parts.push((Segment { after, upto }, from, to));
             }
@@ -294,7 +295,7 @@ impl Loads {
         self.open > 0
     }
 
-    /// Positions that are known here are below.
+    /// All known positions are below this.
     pub fn positions(&self) -> usize {
         self.of.len()
     }
@@ -304,7 +305,7 @@ impl Loads {
         matches!(self.of.get(position), Some(Loading::On(load)) if load.rows() > 0)
     }
 
-    /// Memory and position of the loads that have rows, the largest first.
+    /// Memory and position of each load with rows, the largest first.
     pub fn by_size(&self) -> Vec<(usize, usize)> {
         let bytes = |of: &Loading| match of {
             Loading::On(load) => load.bytes,
@@ -385,7 +386,7 @@ impl Loads {
         }
     }
 
-    /// Takes back what came after savepoint `to`; the last operation was `now`.
+    /// Rolls back to savepoint `to`; the last operation was `now`.
     pub fn rollback_to(&mut self, to: u64, now: u64) {
         if self.open == 0 {
             return;

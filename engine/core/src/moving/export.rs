@@ -1,4 +1,4 @@
-//! Exporting: a table's file has everything of it and stays as it is, until the export ends.
+//! Exporting: until the export ends, a table's file holds the whole table and does not change.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::format::ExportDescription;
 use crate::commit::core::Core;
 use crate::table::Table;
 
-/// An export under way (MV1); dropping it ends it. The caller makes sure that nobody changes the table or its
-/// definition meanwhile (a server's metadata locks do).
+/// An export under way (MV1). Drop it to end the export. The caller makes sure that nobody changes the table or its
+/// definition meanwhile; a server does so by metadata locks.
 pub struct Export {
     core: Arc<Core>,
     table: Arc<Table>,
@@ -21,7 +21,7 @@ pub struct Export {
 
 impl Core {
     /// Begins an export: flushes what is in memory, and stops background work on the table. `go_on` is called
-    /// now and then; false ends it.
+    /// now and then; when it returns false, the export is given up.
     ///
     /// # Errors
     /// [`ErrorKind::Discarded`]; [`ErrorKind::Busy`] when the table is exported already, or an index of it is being
@@ -64,7 +64,7 @@ impl Core {
                 export.table.set_still(true);
             }
             export.described = Some(self.describe(&export.table)?);
-            // Otherwise a prepared transaction was committed since, or values of AUTO_INCREMENT were logged.
+            // If not, a prepared transaction has committed since, or AUTO_INCREMENT values were logged: once more.
             if export.table.needed_from().is_none() {
                 return Ok(export);
             }
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    /// As of the image that was just written.
+    /// The description of the image that was just written.
     fn describe(&self, table: &Table) -> Result<ExportDescription> {
         let (file, counters) = (table.store().file()?, table.counters());
         Ok(ExportDescription {
@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    /// Until nothing of the table is in write buffers, and nothing at all in the trees of dropped indexes.
+    /// Flushes until write buffers have nothing of the table, and the trees of dropped indexes are empty.
     fn push_all(
         self: &Arc<Self>,
         table: &Arc<Table>,
@@ -114,7 +114,7 @@ impl Core {
             if let Some(e) = self.queue.failure_in(table.id()) {
                 return Err(e);
             }
-            // An abandoned tree takes no job: what it has buffered goes when it is cleared.
+            // An abandoned tree begins no job. Clearing it drops its buffered entries.
             let done = |t: &Tree| match t.is_abandoned() {
                 true => t.is_clear(),
                 false => t.frozen_count() == 0,

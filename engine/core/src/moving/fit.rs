@@ -11,9 +11,9 @@ type Fits<T> = std::result::Result<T, String>;
 /// The server's name of a collation, by its number.
 pub type CollationName<'a> = &'a dyn Fn(u32) -> String;
 
-/// The definition of the imported table: trees and the schema's version are those of `theirs`, and columns have their
-/// ids; names, order of indexes, storage formats and meta are those of `ours`. No older schema: where its rows are is
-/// said of the other file (TDF4), so the import renews them (MV6).
+/// The definition of the imported table. From `theirs` it has the trees, the schema's version and the ids of columns; from
+/// `ours` names, the order of indexes, storage formats and meta. It has no older schema: what TDF4 says about places is
+/// true of the other file only, so the import renews such rows (MV6).
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] with the first difference.
@@ -134,7 +134,7 @@ fn column(there: &Column, here: &Column, collation: CollationName<'_>) -> Fits<(
     Ok(())
 }
 
-/// The indexes of the file in the order of the table's.
+/// The file's indexes, in the order of the table's.
 fn indexes(file: &Schema, table: &Schema) -> Fits<Vec<Index>> {
     let missing = |from: &Schema, of: &Schema| {
         let has = |i: &Index| from.indexes.iter().any(|f| f.name.eq_ignore_ascii_case(&i.name));

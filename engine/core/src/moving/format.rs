@@ -15,8 +15,8 @@
 //! | definition | *bytes*: as in the catalog |
 //! | checksum | `u64`, little-endian, of all that is in front of it |
 //!
-//! The header has the image's checksum, the image the metadata of the runs, these the checksums of their tails; pages have
-//! their own. So this binds the whole file.
+//! The header has the checksum of the image, the image has the metadata of the runs, and that has the checksums of their
+//! tails; each page has its own. So the description is bound to the contents of the whole file.
 
 use frond_base::{
     checksum64, put_bytes, put_varint, ByteReader, Error, ErrorKind, Result, ShortInput, TableId,
@@ -74,7 +74,7 @@ impl ExportDescription {
         if !bytes.starts_with(MAGIC) {
             return Err(bad("it does not describe an exported table of Frond"));
         }
-        // The version comes first: a newer one may end otherwise.
+        // The version is read first: a newer format may end differently.
         match ByteReader::new(&bytes[MAGIC.len()..]).varint() {
             Ok(EXPORT_VERSION) => {}
             Ok(version) if version > EXPORT_VERSION => {

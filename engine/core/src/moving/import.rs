@@ -38,7 +38,7 @@ pub struct ImportFiles<'a> {
     pub description: &'a str,
 }
 
-/// An import whose files are open and fit; dropping it leaves everything as it is.
+/// An import whose files are open and fit. Dropping it changes nothing.
 pub struct Import {
     core: Arc<Core>,
     /// That of the discarded table.
@@ -46,14 +46,14 @@ pub struct Import {
     /// That of the imported table, but for its number.
     def: TableDef,
     described: ExportDescription,
-    /// Per tree: what has its rows in the form of the newest schema (MV6).
+    /// Per tree: makes rows of the newest schema out of its values (MV6).
     newest: Vec<Option<Newest>>,
     exported: Exported,
     data: String,
     done: u64,
 }
 
-/// Of the trees whose values are rows.
+/// For a tree whose values are rows.
 struct Newest {
     version: u64,
     renewer: Renewer,
@@ -87,7 +87,7 @@ impl Newest {
 }
 
 impl Core {
-    /// Discards the rows of a table, in constant time: it waits for an import (MV2). Nobody uses it meanwhile.
+    /// Discards the rows of a table, in constant time. The table then waits for an import (MV2). Nobody may use it meanwhile.
     ///
     /// # Errors
     /// [`ErrorKind::Discarded`] when they are discarded already, [`ErrorKind::Busy`] while an index is built.
@@ -103,7 +103,7 @@ impl Core {
         .map(drop)
     }
 
-    /// Opens what is to be imported into table `name`, whose rows were discarded, and compares the two.
+    /// Opens the files to be imported into the discarded table `name`, and checks that they fit it.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] for a table that is not discarded, [`ErrorKind::NotFound`] without the files,
@@ -164,30 +164,30 @@ fn read_description(files: &ImportFiles<'_>) -> Result<ExportDescription> {
 }
 
 impl Import {
-    /// What the other server kept with the definition.
+    /// The meta bytes that the other server kept with the definition.
     pub fn meta(&self) -> &[u8] {
         &self.described.definition.meta
     }
 
-    /// Copies the rows and puts the table in the place of the discarded one; durable when it returns. Nobody uses
-    /// the table meanwhile. With an error it is as before.
+    /// Copies the rows and puts the table in the place of the discarded one; durable on return. Nobody may use the
+    /// table meanwhile. After an error the table is still discarded.
     pub fn run(mut self, progress: Progress<'_>) -> Result<()> {
         let core = self.core.clone();
         let id = core.take_number()?;
         self.def.id = id;
         self.def.validate()?;
         let table = Arc::new(core.new_table(self.def.clone(), 1));
-        // In the map before its first record: trimming must see that the table needs it.
+        // The table enters the map before its first record is logged: trimming must see that it needs the record.
         core.tables.write().insert(id, table.clone());
         let done = self.fill(&table, progress).and_then(|()| self.put(&table));
-        // After a failed sync only the next start knows whether the record is there.
+        // After a failed sync only the next start shows whether the record is in the log.
         if done.is_err() && core.shared.check_poison().is_ok() {
             core.retire_table(id);
         }
         done
     }
 
-    /// Everything into the file of `table` (MV4).
+    /// Copies everything into the file of `table` (MV4).
     fn fill(&mut self, table: &Arc<Table>, progress: Progress<'_>) -> Result<()> {
         let core = self.core.clone();
         let most = (core.shared.budget.limit() / SHARE).clamp(CHUNK_MIN, CHUNK_MAX);
@@ -221,7 +221,7 @@ impl Import {
         core.checkpoint_table(table)
     }
 
-    /// All entries of one index, as of their newest versions (MV5).
+    /// Copies all entries of one index, in their newest versions (MV5).
     fn copy(
         &mut self,
         from: &Tree,
@@ -280,7 +280,7 @@ impl Import {
         Ok(sort)
     }
 
-    /// As for any other write to a table's file: after a failure what a retry would find is unknown.
+    /// A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
     fn written(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::Io => self.core.shared.poison(e),

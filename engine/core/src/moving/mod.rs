@@ -12,14 +12,14 @@
 //!
 //! - MV1. From the image that ends the beginning of an export to its end, no job of the table's trees begins and no
 //!   checkpoint of it is written: nothing that the image names changes in the file, nor do its headers.
-//! - MV2. A table is discarded or not for as long as it is open: discarding and importing make a table of
-//!   another number, and one record of the catalog puts it in the place of the one before.
-//! - MV3. The number of an imported table is taken by a durable record before its file is made, so the number is never
-//!   used again: a file and log records of an import that did not end belong to no definition.
+//! - MV2. Whether a table is discarded does not change while it is open: discarding and importing make a table of
+//!   another number, and one record of the catalog puts it in the place of the old one.
+//! - MV3. A durable record takes the number of an imported table before its file is made, so the number is never used
+//!   again. The file and log records of an unfinished import belong to no definition.
 //! - MV4. When the record that names an imported table is written, its file has an image of all of it, durably.
-//! - MV5. Nothing of an exported file is taken over unverified: every page of every index in use is read.
-//! - MV6. An imported table has no row of an older schema: where such rows are in the file is known of the other
-//!   file alone, so they become new as they are copied.
+//! - MV5. An import reads and verifies every page of every index in use.
+//! - MV6. An imported table has no row of an older schema. The definition says where such rows are in the other file,
+//!   which is not true of the copy; so rows are renewed as they are copied.
 //!
 //! Tested by `tests/it/moving.rs`.
 

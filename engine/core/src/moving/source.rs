@@ -1,7 +1,7 @@
 //! An exported file: the trees of another database's table, to be read once.
 //!
-//! It has nothing to do with this database's page cache, in which table and block numbers would be mistaken for
-//! ours, nor with its log. Nothing is written.
+//! It does not use this database's page cache, which would mistake the other database's table and block numbers for its
+//! own, nor the log. It writes nothing.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(super) fn open(
     read().map_err(of_the_file)
 }
 
-/// The advice in errors of our own files does not fit those of others.
+/// Errors about our own files give advice that does not fit an imported file.
 pub(super) fn of_the_file(e: Error) -> Error {
     let kind = e.kind();
     let Some((what, _)) = e.message().split_once("; restore this file") else { return e };

@@ -1,7 +1,7 @@
 //! Entries that are sorted in memory: those of an index that is being built, or of rows that are loaded.
 //!
-//! They are kept in the order in which they came, so that the newest can be taken back; what is written out is
-//! sorted first, all of it or the parts between savepoints.
+//! Entries stay in the order in which they came, so that a rollback can remove the newest. Before they are written
+//! out they are sorted, as a whole or between savepoints.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use frond_base::{EntryKind, EntryRef, EntrySource, Result};
 /// Where an entry is in a chunk's bytes.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Eight bytes of the key, behind what all keys of the chunk have in common.
+    /// The eight bytes of the key behind the prefix that all keys of the chunk share.
     head: u64,
     at: u32,
     key: u32,
@@ -63,7 +63,7 @@ impl Chunk {
         self.places.is_empty()
     }
 
-    /// Its places cannot count much further.
+    /// Whether the chunk is near its limit of bytes.
     pub fn is_full(&self) -> bool {
         self.bytes.len() > CHUNK_BYTES_MAX
     }

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 use crate::catalog::versions::{self, Known};
 use crate::catalog::{IndexDef, IndexState, TableDef};
-use crate::record::CounterRecord;
+use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
 use crate::table::store::{TableStore, CLEAN};
 use crate::table::trees::{Slot, Trees};
@@ -403,7 +403,9 @@ impl Table {
     /// A fresh hidden row id.
     pub fn next_row_id(&self) -> u64 {
         self.counters.unlogged.store(true, Ordering::Relaxed);
-        self.counters.row_id.fetch_add(1, Ordering::Relaxed)
+        let id = self.counters.row_id.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(id < NEXT_MAX, "N2: row ids are used up");
+        id
     }
 }
 

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
 
 use frond_base::ErrorKind;
 use frond_engine::{Engine, ExportDescription, ImportFiles, Result, Table};
 use frond_row::{ColumnType, Schema};
-use frond_vfs::{DirLock, JoinThread, MemVfs, OpenHow, ReadAt, Vfs, VfsFile};
+use frond_vfs::{JoinThread, MemVfs, OpenHow, Vfs, VfsFile};
 use parking_lot::Mutex;
 
 use crate::alter::{checked, same};
@@ -432,22 +431,15 @@ impl Killed {
 }
 
 impl VfsFile for KilledFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
-    }
+    frond_vfs::forward!(file: read_at read_together len punch_hole is_direct);
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.at.changes();
         self.file.write_at(buf, offset)
     }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.at.changes();
         self.file.set_len(len)
-    }
-    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch_hole(offset, len)
     }
     fn sync(&self) -> io::Result<()> {
         self.file.sync()?;
@@ -456,15 +448,11 @@ impl VfsFile for KilledFile {
         self.at.disk.lock().synced.insert(self.number, bytes);
         Ok(())
     }
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
-    fn read_together(&self, reads: &mut [ReadAt<'_>]) {
-        self.file.read_together(reads);
-    }
 }
 
 impl Vfs for Killed {
+    frond_vfs::forward!(files: exists list lock_dir clocks);
+
     fn open(&self, name: &str, how: OpenHow) -> io::Result<Arc<dyn VfsFile>> {
         if how.create_new {
             self.changes();
@@ -480,9 +468,6 @@ impl Vfs for Killed {
         drop(disk);
         Ok(Arc::new(KilledFile { at: self.clone(), number, file }))
     }
-    fn exists(&self, name: &str) -> io::Result<bool> {
-        self.files.exists(name)
-    }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.changes();
         self.files.rename(from, to)?;
@@ -497,25 +482,10 @@ impl Vfs for Killed {
         self.disk.lock().names.remove(name);
         Ok(())
     }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.files.list()
-    }
     fn sync_dir(&self) -> io::Result<()> {
         let mut disk = self.disk.lock();
         disk.synced_names = disk.names.clone();
         Ok(())
-    }
-    fn lock_dir(&self) -> io::Result<Box<dyn DirLock>> {
-        self.files.lock_dir()
-    }
-    fn now(&self) -> Duration {
-        self.files.now()
-    }
-    fn wall_clock(&self) -> Duration {
-        self.files.wall_clock()
-    }
-    fn random_u64(&self) -> u64 {
-        self.files.random_u64()
     }
     fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> Option<Box<dyn JoinThread>> {
         None

@@ -434,6 +434,7 @@ impl TreeCursor {
 
     /// The newest source at the next key within the window; notes the others at that key.
     fn choose(&mut self) -> Option<usize> {
+        debug_assert!(self.privates <= self.buffers && self.buffers <= self.sources.len(), "CU1");
         self.tied.clear();
         self.limit = None;
         let mut best: Option<usize> = None;

@@ -231,3 +231,21 @@ fn runs_of_an_uncertain_commit_keep_their_blocks() {
     drop(owner);
     assert_eq!(bench.store.blocks(), blocks);
 }
+
+/// Where the leaf's own rows are used up, the list goes on beyond the leaf, whose neighbour has rows of its own.
+#[test]
+fn a_scan_of_an_attached_list_passes_no_rows_of_the_next_leaf() {
+    let mut rng = TestRng::new(8);
+    let mut bench = Bench::new(tiny());
+    // Values that do not shrink, so that the rows fill several leaves.
+    bench.write((0..3_000).map(|n| (row(n), Some(rng.bytes(40)))).collect());
+    bench.freeze();
+    bench.settle();
+    assert!(bench.tree.stats().leaves > 3);
+    let mut owner = Owner::new(&bench);
+    let behind =
+        |n: u64| [b'x', b'y', b'z'].map(|end| ([row(n), vec![end]].concat(), Some(vec![8])));
+    owner.write((0..3_000).flat_map(behind));
+    bench.attach(owner);
+    bench.verify_all(bench.seq);
+}

@@ -79,6 +79,33 @@ fn a_payload_of_100_mib_spans_segments() {
     assert_eq!(got[2].3, b"after");
 }
 
+/// What ends a prepared transaction is appended where nothing may wait for a write.
+#[test]
+fn a_record_that_must_not_wait_is_appended_to_a_full_buffer() {
+    let (_, vfs) = mem();
+    let opts = small(4 << 20);
+    let wal = Wal::create(Arc::clone(&vfs), opts.clone()).unwrap();
+    let mut want = Vec::new();
+    let mut rng = Rng(6);
+    let filler = rng.bytes(500);
+    while wal.end() + 600 < opts.buffer_bytes as u64 {
+        let at = wal.append(1, &filler).unwrap();
+        want.push((at.start, at.end, 1, filler.clone()));
+    }
+    for _ in 0..100 {
+        let at = wal.append_unwaited(2, &filler).unwrap();
+        want.push((at.start, at.end, 2, filler.clone()));
+    }
+    assert!(wal.written() == 0 && wal.end() > opts.buffer_bytes as u64);
+    // Others wait for room, as before.
+    let at = wal.append(1, &filler).unwrap();
+    want.push((at.start, at.end, 1, filler));
+    assert_eq!((wal.status().buffer_waits, wal.written()), (1, at.start));
+    wal.sync_to(at.end).unwrap();
+    drop(wal);
+    assert!(reopen(&vfs, &opts).1 == want);
+}
+
 #[test]
 fn an_empty_log_and_one_opened_many_times_keep_no_empty_segments() {
     let (mem, vfs) = mem();

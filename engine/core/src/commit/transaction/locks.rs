@@ -1,4 +1,4 @@
-//! A transaction's row and table locks, and the conflicts that they do not show (X3).
+//! A transaction's row and table locks; conflicts with commits since its snapshot, which locks do not show (X3).
 
 use frond_base::{Error, ErrorKind, IndexNo, Result, TreeId};
 use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
@@ -53,7 +53,7 @@ impl Transaction {
         }
     }
 
-    /// Changes with each wait for a lock: what was read before the wait is out of date.
+    /// Number of waits for locks so far. When it has changed, what was read before is out of date.
     #[inline]
     pub(crate) fn lock_waits(&self) -> u64 {
         self.locker.waits()
@@ -66,18 +66,18 @@ impl Transaction {
         self.locker.lock_tree(table.tree(0).id(), mode, wait)
     }
 
-    /// The row lock that was just granted as new may be given back, until it is asked for again.
+    /// Makes the row lock that was just granted as new one that can be given back, until it is asked for again.
     pub fn loosen_lock(&mut self) -> LooseLock {
         self.locker.loosen()
     }
 
-    /// The loose lock is kept until the transaction ends.
+    /// Keeps a loose lock until the transaction ends.
     pub fn fasten_lock(&mut self, lock: LooseLock) {
         self.locker.fasten(lock);
     }
 
-    /// Gives one lock back: its row did not match after all. False when it stays, because another part of
-    /// the transaction has asked for the same row since (which writing it does).
+    /// Gives a lock back whose row did not match. False when it stays, because the transaction has asked for the
+    /// same row again since, for example to write it.
     pub fn give_lock_back(&mut self, lock: LooseLock) -> bool {
         self.locker.give_back(lock)
     }

@@ -11,11 +11,11 @@
 //!   seeded defect `SKIP_CONFLICTS`, which the simulator finds.)
 //! - X4. The write set is charged to the memory budget and takes a share of it: what is more is written to
 //!   the table files as private runs (`spill.rs`).
-//! - X5. A snapshot older than a table's `oldest_snapshot` does not read it: what it should see went with the
-//!   table that was there before. (Held by `tests/it/isolation.rs`.)
+//! - X5. A snapshot older than a table's `oldest_snapshot` does not read it: the rows that it should see were in an
+//!   older table of the same name. (Held by `tests/it/isolation.rs`.)
 //!
-//! Reads that lock do not take a snapshot: they see the newest committed version. So a transaction that
-//! starts with an UPDATE, or a single statement, never conflicts with an earlier commit.
+//! Reads that lock take no snapshot: they see the newest committed version. So a transaction that starts with
+//! an UPDATE never conflicts with an earlier commit, nor does a single statement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -285,7 +285,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Where in `tables` the table is that [`Transaction::writes_to`] was called for last.
+    /// Position in `tables` of the table that [`Transaction::writes_to`] was called for last.
     pub(crate) fn last_table(&self) -> usize {
         self.last_table
     }
@@ -307,7 +307,7 @@ impl Transaction {
             self.recharge();
             spilled?;
         }
-        // Most transactions never come here: they do not touch what all threads share.
+        // Small transactions never come here, so they do not touch the counters that all threads share.
         let bytes = self.memory();
         let budget = &self.core.shared.budget;
         self.charged.get_or_insert_with(|| budget.charge(Part::WriteBuffers, 0)).resize(bytes);
@@ -324,8 +324,8 @@ impl Transaction {
         }
     }
 
-    /// Records a put. The caller holds the lock (X2) or owns the key otherwise (a secondary entry belongs
-    /// to the row whose primary key is locked).
+    /// Records a put. The caller holds the key's lock (X2), or, for a secondary entry, the lock of the row's primary
+    /// key.
     pub(crate) fn put_unlocked(
         &mut self,
         table: &Arc<Table>,
@@ -390,15 +390,15 @@ impl Transaction {
 
     // ---- end ----
 
-    /// A position to return to; valid until it is released or rolled back past. One that is not needed any
-    /// more should be released: a large transaction keeps the changes between two of them apart.
+    /// A position to return to; valid until it is released, or a rollback goes past it. Release those that are not
+    /// needed any more: a large transaction keeps the changes between two savepoints apart.
     pub fn savepoint(&mut self) -> u64 {
         let op = self.writes.savepoint();
         self.loads.mark(op, self.writes.live_savepoints());
         op
     }
 
-    /// Whether `savepoint` can be returned to; the beginning, 0, always can.
+    /// Whether `savepoint` is valid. 0, the beginning of the transaction, always is.
     pub fn is_savepoint(&self, savepoint: u64) -> bool {
         savepoint == 0 || self.writes.live_savepoints().contains(&savepoint)
     }
@@ -422,8 +422,9 @@ impl Transaction {
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`], [`ErrorKind::TooBig`], [`ErrorKind::Interrupted`] (while it waited for
-    /// memory) and those of a lock (a reader has locked a range that it wrote to) before anything is logged: the transaction is rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: whether it survives is known only after
-    /// the next recovery.
+    /// memory) and errors of locks (a reader has locked a range that it wrote to): nothing is logged, and the
+    /// transaction is rolled back. [`ErrorKind::Io`] and [`ErrorKind::Poisoned`]: only the next recovery shows
+    /// whether it survived.
     pub fn commit(mut self) -> Result<Option<Lsn>> {
         self.snapshot = None;
         self.settle_all()?;
@@ -447,7 +448,7 @@ impl Transaction {
         let published = self.core.clock.published();
         assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
         self.locker.release_all();
-        // Frees the memory before it waits for other transactions.
+        // Free the memory before waiting for the log.
         self.writes = WriteSet::new();
         self.charged = None;
         if let Some(end) = end {
@@ -456,7 +457,7 @@ impl Transaction {
         Ok(end)
     }
 
-    /// The parts of a transaction that reads and changes nothing any more.
+    /// Takes the transaction apart. It reads and changes nothing any more.
     pub(crate) fn into_parts(mut self) -> Parts {
         // `self` is dropped afterwards, so each part is replaced, not moved out.
         let nobody = self.core.locks.locker(self.core.next_txn_id());
@@ -478,7 +479,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_back_later();
-        // Values handed out stay used (TB2); a lost record only makes them available again after a crash.
+        // Values that were handed out stay used (TB2). If this record is lost, they are available again after a crash.
         self.core.log_unlogged_counters(self.tables.values());
     }
 }
