@@ -10,4 +10,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 exec /usr/bin/python3 -B tests/sql/kill9_replica.py --cycles "${KILL9_REPLICA_CYCLES:-5}" \
-    --fresh "${KILL9_REPLICA_FRESH:-1}" --seconds "${KILL9_REPLICA_SECONDS:-300}" ${SEED:+--seed "$SEED"}
+    --fresh "${KILL9_REPLICA_FRESH:-1}" --primary "${KILL9_REPLICA_PRIMARY:-1}" --seconds "${KILL9_REPLICA_SECONDS:-300}" ${SEED:+--seed "$SEED"}
