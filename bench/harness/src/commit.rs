@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!
-//! - CO1. All engines sync their log at each commit, and the server its binary log for each group of commits.
-//! - CO2. The measurements of all engines have the same transactions, seeds, connections and tables.
+//! - DCB1. All engines sync their log at each commit, and the server its binary log for each group of commits.
+//! - DCB2. The measurements of all engines have the same transactions, seeds, connections and tables.
 //!
 //! Tested by stage 30: the whole, for a moment.
 
