@@ -39,6 +39,11 @@ bench-oltp: ## the everyday load with everything cached, beside InnoDB and MyRoc
 	@scripts/setup.sh bench
 	@scripts/oltp.sh
 
+.PHONY: bench-commit
+bench-commit: ## durable commits with the binary log, 1 to 64 connections, beside InnoDB
+	@scripts/setup.sh bench
+	@scripts/commit.sh
+
 .PHONY: bench-hot
 bench-hot: ## hot rows at random places of a table larger than the cache, beside InnoDB and MyRocks
 	@scripts/setup.sh bench

@@ -15,6 +15,7 @@
 #   CAP      seconds after which an engine is stopped; 0: never (default: per engine, within BUDGET)
 #   BUDGET   seconds for all engines together when CAP is not set (default 350)
 #   LIMITS   set: hold the results against what Frond must reach, and fail when it is missed
+#   BINLOG   set: with the binary log, whole rows, synced as seldom as the engines' logs
 #   SEED     of the rows (default 1)
 #   OUT      where results go (default target/demo); the servers' data is below it while they run
 #
@@ -42,6 +43,7 @@ args=(
     --iibench "$TARGET/iibench/iibench" --frond-plugin "$MARIADB_DIR"
 )
 [[ -z ${LIMITS:-} ]] || args+=(--limits)
+[[ -z ${BINLOG:-} ]] || args+=(--binlog)
 [[ -z ${CAP:-} ]] || args+=(--cap "$CAP")
 # exec: a signal for this script is then one for the driver, which stops its server in order.
 exec "$FROND_DEMO" iibench "${args[@]}"

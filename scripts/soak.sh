@@ -88,7 +88,7 @@ while [[ $SECONDS -lt $END ]]; do
         KILL9_BINLOG_SECONDS="${KILL9_BINLOG_SECONDS:-2400}" scripts/stages/82-kill9-binlog.sh
     part foreign SEED="$seed" FOREIGN_SECONDS="${FOREIGN_SECONDS:-60}" FOREIGN_KILLS="${FOREIGN_KILLS:-60}" \
         scripts/stages/77-foreign.sh
-    part kill9-replica SEED="$seed" KILL9_REPLICA_CYCLES="${KILL9_REPLICA_CYCLES:-60}" KILL9_REPLICA_FRESH=20 \
+    part kill9-replica SEED="$seed" KILL9_REPLICA_CYCLES="${KILL9_REPLICA_CYCLES:-60}" KILL9_REPLICA_FRESH=20 KILL9_REPLICA_PRIMARY=10 \
         KILL9_REPLICA_SECONDS="${KILL9_REPLICA_SECONDS:-1800}" scripts/stages/84-kill9-replica.sh
     part kill SEED="$seed" KILL_SECONDS="${KILL_SECONDS:-120}" scripts/stages/76-bad-input.sh
     [[ $((PASSED + FAILED)) -gt 0 ]] || die "no part has one of these names: ${WANTED[*]}"

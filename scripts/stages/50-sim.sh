@@ -45,7 +45,8 @@ day=$(($(date +%s) / 86400))
 first=${SIM_FIRST:-$((day * 1000))}
 run "$images crash images" "$bin/frond-sim" --first "$first" --images "$images" --jobs 2
 run "seeded defects are found" "$bin/frond-sim" --canaries
-run "isolation, 4 threads" "$bin/frond-history" --seconds 10
+run "isolation, 4 threads" "$bin/frond-history" --seconds 6
+run "serializable, 4 threads" "$bin/frond-history" --serializable --seconds 4
 
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [[ $failed -eq 0 ]]

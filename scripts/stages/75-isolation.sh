@@ -4,6 +4,9 @@
 #
 # SEED=N repeats what the clients send, though not how they meet. Without it each run has another.
 #
+# ISOLATION_SECONDS (default 9) for each level; at the serializable ones until ISOLATION_SERIALIZABLE transactions
+# (default 0) have committed, if that takes longer.
+#
 # CPU budget: 75 s
 
 set -uo pipefail
@@ -17,7 +20,8 @@ checker=$?
 say "histories"
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-/usr/bin/python3 -B tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-9}" ${SEED:+--seed "$SEED"} \
+/usr/bin/python3 -B tests/sql/isolation.py --seconds "${ISOLATION_SECONDS:-9}" \
+    --serializable "${ISOLATION_SERIALIZABLE:-0}" ${SEED:+--seed "$SEED"} \
     | tee "$output"
 histories=${PIPESTATUS[0]}
 read -r passed failed <<<"$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$output" | tail -n 1)"

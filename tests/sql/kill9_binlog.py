@@ -9,8 +9,9 @@ What the clients do, with sync_binlog=1 and frond_flush_log_at_commit=1 and 2 by
                 another connection, some never
 
 The server is killed at random moments, and by itself at the points between the steps of a commit that
-FROND_CRASH_POINT names: after prepare, after the binary log was written, between two commits of one group,
-around a checkpoint of the binary log. Once, before the first cycle, the binary log is cut within an XA transaction.
+FROND_CRASH_POINT names: after prepare, between the write of the binary log and its sync (with what was written, and
+without it), after the sync, before the first commit of a group, between two of them, around a checkpoint of the
+binary log. Once, before the first cycle, the binary log is cut within an XA transaction.
 
 After each restart: the XA transactions that are left are ended; none is prepared any more; the sum holds; what was
 acknowledged is there; and the binary log, replayed into another server that started empty, gives the same tables, by
@@ -28,6 +29,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pymysql
 
@@ -38,8 +40,9 @@ ACCOUNTS = 30
 START_BALANCE = 1000
 # Each with what its rows are ordered by.
 TABLES = {"accounts_f": "id", "accounts_i": "id", "journal": "n"}
-POINTS = ("after_prepare", "before_commit_ordered", "after_commit_ordered", "before_checkpoint",
-          "after_checkpoint")
+# Those of the binary log are in crash_at_sync.c, the others in the plugin.
+POINTS = ("after_prepare", "before_binlog_sync", "lost_binlog", "after_binlog_sync", "before_commit_ordered",
+          "after_commit_ordered", "before_checkpoint", "after_checkpoint")
 # Kills that a run must get through, if as many were asked for, however long it takes.
 LEAST_CYCLES = 20
 # A transaction that a crash tore off gives its GTID to the next one.
@@ -208,9 +211,20 @@ class Replayed:
         other.close()
 
 
+def preload(directory: Path) -> str:
+    """The library that ends a server at a sync of its binary log."""
+    directory.mkdir(parents=True, exist_ok=True)
+    library = directory / "crash_at_sync.so"
+    source = Path(__file__).with_name("crash_at_sync.c")
+    subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)],
+                   stdin=subprocess.DEVNULL, timeout=60, check=True)
+    return str(library)
+
+
 class Cycle:
     def __init__(self, server: Server, replayed: Replayed, seed: str):
         self.server, self.replayed = server, replayed
+        self.library = preload(server.directory())
         self.r = random.Random(f"{seed}:kills")
         self.clients: list[Client] = [
             *(Transfers(server, seed, n) for n in range(3)), *(Journal(server, seed, n) for n in (3, 4, 5)),
@@ -265,11 +279,14 @@ class Cycle:
 
     def choose_point(self, number: int) -> None:
         """Every second time the next end is at a certain point."""
-        self.server.environment.pop("FROND_CRASH_POINT", None)
+        for name in ("FROND_CRASH_POINT", "LD_PRELOAD"):
+            self.server.environment.pop(name, None)
         if number % 2:
             point = POINTS[number // 2 % len(POINTS)]
             most = 4 if "checkpoint" in point else 150
             self.server.environment["FROND_CRASH_POINT"] = f"{point}:{self.r.randint(2, most)}"
+            if "_binlog" in point:
+                self.server.environment["LD_PRELOAD"] = self.library
 
     def end_branches(self, admin: pymysql.Connection) -> None:
         """As a transaction manager that reads the binary log. The server writes XA COMMIT to it before the engines

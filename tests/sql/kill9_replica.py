@@ -1,17 +1,23 @@
 """Kill test of a replica: after each kill -9 it goes on by itself and ends with the primary's tables.
 
-    kill9_replica.py [--cycles N] [--fresh N] [--seconds N] [--seed SEED]
+    kill9_replica.py [--cycles N] [--fresh N] [--primary N] [--seconds N] [--mode N] [--seed SEED]
 
 The primary takes transactions all the time: transfers, rows with AUTO_INCREMENT and a UNIQUE index, a few rows that
 everybody changes, some transactions of thousands of rows. The replica is made while they run, by mariadb-dump
 --single-transaction --master-data, `--fresh` times; it keeps its position in a table of the engine under test. Then it
 is killed `--cycles` times while it applies, half of the time what has piled up before. MODES has what changes from
-one kill to the next: threads, order, the images in the binary log, a binary log of the replica's own, semi-synchronous.
+one kill to the next: threads, order, the images in the binary log, a binary log of the replica's own, semi-synchronous,
+whether rows are read before they are changed.
 
 After each restart the replica is started, the load ends for a moment, and when the replica has the primary's
 position all tables are compared by checksum. Money that is lost and rows that are there twice or not at all would
-show, as would a replica that stops with an error. At the end a row is changed on the replica: the comparison has to
-notice it.
+show, as would a replica that stops with an error.
+
+Then the primary is killed, `--primary` times, while it waits for its replica (semi-synchronous, AFTER_SYNC): what was
+acknowledged is on the replica before the primary comes back.
+
+At the end a row is changed on the replica, which is killed then: the comparison has to notice the row, and so has a
+replica that compares the rows it changes unread.
 
 Without XA: the server writes the position of XA PREPARE in a transaction of its own, whatever the engine.
 
@@ -47,15 +53,22 @@ class Mode:
     image: str
     own_binlog: bool
     semi_sync: bool = False
+    # Rows are changed unread, and so many of a million are compared with the event.
+    unread: int | None = None
 
     def __str__(self) -> str:
         return (f"{self.threads} threads, {self.order}, {self.image}{', binary log' if self.own_binlog else ''}"
-                f"{', semi-synchronous' if self.semi_sync else ''}")
+                f"{', semi-synchronous' if self.semi_sync else ''}"
+                f"{'' if self.unread is None else f', unread, {self.unread} compared'}")
 
 
-MODES = (Mode(4, "optimistic", "FULL", True), Mode(4, "optimistic", "MINIMAL", False),
-         Mode(16, "optimistic", "NOBLOB", True), Mode(4, "optimistic", "FULL", False, True),
-         Mode(1, "conservative", "MINIMAL", True), Mode(4, "aggressive", "NOBLOB", True))
+MODES = (Mode(4, "optimistic", "FULL", True, unread=0), Mode(4, "optimistic", "MINIMAL", False),
+         Mode(16, "optimistic", "NOBLOB", True), Mode(4, "optimistic", "FULL", False, True, 1000000),
+         Mode(1, "conservative", "FULL", True, unread=1000), Mode(1, "conservative", "MINIMAL", True),
+         Mode(16, "optimistic", "FULL", False, unread=0), Mode(4, "aggressive", "FULL", True))
+# The primary's, while its death is tested. No client is told of a commit that no replica has.
+SEMI_SYNC = ("rpl_semi_sync_master_wait_point = AFTER_SYNC", "rpl_semi_sync_master_timeout = 60000",
+             "rpl_semi_sync_master_enabled = 1")
 
 
 class PacedBank(Bank):
@@ -119,7 +132,7 @@ class Pair:
         self.primary, self.replica, self.port = primary, replica, port
         self.r = random.Random(f"{seed}:kills")
         self.base = list(replica.options)
-        self.retried = 0
+        self.retried = self.unread = 0
         self.clients: list[Client] = [PacedBank(primary, seed, 0), PacedBank(primary, seed, 1),
                                       PacedLedger(primary, seed, 2), Hot(primary, seed, 3), Hot(primary, seed, 4)]
 
@@ -175,6 +188,8 @@ class Pair:
         self.replica.options = [*self.base, f"--slave-parallel-threads={mode.threads}",
                                 f"--slave-parallel-mode={mode.order}",
                                 f"--rpl-semi-sync-slave-enabled={int(mode.semi_sync)}",
+                                f"--loose-frond-read-free-replication={'OFF' if mode.unread is None else 'PK'}",
+                                f"--loose-frond-read-free-verify={mode.unread or 0}",
                                 *(["--log-bin=bin", "--log-slave-updates", "--sync-binlog=1"] if mode.own_binlog
                                   else ["--skip-log-bin"])]
 
@@ -205,9 +220,14 @@ class Pair:
         admin.close()
 
     def _count(self) -> None:
-        admin = self.replica.connect()
-        self.retried += int(rows(admin, "SHOW GLOBAL STATUS LIKE 'Slave_retried_transactions'")[0][1])
+        self.retried += self._status("Slave_retried_transactions")
+        self.unread += self._status("Frond_read_free_rows")
+
+    def _status(self, name: str, server: Server | None = None) -> int:
+        admin = (server or self.replica).connect()
+        found = rows(admin, f"SHOW GLOBAL STATUS LIKE '{name}'")
         admin.close()
+        return int(found[0][1]) if found else 0
 
     def compare(self) -> None:
         """Waits until the replica has everything; nobody writes meanwhile."""
@@ -238,20 +258,95 @@ class Pair:
         bad = [r for r in rows(there, sql) if r[3] != b"OK"]
         return f"CHECK TABLE on the replica: {bad}" if bad else ""
 
+    def primary_cycle(self) -> None:
+        """The primary is killed under load; the replica has what clients were told of."""
+        self.use(MODES[0])
+        admin = self.primary.connect()
+        for setting in SEMI_SYNC:
+            run(admin, f"SET GLOBAL {setting}")
+        admin.close()
+        self.replica.options += ["--rpl-semi-sync-slave-enabled=1"]
+        self.replica.stop()
+        self.replica.start()
+        self._start_slave()
+        end = time.monotonic() + CATCH_UP_SECONDS
+        while not self._status("Rpl_semi_sync_master_clients", self.primary):
+            if time.monotonic() > end:
+                raise Problem("the replica does not come as a semi-synchronous one")
+            time.sleep(0.1)
+        before = self._status("Rpl_semi_sync_master_no_tx", self.primary)
+        self.load(0.3 + 0.5 * self.r.random())
+        unacknowledged = self._status("Rpl_semi_sync_master_no_tx", self.primary) - before
+        self.primary.kill()
+        self.pause()
+        if unacknowledged:
+            raise Problem(f"{unacknowledged} commits did not wait for the replica")
+        self._verify_acknowledged()
+        self.primary.start()
+        self.compare()
+        admin = self.primary.connect("kill9")
+        for client in self.clients:
+            client.verify(admin)
+        admin.close()
+
+    def _verify_acknowledged(self) -> None:
+        """Without the primary: waits until all that was received is applied, and looks for what its clients know."""
+        there = self.replica.connect("kill9", read_timeout=CATCH_UP_SECONDS + 30)
+        run(there, "STOP SLAVE IO_THREAD")
+        with there.cursor(pymysql.cursors.DictCursor) as cursor:
+            cursor.execute("SHOW SLAVE STATUS")
+            received = cursor.fetchone()["Gtid_IO_Pos"].decode()
+        if int(rows(there, f"SELECT MASTER_GTID_WAIT('{received}', {CATCH_UP_SECONDS})")[0][0]):
+            raise Problem(f"the replica does not come to {received}, which it has received")
+        marks = {int(r[0]) for r in rows(there, "SELECT mark FROM ledger")}
+        for client in self.clients:
+            if isinstance(client, Ledger):
+                made, gone = client.doubt
+                lost = set(client.present) - gone - marks
+                extra = marks - set(client.present) - made
+                if lost or extra:
+                    raise Problem(f"acknowledged, and not on the replica: {sorted(lost)[:9]} inserted, "
+                                  f"{sorted(extra)[:9]} deleted")
+        run(there, "START SLAVE IO_THREAD")
+        there.close()
+
     def canary(self) -> None:
         here, there = self.primary.connect("kill9"), self.replica.connect("kill9")
+        run(there, "STOP SLAVE")
         run(there, "UPDATE accounts SET balance = balance + 1 WHERE id = 1")
         if not self.difference(here, there):
             raise Problem("a row was changed on the replica, and the comparison did not notice it")
         positions = [r[0].decode() for r in rows(there, "SHOW TABLES FROM mysql LIKE 'gtid_slave_pos%'")]
         if not any(p.lower() == f"gtid_slave_pos_{engine().lower()}" for p in positions):
             raise Problem(f"the position is not in a table of the engine: {positions}")
+        if engine() == "Frond":
+            self._planted()
+
+    def _planted(self) -> None:
+        """The row of the canary differs after a crash, and the primary changes it."""
+        self.use(Mode(4, "optimistic", "FULL", True, unread=1000000))
+        self.replica.kill()
+        self.replica.start()
+        admin = self.primary.connect("kill9")
+        run(admin, "UPDATE accounts SET note = 'changed' WHERE id = 1")
+        admin.close()
+        self._start_slave()
+        end = time.monotonic() + CATCH_UP_SECONDS
+        while not self._status("Frond_read_free_divergences"):
+            if time.monotonic() > end:
+                raise Problem("a row was changed on the replica, and frond_read_free_verify did not notice it")
+            time.sleep(0.1)
+        named = "row (id=1) of table 'kill9/accounts' differs in column 'balance'"
+        if named not in self.replica.log_end():
+            raise Problem(f"the error log does not say: {named}\n{self.replica.log_end()}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--cycles", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=1)
+    parser.add_argument("--primary", type=int, default=1)
+    parser.add_argument("--mode", type=int, choices=range(len(MODES)), help="only this one of MODES")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     arguments = parser.parse_args()
@@ -268,21 +363,30 @@ def main() -> int:
             for number in range(arguments.fresh):
                 what = f"replica {number + 1} from a dump"
                 pair.fresh()
+                passed += 1
             for number in range(arguments.cycles):
-                mode = MODES[number % len(MODES)]
+                mode = MODES[number % len(MODES) if arguments.mode is None else arguments.mode]
                 what = f"kill {number + 1} ({mode})"
                 pair.cycle(mode)
                 passed += 1
                 if time.monotonic() - begin > arguments.seconds:
                     break
+            for number in range(arguments.primary):
+                what = f"kill {number + 1} of the primary"
+                pair.primary_cycle()
+                passed += 1
+            what = "rows changed unread"
+            if engine() == "Frond" and arguments.cycles and arguments.mode is None and not pair.unread:
+                raise Problem("none was")
             what = "the canary"
             pair.canary()
         except (Problem, ServerFailed, pymysql.Error, OSError, subprocess.SubprocessError) as error:
             problem = f"{what}: {type(error).__name__} {error}\n{replica.log_end()}"
-        print("clients: " + ", ".join(c.summary() for c in pair.clients) + f"; {pair.retried} transactions applied again")
+        print("clients: " + ", ".join(c.summary() for c in pair.clients)
+              + f"; {pair.retried} transactions applied again, {pair.unread} rows changed unread")
     if problem:
         print(f"FAILED in {problem}\nagain: SEED={arguments.seed} scripts/test.sh 84")
-    print(f"{arguments.fresh} replicas from dumps, {passed} kills in {time.monotonic() - begin:.0f} s")
+    print(f"{passed} replicas from dumps and kills in {time.monotonic() - begin:.0f} s")
     print(f"{passed} passed, {1 if problem else 0} failed")
     return 1 if problem else 0
 

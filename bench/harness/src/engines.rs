@@ -1,8 +1,8 @@
 //! The engines that are compared, and the settings that make the comparison fair.
 //!
 //! Purpose: one file that defines equal settings. Every engine gets the same bytes of
-//! cache, the same durability (log written at commit, synced about once a second), direct I/O and no
-//! binary log; beyond that each gets the settings that its own guides recommend for such a load on
+//! cache, the same durability (log written at commit, synced about once a second; `make bench-commit`: synced at
+//! commit), direct I/O and, unless it is asked for, no binary log; beyond that each gets the settings that its own guides recommend for such a load on
 //! fast storage, never its defaults where they are known to hurt it.
 //!
 //! Invariants
@@ -116,6 +116,24 @@ impl Engine {
         lines
     }
 
+    /// The line that has the log synced at each commit; it has to come after [`settings`](Self::settings).
+    pub fn synced_at_commit(self) -> &'static str {
+        match self {
+            Engine::InnoDb | Engine::InnoDbChangeBuffer => "innodb_flush_log_at_trx_commit=1",
+            Engine::MyRocks => "rocksdb_flush_log_at_trx_commit=1",
+            Engine::Frond => "loose_frond_flush_log_at_commit=1",
+        }
+    }
+
+    /// The status variable that counts syncs: of all files or, where the engine tells them apart, of its log.
+    pub fn syncs(self) -> &'static str {
+        match self {
+            Engine::InnoDb | Engine::InnoDbChangeBuffer => "Innodb_data_fsyncs",
+            Engine::MyRocks => "Rocksdb_wal_synced",
+            Engine::Frond => "Frond_log_syncs",
+        }
+    }
+
     /// Whether a file of the data directory holds table data (rows and indexes) of this engine; all
     /// others are logs and system files. `path` is relative to the data directory.
     pub fn is_table_data(self, path: &str) -> bool {
@@ -139,6 +157,16 @@ impl Engine {
             Engine::Frond => path.starts_with("#frond/"),
         }
     }
+}
+
+/// The binary log, with whole rows. `synced`: at each group of commits.
+pub fn binary_log(synced: bool) -> Vec<String> {
+    vec![
+        "server_id=1".into(),
+        "log_bin=binlog".into(),
+        "binlog_format=ROW".into(),
+        format!("sync_binlog={}", u8::from(synced)),
+    ]
 }
 
 fn innodb(cache: u64, change_buffering: &str) -> Vec<String> {

@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
     let path = work.path().canonicalize().map_err(|e| e.to_string())?;
     let site = Site::create(options.programs.clone(), &path)?;
-    let (server, engines) = oltp::start(options, &site, &path)?;
+    let (server, engines) = oltp::start(options, &site, &path, &[])?;
     println!(
         "\nHot rows: a table of {} rows, {} of cache per engine, {} threads\n",
         units::grouped(options.rows),

@@ -48,6 +48,8 @@ pub struct Options {
     pub budget: u64,
     /// Print the limits, and fail when one is missed.
     pub limits: bool,
+    /// The server has a binary log, synced about once a second as the engines' logs are.
+    pub binlog: bool,
 }
 
 /// Removes the directory with the servers' data when the run ends, however it ends.
@@ -97,6 +99,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
             seed: options.seed,
             query_rate: options.query_rate,
             max_seconds: cap,
+            binlog: options.binlog,
         };
         match run::run(engine, &plan) {
             Ok(result) => {
@@ -175,7 +178,8 @@ fn announce(options: &Options, setup: &Setup) {
         options.query_rate
     );
     println!("  fairness  same server, cache bytes, log written at commit and synced each second,");
-    println!("            direct I/O, no binary log; engines run one after another\n");
+    let log = if options.binlog { "a" } else { "no" };
+    println!("            direct I/O, {log} binary log; engines run one after another\n");
     for engine in &options.engines {
         println!("  {}", engine.label());
         for line in engine.settings(options.cache) {
@@ -281,6 +285,7 @@ mod tests {
             cap,
             budget: 350,
             limits: false,
+            binlog: false,
         }
     }
 

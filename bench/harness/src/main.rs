@@ -1,6 +1,6 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-hot` and `make bench-scale`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot` and `make bench-scale`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
 //! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
@@ -11,6 +11,7 @@
 
 mod chart;
 mod client;
+mod commit;
 mod engines;
 mod hot;
 mod iibench;
@@ -51,6 +52,8 @@ enum Cmd {
     Iibench(IibenchArgs),
     /// The everyday load with sysbench, engines side by side in one server
     Oltp(OltpArgs),
+    /// Durable commits with the binary log, by the number of connections
+    Commit(CommitArgs),
     /// Look-ups of hot rows that lie at random in a table larger than the cache
     Hot(OltpArgs),
     /// Many partitions, tables and connections; restarts after a kill
@@ -108,6 +111,9 @@ struct IibenchArgs {
     /// Hold the results against what Frond must reach; status 1 when a limit is missed
     #[arg(long)]
     limits: bool,
+    /// With the binary log
+    #[arg(long)]
+    binlog: bool,
 }
 
 #[derive(Args)]
@@ -132,6 +138,15 @@ struct OltpArgs {
     /// Measurements of each engine and workload, in turn; the median counts
     #[arg(long, default_value_t = 3)]
     rounds: u32,
+}
+
+#[derive(Args)]
+struct CommitArgs {
+    #[command(flatten)]
+    oltp: OltpArgs,
+    /// Numbers of connections, comma-separated
+    #[arg(long, default_value = "1,4,32,64", value_delimiter = ',')]
+    clients: Vec<u32>,
 }
 
 #[derive(Args)]
@@ -226,8 +241,10 @@ fn run(cli: Cli) -> Result<bool, String> {
             cap: a.cap,
             budget: a.budget,
             limits: a.limits,
+            binlog: a.binlog,
         }),
         Cmd::Oltp(a) => oltp::run(&a.options()?),
+        Cmd::Commit(a) => commit::run(&a.oltp.options()?, &a.clients),
         Cmd::Hot(a) => hot::run(&a.options()?),
         Cmd::Scale(a) => scale::run(&scale::Options {
             programs: a.server.programs(),

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, End, Interval, Line, Load, Sums};
-use crate::engines::{Engine, PluginDirs};
+use crate::engines::{binary_log, Engine, PluginDirs};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::result::{Cost, EngineResult, Point, Verified};
@@ -47,6 +47,7 @@ pub struct Plan<'a> {
     pub seed: u64,
     pub query_rate: u32,
     pub max_seconds: u64,
+    pub binlog: bool,
 }
 
 /// Why an engine has no result.
@@ -65,6 +66,10 @@ pub fn run(engine: Engine, plan: &Plan) -> Result<EngineResult, Miss> {
         settings.push(format!("plugin_load_add={file}"));
     }
     settings.extend(engine.settings(plan.cache));
+    if plan.binlog {
+        // The system syncs it every few seconds.
+        settings.extend(binary_log(false));
+    }
     let server =
         Server::start(plan.site, engine.key(), &settings).map_err(
             |e| match interrupt::requested() {

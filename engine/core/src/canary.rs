@@ -28,6 +28,8 @@ pub const FREE_PREPARED_BLOCKS: u8 = 11;
 pub const HOLD_NO_PREPARED: u8 = 12;
 /// Packs are given back before the image that does not name them is durable (K6).
 pub const FREE_PACKS_EARLY: u8 = 13;
+/// Serializable reads lock no ranges (RX1).
+pub const LOCK_NO_RANGES: u8 = 14;
 
 #[cfg(feature = "canary")]
 std::thread_local! {

@@ -1,6 +1,10 @@
 //! Many runs: counted, checked for having met what must be met, and for finding seeded defects.
 
-use crate::machine::faults::Canary;
+use std::time::Duration;
+
+use crate::history::record::Recording;
+use crate::history::{check, predicates};
+use crate::machine::faults::{activate, Canary};
 use crate::machine::points::{Action, FileClass, Phase, Point};
 use crate::rng::mix;
 use crate::sim::{run, Failure, Outcome, Stats};
@@ -20,17 +24,6 @@ impl Failed {
         let profile = self.profile.name();
         format!("cargo run --release -p frond-sim -- --seed {} --profile {profile}", self.seed)
     }
-}
-
-/// Activates the engine's own defect of `canary` on this thread, or none.
-fn activate(canary: Option<Canary>) {
-    #[cfg(feature = "canary")]
-    frond_engine::canary::activate(match canary {
-        Some(Canary::Engine(n)) => n,
-        _ => 0,
-    });
-    #[cfg(not(feature = "canary"))]
-    let _ = canary;
 }
 
 /// Runs one seed; a panic of the engine is a failure of the run.
@@ -108,13 +101,18 @@ pub fn canaries() -> Vec<(&'static str, Canary)> {
             ("blocks of undecided transactions are free after a restart", Canary::Engine(11)),
             ("prepared transactions do not hold the log", Canary::Engine(12)),
             ("packs are free before the image is durable", Canary::Engine(13)),
+            ("serializable reads lock no ranges", NO_RANGES),
         ]);
     }
     all
 }
 
+const NO_RANGES: Canary = Canary::Engine(14);
+
 /// Crash images within which a canary must be found.
 pub const CANARY_IMAGES: u64 = 20_000;
+/// Histories within which one of [`hunt_in_history`] must be found.
+const HISTORIES: u64 = 10;
 
 /// What it took to find a canary.
 pub struct Found {
@@ -123,8 +121,35 @@ pub struct Found {
     pub failure: Failure,
 }
 
+/// A history of serializable transactions shows this one: the runs have one thread each, where nobody waits.
+fn hunt_in_history(canary: Canary) -> Option<Found> {
+    for seed in 0..HISTORIES {
+        let recorded = predicates::record(Recording {
+            threads: 4,
+            keys: 8,
+            transactions: 2_000,
+            time: Duration::from_secs(5),
+            seed,
+            canary: Some(canary),
+        });
+        let failure = match recorded {
+            Ok(history) => {
+                check(&history).first().map(|a| Failure(format!("{:?}: {}", a.kind, a.what)))
+            }
+            Err(e) => Some(Failure(e.to_string())),
+        };
+        if let Some(failure) = failure {
+            return Some(Found { seed, images: 0, failure });
+        }
+    }
+    None
+}
+
 /// Runs seeds until one fails; `None`: it was not found within [`CANARY_IMAGES`].
 pub fn hunt(canary: Canary) -> Option<Found> {
+    if canary == NO_RANGES {
+        return hunt_in_history(canary);
+    }
     let mut images = 0;
     for seed in 0.. {
         // No crash brings a file back.

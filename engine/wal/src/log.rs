@@ -43,8 +43,6 @@ pub struct Wal {
     /// Signalled when an append of several frames is done (`Tail` says whether one is under way).
     turn: Condvar,
     pub(crate) group: Mutex<Group>,
-    /// Signalled when a leader steps down or the log is poisoned.
-    pub(crate) done: Condvar,
     pub(crate) io: Mutex<Io>,
     pub(crate) segments: Mutex<VecDeque<Segment>>,
     pub(crate) spares: Mutex<Spares>,
@@ -122,7 +120,6 @@ impl Wal {
             tail: Mutex::new(tail),
             turn: Condvar::new(),
             group: Mutex::new(Group::new()),
-            done: Condvar::new(),
             io: Mutex::new(io),
             segments: Mutex::new(segments),
             spares,

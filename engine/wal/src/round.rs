@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use frond_base::{Error, Lsn};
 use frond_vfs::VfsFile;
+use parking_lot::{Condvar, Mutex};
 
 use crate::status::WalStatus;
 
@@ -20,10 +21,40 @@ pub(crate) struct Part {
 /// Who writes and who waits.
 pub(crate) struct Group {
     pub leading: bool,
-    /// LSNs for which callers of `sync_to` wait.
-    pub waiting: Vec<Lsn>,
+    /// The longest waiting first.
+    pub waiting: Vec<Waiter>,
     pub failure: Option<Error>,
     pub counts: WalStatus,
+}
+
+/// A caller that waits until `end` is written, or durable.
+pub(crate) struct Waiter {
+    pub end: Lsn,
+    pub sync: bool,
+    pub bell: Arc<Bell>,
+}
+
+/// Wakes one thread, which needs no lock that others want to see why.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        *self.rung.lock() = true;
+        self.woken.notify_one();
+    }
+
+    /// Returns after a `ring`, at once if it came before.
+    pub fn wait(&self) {
+        let mut rung = self.rung.lock();
+        while !*rung {
+            self.woken.wait(&mut rung);
+        }
+        *rung = false;
+    }
 }
 
 /// What only the leader touches.

@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
     let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
     let path = work.path().canonicalize().map_err(|e| e.to_string())?;
     let site = Site::create(options.programs.clone(), &path)?;
-    let (server, engines) = start(options, &site, &path)?;
+    let (server, engines) = start(options, &site, &path, &[])?;
     println!(
         "\nOLTP: a table of {} rows, {} of cache per engine, {} threads, {} rounds\n",
         units::grouped(options.rows),
@@ -167,8 +167,14 @@ impl Bench<'_> {
     }
 }
 
-/// One server with all engines that can be loaded; `work` gets a directory with links to their plugins.
-pub fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec<Engine>), String> {
+/// One server with all engines that can be loaded; `work` gets a directory with links to their plugins. `besides` are
+/// settings that come after the engines' own.
+pub fn start(
+    options: &Options,
+    site: &Site,
+    work: &Path,
+    besides: &[String],
+) -> Result<(Server, Vec<Engine>), String> {
     let plugins = work.join("plugins");
     fs::create_dir(&plugins).map_err(|e| format!("{}: {e}", plugins.display()))?;
     let mut settings = vec![format!("plugin_dir={}", plugins.display())];
@@ -196,6 +202,7 @@ pub fn start(options: &Options, site: &Site, work: &Path) -> Result<(Server, Vec
                 .filter(|l| *engine == Engine::InnoDb || !inno || !l.starts_with("innodb_")),
         );
     }
+    settings.extend_from_slice(besides);
     let server = Server::start(site, "oltp", &settings)?;
     engines.retain(|e| {
         let there = server.has_engine(e.sql_name());
@@ -215,7 +222,7 @@ pub fn database(engine: Engine) -> String {
     format!("oltp_{}", engine.key().replace('-', "_"))
 }
 
-fn command(options: &Options, server: &Server, engine: Engine, script: &str) -> Command {
+pub fn command(options: &Options, server: &Server, engine: Engine, script: &str) -> Command {
     let mut command = Command::new("sysbench");
     // sysbench's options, and for a script of ours its connections' alone.
     if script.ends_with(".lua") {
@@ -248,7 +255,7 @@ pub fn output(mut command: Command) -> Result<String, String> {
     Ok(text)
 }
 
-fn prepare(options: &Options, server: &Server, engine: Engine) -> Result<(), String> {
+pub fn prepare(options: &Options, server: &Server, engine: Engine) -> Result<(), String> {
     server.sql(&format!("CREATE DATABASE {}", database(engine)))?;
     let mut command = command(options, server, engine, "oltp_read_only");
     command.args(["--rand-seed=1", "prepare"]);

@@ -365,9 +365,9 @@ impl Core {
             if ended.had_runs {
                 let live = tables.iter().filter(|table| !table.is_dropped());
                 live.for_each(|table| self.ledger.note_all(table));
+                self.queue.wake();
             }
             self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, &tables);
-            self.queue.wake();
         }
         if let (Some(end), true) = (ended.end, wait) {
             self.acknowledge(end)?;

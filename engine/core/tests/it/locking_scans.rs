@@ -166,6 +166,21 @@ fn a_locking_look_up_finds_what_went_to_a_newer_buffer() {
     assert_eq!(reader.find(&mut txn, 12), None);
 }
 
+fn row(record: &[u8]) -> RowInput<'_> {
+    RowInput { record, blobs: &NoBlobs, row_id: 0 }
+}
+
+/// Entries that are missing in the indexes on `a` and on `s`, and those that belong to no row: `[-1, 2]`.
+fn off(engine: &Engine, t: &Typed) -> [i64; 2] {
+    let mut outcome = CheckOutcome::default();
+    t.rows.check(engine, &mut outcome, &mut || false, None).unwrap();
+    ["by_a", "by_s"].map(|index| {
+        let of = outcome.problems.iter().filter(|p| p.contains(index));
+        of.map(|p| i64::from(p.contains("leads to a row")) - i64::from(p.contains("is missing")))
+            .sum()
+    })
+}
+
 #[test]
 fn an_update_of_a_row_that_changed_while_its_lock_was_waited_for_is_refused() {
     let engine = open(&memory());
@@ -190,4 +205,59 @@ fn an_update_of_a_row_that_changed_while_its_lock_was_waited_for_is_refused() {
     let mut outcome = CheckOutcome::default();
     t.rows.check(&engine, &mut outcome, &mut || false, None).unwrap();
     assert_eq!(outcome.problems, Vec::<String>::new());
+}
+
+#[test]
+fn locking_a_row_unread_waits_and_says_so_whether_it_is_there_or_not() {
+    let engine = open(&memory());
+    let t = filled(&engine);
+    for (waits, id) in [(1, 1), (2, 99)] {
+        let (mut first, mut second) =
+            (Typed::bind(t.table().clone()), Typed::bind(t.table().clone()));
+        let record = t.record(id, 10, "");
+        let mut other = read_committed(&engine);
+        assert!(!first.rows.lock_row(&mut other, &row(&record)).unwrap());
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while lock_waits(&engine) < waits {
+                    std::thread::yield_now();
+                }
+                other.commit().unwrap();
+            });
+            let mut txn = read_committed(&engine);
+            assert!(second.rows.lock_row(&mut txn, &row(&record)).unwrap());
+            assert!(!second.rows.lock_row(&mut txn, &row(&record)).unwrap());
+        });
+    }
+}
+
+/// The table of RFC 0013: what is left when the row is not the one that a change names.
+#[test]
+fn a_change_of_an_unread_row_replaces_the_entries_that_its_old_row_had() {
+    let engine = open(&memory());
+    let mut t = filled(&engine);
+    let mut change = |old: (u64, i32, &str), new: Option<(u64, i32, &str)>| {
+        let mut txn = read_committed(&engine);
+        let was = t.record(old.0, old.1, old.2);
+        t.rows.lock_row(&mut txn, &row(&was)).unwrap();
+        match new {
+            Some(new) => t.update(&mut txn, old, new),
+            None => t.rows.delete(&mut txn, &row(&was), WriteFlags::default()).unwrap(),
+        }
+        txn.commit().unwrap();
+        engine.flush_all().unwrap();
+        off(&engine, &t)
+    };
+    assert_eq!(change((1, 10, ""), Some((1, 11, "x"))), [0, 0]);
+    assert_eq!(change((2, 20, ""), None), [0, 0]);
+    // Not there: nothing to delete. Applied again to the end: as after the first time.
+    assert_eq!(change((2, 20, ""), None), [0, 0]);
+    change((2, 20, ""), Some((2, 21, "")));
+    assert_eq!(change((2, 21, ""), None), [0, 0]);
+    // Not there: entries that change are made, one that does not is missing.
+    assert_eq!(change((50, 1, "s"), Some((50, 2, "t"))), [0, 0]);
+    assert_eq!(change((51, 1, "s"), Some((51, 1, "t"))), [-1, 0]);
+    assert_eq!(change((51, 1, "t"), None), [0, 0]);
+    // Another row, 30: the entries of what was stored stay.
+    assert_eq!(change((3, 31, ""), Some((3, 32, "x"))), [1, 1]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use frond_sim::history::record::{record, Recording};
-use frond_sim::history::{check, line, parse};
+use frond_sim::history::{check, line, parse, predicates, Outcome};
 use frond_vfs::{OpenHow, OsVfs, Vfs};
 
 /// Checks histories of list appends (one JSON transaction per line) for isolation anomalies.
@@ -27,7 +27,8 @@ struct Args {
     /// Print the recorded history.
     #[arg(long)]
     print: bool,
-    /// Anomalies that serializability forbids count as well (write skew).
+    /// Anomalies that serializability forbids count as well (write skew). Recording: serializable transactions, which
+    /// read by predicate.
     #[arg(long)]
     serializable: bool,
 }
@@ -36,14 +37,21 @@ fn main() {
     let args = Args::parse();
     let history = match &args.file {
         Some(path) => load(path),
-        None => record(Recording {
-            threads: args.threads,
-            keys: 40,
-            transactions: args.transactions,
-            time: Duration::from_secs(args.seconds),
-            seed: args.seed,
-        })
-        .map_err(|e| e.to_string()),
+        None => {
+            let recording = Recording {
+                threads: args.threads,
+                keys: 40,
+                transactions: args.transactions,
+                time: Duration::from_secs(args.seconds),
+                seed: args.seed,
+                canary: None,
+            };
+            let recorded = match args.serializable {
+                true => predicates::record(recording),
+                false => record(recording),
+            };
+            recorded.map_err(|e| e.to_string())
+        }
     };
     let history = match history {
         Ok(history) => history,
@@ -63,7 +71,8 @@ fn main() {
         let label = if counts { "FAILED" } else { "allowed" };
         println!("{label} {:?}: transactions {:?}: {}", a.kind, a.txns, a.what);
     }
-    println!("{} transactions", history.len());
+    let committed = history.iter().filter(|t| t.outcome == Outcome::Ok).count();
+    println!("{} transactions, {committed} committed", history.len());
     println!("{} passed, {bad} failed", usize::from(bad == 0));
     std::process::exit(i32::from(bad > 0));
 }

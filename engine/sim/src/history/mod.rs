@@ -20,6 +20,7 @@ use std::io::BufRead;
 use serde::{Deserialize, Serialize};
 
 pub mod check;
+pub mod predicates;
 pub mod record;
 
 pub use check::{check, Anomaly, Kind};

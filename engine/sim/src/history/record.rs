@@ -1,6 +1,6 @@
 //! Records a history from the embedded engine, with real threads.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use frond_vfs::{MemVfs, Vfs};
 use parking_lot::Mutex;
 
 use super::{Op, Outcome, Txn};
+use crate::machine::faults::{activate, Canary};
 use crate::rng::Rng;
 
 /// The parameters of a recording.
@@ -25,23 +26,21 @@ pub struct Recording {
     /// It ends after this, whatever was done.
     pub time: Duration,
     pub seed: u64,
+    /// A defect of the engine that is active meanwhile.
+    pub canary: Option<Canary>,
 }
 
 /// Appends after which other keys are used.
-const EPOCH: u64 = 400;
+pub(super) const EPOCH: u64 = 400;
 
 struct Shared {
     engine: Engine,
     table: Arc<Table>,
-    history: Mutex<Vec<Txn>>,
     values: AtomicU64,
-    begun: AtomicU64,
-    stop: AtomicBool,
 }
 
-/// Runs threads that append and read, and returns the history; the last transaction reads all keys.
-pub fn record(recording: Recording) -> Result<Vec<Txn>> {
-    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+/// A small engine in memory.
+pub(super) fn engine(vfs: Arc<dyn Vfs>) -> Result<Engine> {
     let options = Options {
         cache_bytes: 8 << 20,
         log_segment_bytes: 1 << 20,
@@ -52,7 +51,13 @@ pub fn record(recording: Recording) -> Result<Vec<Txn>> {
         row_caching: RowCaching::Always,
         ..Options::default()
     };
-    let engine = Engine::open(vfs.clone(), options)?;
+    Engine::open(vfs, options)
+}
+
+/// Runs threads that append and read, and returns the history; the last transaction reads all keys.
+pub fn record(recording: Recording) -> Result<Vec<Txn>> {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+    let engine = engine(vfs.clone())?;
     let table = engine.create_table(TableSpec {
         name: "lists".into(),
         indexes: vec![IndexDef::plain()],
@@ -60,28 +65,40 @@ pub fn record(recording: Recording) -> Result<Vec<Txn>> {
         meta: Vec::new(),
         auto_increment: 1,
     })?;
-    let shared = Arc::new(Shared {
-        engine,
-        table,
-        history: Mutex::default(),
-        values: AtomicU64::new(1),
-        begun: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
+    let shared = Arc::new(Shared { engine, table, values: AtomicU64::new(1) });
+    let mut history = run(&vfs, recording, shared.clone(), one);
+    let mut last = shared.engine.begin(TxnOptions::default());
+    let mut ops = Vec::new();
+    let epochs = shared.values.load(Ordering::Relaxed) / EPOCH + 1;
+    for key in 0..epochs * recording.keys {
+        ops.push(Op::Read(key, read(&mut last, &shared.table, key, false)?));
+    }
+    history.push(Txn { process: recording.threads, outcome: Outcome::Ok, ops });
+    Ok(history)
+}
+
+/// The transactions of all threads; each is one call of `one`, with the thread's number and the number of keys.
+pub(super) fn run<S: Send + Sync + 'static>(
+    vfs: &Arc<dyn Vfs>,
+    recording: Recording,
+    shared: Arc<S>,
+    one: fn(&S, u64, u64, &mut Rng) -> Txn,
+) -> Vec<Txn> {
+    let history: Arc<Mutex<Vec<Txn>>> = Arc::default();
+    let begun = Arc::new(AtomicU64::new(0));
     let ends = vfs.now() + recording.time;
     let mut threads = Vec::new();
     for process in 0..recording.threads {
-        let (shared, clock) = (shared.clone(), vfs.clone());
+        let (shared, history, begun) = (shared.clone(), history.clone(), begun.clone());
+        let clock = vfs.clone();
         let work = move || {
+            activate(recording.canary);
             let mut rng = Rng::new(recording.seed ^ process << 32);
-            while !shared.stop.load(Ordering::Relaxed) {
-                if shared.begun.fetch_add(1, Ordering::Relaxed) >= recording.transactions
-                    || clock.now() >= ends
-                {
-                    break;
-                }
+            while begun.fetch_add(1, Ordering::Relaxed) < recording.transactions
+                && clock.now() < ends
+            {
                 let txn = one(&shared, process, recording.keys, &mut rng);
-                shared.history.lock().push(txn);
+                history.lock().push(txn);
             }
         };
         threads.extend(vfs.spawn(&format!("client-{process}"), Box::new(work)));
@@ -89,15 +106,8 @@ pub fn record(recording: Recording) -> Result<Vec<Txn>> {
     for thread in threads {
         thread.join();
     }
-    let mut last = shared.engine.begin(TxnOptions::default());
-    let mut ops = Vec::new();
-    let epochs = shared.values.load(Ordering::Relaxed) / EPOCH + 1;
-    for key in 0..epochs * recording.keys {
-        ops.push(Op::Read(key, read(&mut last, &shared.table, key, false)?));
-    }
-    let mut history = std::mem::take(&mut *shared.history.lock());
-    history.push(Txn { process: recording.threads, outcome: Outcome::Ok, ops });
-    Ok(history)
+    let mut history = history.lock();
+    std::mem::take(&mut *history)
 }
 
 /// One transaction of one client.
@@ -128,6 +138,11 @@ fn one(shared: &Shared, process: u64, keys: u64, rng: &mut Rng) -> Txn {
         }
         Ok::<(), frond_engine::Error>(())
     })();
+    ended(txn, done, process, ops)
+}
+
+/// Commits what was `done`, and rolls back what failed.
+pub(super) fn ended(txn: Transaction, done: Result<()>, process: u64, ops: Vec<Op>) -> Txn {
     let outcome = match done {
         Ok(()) => match txn.commit() {
             Ok(_) => Outcome::Ok,
@@ -171,6 +186,7 @@ mod tests {
                 transactions: 3_000,
                 time: Duration::from_secs(3),
                 seed,
+                canary: None,
             })
             .unwrap();
             let done = history.iter().filter(|t| t.outcome == Outcome::Ok).count();

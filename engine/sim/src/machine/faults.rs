@@ -53,3 +53,14 @@ pub enum Canary {
     /// In the engine, by number: see `frond_engine::canary`.
     Engine(u8),
 }
+
+/// Activates the engine's own defect of `canary` on this thread, or none.
+pub fn activate(canary: Option<Canary>) {
+    #[cfg(feature = "canary")]
+    frond_engine::canary::activate(match canary {
+        Some(Canary::Engine(n)) => n,
+        _ => 0,
+    });
+    #[cfg(not(feature = "canary"))]
+    let _ = canary;
+}

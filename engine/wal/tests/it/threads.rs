@@ -67,11 +67,11 @@ fn committers_share_syncs_and_lose_nothing() {
 }
 
 #[test]
-fn two_threads_committing_never_miss_a_wake_up() {
-    // Syncs cost nothing here, so that leaders change as fast as they can.
-    for _ in 0..5 {
+fn threads_committing_never_miss_a_wake_up() {
+    // Syncs cost nothing here, so that leaders change as fast as they can. Of five, some wait for the round after the next.
+    for (threads, commits) in [(2, 3000), (2, 3000), (2, 3000), (5, 1500), (5, 1500)] {
         let vfs = Arc::new(FaultyVfs::new());
-        commit_concurrently(vfs, small(1 << 20), 2, 3000);
+        commit_concurrently(vfs, small(1 << 20), threads, commits);
     }
 }
 
