@@ -45,6 +45,8 @@ FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 OPTIONS = ["--log-bin", "--binlog-format=ROW", "--sync-binlog=0", "--frond-flush-log-at-commit=2", "--frond-cache-size=16M",
            "--frond-log-capacity=32M", "--frond-log-segment-size=4M", "--innodb-flush-log-at-trx-commit=2"]
 ACCOUNTS_SUM = 60_000
+# A full backup and five incremental ones.
+CHAIN = 6
 
 
 class PacedTransfers(Transfers):
@@ -223,13 +225,13 @@ class Bench:
 
 
 def under_load(bench: Bench, backups: int, r: random.Random) -> None:
-    """Chains of a full backup and two incremental ones."""
+    """Chains, each member of which is based on the one before it."""
     before: tuple[str, dict[str, Any]] | None = None
     for n in range(backups):
         name = f"b{n}"
         bench.begin()
         time.sleep(r.uniform(0.5, 1.5))
-        if n % 3 and before:
+        if n % CHAIN and before:
             told = bench.incremental(name, before[0])
             if told["kind"] != "incremental" or (told["bytes_named"] < 1 << 20):
                 raise Problem(f"nothing is shared with the base: {told}")
@@ -470,7 +472,7 @@ USES = {part.__name__: part for part in (uses.short_block, uses.late_changes, us
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backups", type=int, default=5)
+    parser.add_argument("--backups", type=int, default=12)
     parser.add_argument("--only", help="parts whose names have this")
     parser.add_argument("--seed", default=str(random.randrange(1 << 32)))
     arguments = parser.parse_args()

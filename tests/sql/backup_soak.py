@@ -30,12 +30,11 @@ from typing import Any
 
 import pymysql
 
-from backup import ACCOUNTS_SUM, FROND, OPTIONS, Bench, Definitions, frond
+from backup import ACCOUNTS_SUM, CHAIN, FROND, OPTIONS, Bench, Definitions, frond
 from clients import Client, Problem
 from kill9_replica import free_port
 from server import Server, rows, run
 
-CHAIN = 6
 ROWS = 5000
 
 
