@@ -97,8 +97,9 @@ test-apps: plugin ## tests of Django and SQLAlchemy with Frond as the default en
 	@/usr/bin/python3 -B tests/apps/run.py --minutes $(or $(MINUTES),30)
 
 .PHONY: backups
-backups: ## BACKUPS= (50) backups of servers under load, each restored and compared
-	@BACKUPS=$${BACKUPS:-50} scripts/stages/83-backup.sh
+backups: plugin ## BACKUPS= (50) backups under sysbench, inserts and DDL, each restored and compared with a replica at its GTID; KILLS= (20)
+	@cargo build --quiet --release -p frond-cli
+	@/usr/bin/python3 -B tests/sql/backup_soak.py --backups $${BACKUPS:-50} --kills $${KILLS:-20}
 
 .PHONY: replay
 replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found

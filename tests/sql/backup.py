@@ -45,9 +45,19 @@ FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 OPTIONS = ["--log-bin", "--binlog-format=ROW", "--sync-binlog=0", "--frond-flush-log-at-commit=2", "--frond-cache-size=16M",
            "--frond-log-capacity=32M", "--frond-log-segment-size=4M", "--innodb-flush-log-at-trx-commit=2"]
 ACCOUNTS_SUM = 60_000
+# A full backup and five incremental ones.
+CHAIN = 6
 
 
-class FrondTransfers(Transfers):
+class PacedTransfers(Transfers):
+    """Some hundred a second: what all of a processor would add is more of the same, and all of it is replayed."""
+
+    def step(self) -> None:
+        super().step()
+        time.sleep(0.004)
+
+
+class FrondTransfers(PacedTransfers):
     """Within Frond alone."""
 
     def prepare(self, admin: pymysql.Connection) -> None:
@@ -120,7 +130,7 @@ class Bench:
         run(self.admin, "CREATE DATABASE kill9")
         run(self.admin, "CREATE USER follower@'%' IDENTIFIED BY 'f'")
         run(self.admin, "GRANT REPLICATION SLAVE ON *.* TO follower@'%'")
-        money: type[Client] = Transfers if others else FrondTransfers
+        money: type[Client] = PacedTransfers if others else FrondTransfers
         self.clients: list[Client] = [money(server, seed, 0), money(server, seed, 1), Rows(server, seed, 2),
                                       Definitions(server, seed, 3)]
         self.admin.select_db("kill9")
@@ -215,13 +225,13 @@ class Bench:
 
 
 def under_load(bench: Bench, backups: int, r: random.Random) -> None:
-    """Chains of a full backup and two incremental ones."""
+    """Chains, each member of which is based on the one before it."""
     before: tuple[str, dict[str, Any]] | None = None
     for n in range(backups):
         name = f"b{n}"
         bench.begin()
         time.sleep(r.uniform(0.5, 1.5))
-        if n % 3 and before:
+        if n % CHAIN and before:
             told = bench.incremental(name, before[0])
             if told["kind"] != "incremental" or (told["bytes_named"] < 1 << 20):
                 raise Problem(f"nothing is shared with the base: {told}")
@@ -395,9 +405,18 @@ def damage(bench: Bench, r: random.Random) -> None:
     for table, offset, length in r.sample(pieces, min(6, len(pieces))):
         path = whole / "frond" / f"{table['table']}.frd"
         found(lambda path=path, at=offset + r.randrange(length): flip(path, at), path, table["name"] or "the catalog")
+    # An increment has the end of the log, and what is in front of it is in its bases.
     log = sorted(whole.glob("frond/log.*"))[-1]
-    found(lambda: flip(log, r.randrange(log.stat().st_size)), log, log.name)
+    parts = {path: file["parts"] for path, file in manifest["files"].items() if file.get("parts")}
+    offset, length = r.choice([p for p in parts[f"frond/{log.name}"] if p[3] == own])[:2]
+    found(lambda: flip(log, offset + r.randrange(length)), log, log.name)
     found(lambda: os.truncate(log, log.stat().st_size - 1), log, log.name)
+    of_bases = [(path, p) for path in parts for p in parts[path] if p[3] < own]
+    if own and not of_bases:
+        raise Problem("nothing of the log or the server's files is in the bases")
+    for path, part in r.sample(of_bases, min(2, len(of_bases))):
+        base = next(p for p in others if json.loads((p / "manifest.json").read_text())["id"] == manifest["chain"][part[3]])
+        found(lambda file=base / path, part=part: flip(file, part[0] + r.randrange(part[1])), base / path, str(base / path))
     definition = whole / "server" / "mysql" / "db.opt"
     if definition.exists():
         found(lambda: flip(definition, 0), definition, "db.opt")
@@ -453,7 +472,7 @@ USES = {part.__name__: part for part in (uses.short_block, uses.late_changes, us
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backups", type=int, default=5)
+    parser.add_argument("--backups", type=int, default=12)
     parser.add_argument("--only", help="parts whose names have this")
     parser.add_argument("--seed", default=str(random.randrange(1 << 32)))
     arguments = parser.parse_args()

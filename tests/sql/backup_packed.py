@@ -204,7 +204,7 @@ def pack_places(bench: Any) -> None:
         bench.wait_unpinned()
     bench.full("newer")
     text = Path(bench.dir("newer"), "manifest.json")
-    text.write_text(text.read_text().replace('"format":2', '"format":3', 1))
+    text.write_text(text.read_text().replace('"format":3', '"format":4', 1))
     for command in (("verify", bench.dir("newer")), ("restore", bench.dir("newer"), bench.dir("x"))):
         if "use the release that made it" not in bench.frond(*command, status=2):
             raise Problem("a newer format")
@@ -266,6 +266,25 @@ def replica(bench: Any) -> None:
             here, there_now = bench.tables(bench.admin), bench.tables(there)
             if here != there_now:
                 raise Problem(f"the replica differs: {set(here.items()) ^ set(there_now.items())}")
+            foreign(bench, other, target)
+            # It writes no binary log, so a table comes as its files.
+            way = ["--no-defaults", f"--socket={other.socket}", "--user=root"]
+            told = bench.frond("extract", target, *way, *uses.private(bench), "--table", "kill9.still", "--as", "again")
+            if "imported" not in told or uses.checksum(there, "kill9.again") != here["still"]:
+                raise Problem(f"extract into a server without a binary log: {told}")
     finally:
         shutil.rmtree(other.directory(), ignore_errors=True)
         shutil.rmtree(target, ignore_errors=True)
+
+
+def foreign(bench: Any, other: Server, base: str) -> None:
+    """The chain goes on from a restored server; what the primary did after that backup is of another history."""
+    way = ["--no-defaults", f"--socket={other.socket}", "--user=root", "--quiet"]
+    bench.full("r1")
+    told = bench.frond("incremental", bench.dir("r2"), "--base", bench.dir("r1"), *way, status=2)
+    if "cannot be the base" not in told or "make a full backup" not in told or os.path.exists(bench.dir("r2") + "/manifest.json"):
+        raise Problem(told)
+    bench.frond("incremental", bench.dir("r2"), "--base", base, *way)
+    bench.frond("verify", bench.dir("r2"), "--quick", "--quiet")
+    for name in ("r1", "r2"):
+        shutil.rmtree(bench.dir(name))

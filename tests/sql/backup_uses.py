@@ -69,7 +69,12 @@ def prepared(bench: Any) -> None:
     run(bench.admin, "DELETE FROM kill9.bulk WHERE id % 5 = 0")
     told = bench.incremental("p1", "p0")
     bench.frond("prepare", bench.dir("p1"), bench.dir("p2"), "--quiet")
-    for name in ("p0", "p1"):
+    # Nothing changed since: neither log nor blocks nor the server's files are copied again.
+    again = bench.incremental("p3", "p1")
+    if again["bytes"] > 1 << 20 or again["bytes_named"] < 4 << 20:
+        raise Problem(f"an increment without changes: {again}")
+    bench.frond("verify", bench.dir("p3"), "--quiet")
+    for name in ("p0", "p1", "p3"):
         shutil.rmtree(bench.dir(name))
     manifest = json.loads((Path(bench.dir("p2")) / "manifest.json").read_text())
     if manifest["chain"] or manifest["id"] == told["id"]:
@@ -144,6 +149,7 @@ def extract(bench: Any) -> None:
     run(bench.admin, "CREATE TABLE kill9.`a-b c` (id INT PRIMARY KEY, b BLOB, KEY (b(20))) ENGINE=Frond "
                      "PARTITION BY HASH (id) PARTITIONS 3")
     run(bench.admin, "INSERT INTO kill9.`a-b c` SELECT seq, UNHEX(SHA2(seq, 512)) FROM kill9.seq_1_to_3000")
+    with_history(bench)
     bench.full("e0")
     want = {name: checksum(bench.admin, f"kill9.`{name}`") for name in ("still", "a-b c", "accounts_i")}
     before = bench.tables(bench.admin)
@@ -165,12 +171,47 @@ def extract(bench: Any) -> None:
     if bench.tables(bench.admin) != before:
         raise Problem("other tables changed, or something is left over")
     if not bench.others:
+        imported(bench, command)
         for name in ("kill9.nothing", "nowhere.still", "still"):
             bench.frond(*command, name, "--as", "other", status=2)
         damaged(bench, command)
-    run(bench.admin, "DROP TABLE kill9.`a-b c`")
+    run(bench.admin, "DROP TABLE kill9.`a-b c`, kill9.history")
     shutil.rmtree(bench.dir("e0"))
     _no_leftovers(bench)
+
+
+def with_history(bench: Any) -> None:
+    """A table whose rows are of several schemas, with indexes of each kind and a trigger."""
+    for statement in ("CREATE TABLE kill9.history (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b VARCHAR(40), gone INT, KEY (a), "
+                      "KEY b (b) CLUSTERING=YES) ENGINE=Frond",
+                      "INSERT INTO kill9.history (a, b, gone) SELECT seq % 97, MD5(seq), 1 FROM kill9.seq_1_to_3000",
+                      "ALTER TABLE kill9.history ADD COLUMN c VARCHAR(20) NOT NULL DEFAULT 'later' AFTER a, ALGORITHM=INSTANT",
+                      "ALTER TABLE kill9.history DROP COLUMN gone, ALGORITHM=INSTANT",
+                      "INSERT INTO kill9.history (a, b, c) SELECT seq, NULL, seq FROM kill9.seq_1_to_500",
+                      "ALTER TABLE kill9.history ADD UNIQUE KEY u (c, id), ALGORITHM=INPLACE",
+                      "UPDATE kill9.history SET a = a + 1 WHERE id % 11 = 0",
+                      "CREATE TRIGGER kill9.history_t BEFORE INSERT ON `history` FOR EACH ROW SET NEW.a = NEW.a + 1000"):
+        run(bench.admin, statement)
+
+
+def imported(bench: Any, command: tuple[str, ...]) -> None:
+    """Through its files: all that the table was, nothing in the binary log, no files left."""
+    def is_now() -> Any:
+        other = rows(bench.admin, "SHOW CREATE TRIGGER kill9.history_t")[0][2]
+        return checksum(bench.admin, "kill9.history"), rows(bench.admin, "SHOW CREATE TABLE kill9.history")[0][1], other
+
+    want, logged = is_now(), None
+    run(bench.admin, "DROP TABLE kill9.history")
+    logged = rows(bench.admin, "SELECT @@gtid_binlog_pos")
+    told = bench.frond(*command, "kill9.history", "--through", "import")
+    if is_now() != want or "rows imported" not in told or "on each replica" not in told:
+        raise Problem(f"{told} {want} {is_now()}")
+    if rows(bench.admin, "CHECK TABLE kill9.history EXTENDED")[-1][-1] != b"OK" or rows(bench.admin, "SELECT @@gtid_binlog_pos") != logged:
+        raise Problem("an imported table is damaged, or its import was logged")
+    left = [p.name for p in (bench.server.data() / "kill9").iterdir() if p.suffix in (".frd", ".cfg")]
+    run(bench.admin, "INSERT INTO kill9.history (a, b, c) VALUES (1, 'x', 'new')")
+    if left or rows(bench.admin, "SELECT a FROM kill9.history WHERE b = 'x'")[0][0] != b"1001":
+        raise Problem(f"left over: {left}, or the trigger is lost")
 
 
 def damaged(bench: Any, command: tuple[str, ...]) -> None:

@@ -5,7 +5,8 @@
 
 use super::args::VerifyArgs;
 use super::chain::Chain;
-use super::extract::{checksum, quoted};
+use super::extract::checksum;
+use super::names::quoted;
 use super::private::{Private, Work};
 use super::replay::{self, Until};
 use super::restore::Lay;
@@ -20,7 +21,7 @@ pub fn run(args: &VerifyArgs, chain: &Chain, told: &mut Vec<String>) -> Outcome<
         return Err(Failure::Request(what.into()));
     };
     let mut server =
-        Server::connect(&args.connection, args.port, "SELECT, RELOAD, BINLOG MONITOR ON *.*")?;
+        Server::patient(&args.connection, args.port, "SELECT, RELOAD, BINLOG MONITOR ON *.*")?;
     server
         .run("SET SESSION wait_timeout = 31536000, TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         .or_else(|_| server.run("SET SESSION wait_timeout = 31536000"))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::private::PrivateArgs;
 use super::replay::{until, Until};
@@ -266,11 +266,20 @@ pub struct PrepareArgs {
     pub quiet: bool,
 }
 
+/// How a table comes into a running server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Through {
+    /// mariadb-dump, and the binary log
+    Dump,
+    /// Its files: EXPORT, DISCARD and IMPORT TABLESPACE, for Frond's tables without partitions; past the binary log
+    Import,
+}
+
 /// Put one table of a backup into a running server
 ///
-/// The table's part of the backup is restored beside it, a private server is started on that, and mariadb-dump copies the table into the
-/// running server, where it must not exist. Both are compared by checksum. For a table of Frond only its own blocks are
-/// copied; with --until, and for other engines' tables, the whole backup is.
+/// The table's part of the backup is restored beside it, and a private server is started on that. From there the table goes into the
+/// running server, where it must not exist: as a dump, or as its files, which the server imports. Both are compared afterwards. For a table of
+/// Frond only its own blocks are copied; with --until, and for other engines' tables, the whole backup is.
 ///
 /// The account needs CREATE, ALTER, INSERT, SELECT, DROP and TRIGGER in the database.
 ///
@@ -305,6 +314,9 @@ pub struct ExtractArgs {
     /// Binary logs, or a directory that has them; may be given again
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, requires = "until")]
     pub binlogs: Vec<PathBuf>,
+    /// How it comes into the server; import, which is faster, where the server writes no binary log, else dump
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub through: Option<Through>,
     /// Where to restore; beside the backup unless told
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,

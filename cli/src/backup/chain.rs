@@ -14,7 +14,7 @@ use frond_vfs::{DirLock, JoinThread, OpenHow, OsVfs, Vfs, VfsFile};
 
 use super::copy::failed;
 use super::key::Key;
-use super::manifest::{Manifest, TableFile};
+use super::manifest::{Manifest, PlainFile, TableFile};
 use super::read_only::{refused, ReadOnly, Readable};
 use super::store::{self, Found, Store};
 use crate::out::{Failure, Outcome};
@@ -103,10 +103,17 @@ impl Chain {
         let machine = OsVfs::new(place).map_err(failed("open", place))?;
         let stores = self.members.iter().map(|member| member.store.clone()).collect();
         let tables = self.manifest.tables.iter().map(|t| (t.file_name(), t.clone())).collect();
-        let logs = self.manifest.files.keys();
-        let plain =
-            logs.filter_map(|path| path.strip_prefix("frond/")).map(str::to_string).collect();
+        let named = |(path, file): (&String, &PlainFile)| {
+            Some((path.strip_prefix("frond/")?.to_string(), file.clone()))
+        };
+        let plain = self.manifest.files.iter().filter_map(named).collect();
         Ok(ChainVfs { machine, stores, tables, plain })
+    }
+
+    /// A file that is no table's, put together.
+    pub fn plain(&self, path: &str, file: &PlainFile) -> io::Result<ReadOnly<Assembled>> {
+        let stores: Vec<_> = self.members.iter().map(|member| &member.store).collect();
+        Assembled::plain(path, file, &stores)
     }
 }
 
@@ -115,24 +122,18 @@ pub struct ChainVfs {
     machine: OsVfs,
     stores: Vec<Store>,
     tables: HashMap<String, TableFile>,
-    plain: Vec<String>,
+    plain: HashMap<String, PlainFile>,
 }
 
 impl ChainVfs {
     /// The file of a table, put together.
     pub fn table(&self, table: &TableFile) -> io::Result<ReadOnly<Assembled>> {
-        let name = inside(&table.file_name());
-        let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; self.stores.len()];
         let own = self.stores.len() - 1;
         let mut parts: Vec<(u64, u64, usize)> = table.own.iter().map(|p| (p.0, p.1, own)).collect();
         parts.extend(table.blocks.iter().map(|b| (b.1, b.2, b.4)));
         parts.sort_unstable();
-        for (_, _, member) in &parts {
-            if files[*member].is_none() {
-                files[*member] = Some(self.stores[*member].file(&name)?);
-            }
-        }
-        Ok(ReadOnly(Assembled { len: table.bytes, parts, files }))
+        let stores: Vec<_> = self.stores.iter().collect();
+        Assembled::of(&inside(&table.file_name()), table.bytes, parts, &stores)
     }
 }
 
@@ -152,15 +153,16 @@ impl Vfs for ChainVfs {
         }
         match self.tables.get(name) {
             Some(table) => Ok(Arc::new(self.table(table)?)),
-            None if self.plain.iter().any(|n| n == name) => {
-                self.stores[self.stores.len() - 1].file(&inside(name))
+            None => {
+                let file = self.plain.get(name).ok_or(io::ErrorKind::NotFound)?;
+                let stores: Vec<_> = self.stores.iter().collect();
+                Ok(Arc::new(Assembled::plain(&inside(name), file, &stores)?))
             }
-            None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     fn exists(&self, name: &str) -> io::Result<bool> {
-        Ok(self.tables.contains_key(name) || self.plain.iter().any(|n| n == name))
+        Ok(self.tables.contains_key(name) || self.plain.contains_key(name))
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
@@ -172,7 +174,7 @@ impl Vfs for ChainVfs {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        Ok(self.tables.keys().chain(&self.plain).cloned().collect())
+        Ok(self.tables.keys().chain(self.plain.keys()).cloned().collect())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -204,12 +206,35 @@ impl Vfs for ChainVfs {
     }
 }
 
-/// A table file whose extents are in several backups; zeros between them.
+/// A file whose parts are in several backups; zeros between them.
 pub struct Assembled {
     len: u64,
     /// Offset, length, member; ascending.
     parts: Vec<(u64, u64, usize)>,
     files: Vec<Option<Arc<dyn VfsFile>>>,
+}
+
+impl Assembled {
+    /// `parts` are ascending; opens the file of each member that has one.
+    fn of(
+        path: &str,
+        len: u64,
+        parts: Vec<(u64, u64, usize)>,
+        stores: &[&Store],
+    ) -> io::Result<ReadOnly<Assembled>> {
+        let mut files: Vec<Option<Arc<dyn VfsFile>>> = vec![None; stores.len()];
+        for (_, _, member) in &parts {
+            if files[*member].is_none() {
+                files[*member] = Some(stores[*member].file(path)?);
+            }
+        }
+        Ok(ReadOnly(Assembled { len, parts, files }))
+    }
+
+    fn plain(path: &str, file: &PlainFile, stores: &[&Store]) -> io::Result<ReadOnly<Assembled>> {
+        let parts = file.parts(stores.len() - 1).iter().map(|p| (p.0, p.1, p.3)).collect();
+        Assembled::of(path, file.bytes, parts, stores)
+    }
 }
 
 impl Readable for Assembled {

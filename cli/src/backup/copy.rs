@@ -9,7 +9,7 @@ use frond_base::checksum64;
 use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
 use serde::Serialize;
 
-use super::manifest::{hex, PlainFile};
+use super::manifest::PlainFile;
 use crate::out::{bytes, Failure, Outcome};
 
 /// Bytes read at a time.
@@ -289,18 +289,33 @@ pub fn sync(path: &Path) -> Outcome<()> {
     open(path, OpenHow::WRITE)?.sync().map_err(failed("sync", path))
 }
 
-/// Copies the first `len` bytes (`None`: all) of a file to a new one; not synced, for what is copied while somebody waits.
-pub fn unsynced(from: &Path, to: &Path, len: Option<u64>, meter: &Meter) -> Outcome<PlainFile> {
+/// Copies a file to a new one; not synced, for what is copied while somebody waits.
+pub fn unsynced(from: &Path, to: &Path, meter: &Meter) -> Outcome<PlainFile> {
     let source = open(from, OpenHow::READ)?;
-    let len = match len {
-        Some(len) => len,
-        None => source.len().map_err(failed("read", from))?,
-    };
+    let len = source.len().map_err(failed("read", from))?;
     let target = open(to, OpenHow::CREATE)?;
     let sum = range(&*source, Some(&*target), 0, len, meter).map_err(|e| {
         Failure::Request(format!("copying {} to {}: {e}", from.display(), to.display()))
     })?;
-    Ok(PlainFile { bytes: len, checksum: hex(sum) })
+    Ok(PlainFile::whole(len, sum))
+}
+
+/// Copies a file to a new one, without its holes and zeros.
+pub fn sparse(from: &Path, to: &Path, meter: &Meter) -> Outcome<()> {
+    const STEP: u64 = 64 << 10;
+    let source = open(from, OpenHow::READ)?;
+    let len = source.len().map_err(failed("read", from))?;
+    let target = open(to, OpenHow::CREATE)?;
+    let mut buffer = vec![0; STEP as usize];
+    for at in (0..len).step_by(STEP as usize) {
+        let bytes = &mut buffer[..(len - at).min(STEP) as usize];
+        source.read_exact_at(bytes, at).map_err(failed("read", from))?;
+        if bytes.iter().any(|b| *b != 0) {
+            target.write_all_at(bytes, at).map_err(failed("write", to))?;
+            meter.add(bytes.len() as u64);
+        }
+    }
+    target.set_len(len).map_err(failed("write", to))
 }
 
 /// The checksum of a whole file.
@@ -308,7 +323,7 @@ pub fn checksum(path: &Path, meter: &Meter) -> Outcome<PlainFile> {
     let source = open(path, OpenHow::READ)?;
     let len = source.len().map_err(failed("read", path))?;
     let sum = range(&*source, None, 0, len, meter).map_err(failed("read", path))?;
-    Ok(PlainFile { bytes: len, checksum: hex(sum) })
+    Ok(PlainFile::whole(len, sum))
 }
 
 /// Paths of all files below `dir`, relative, sorted; links are not followed.

@@ -4,14 +4,17 @@
 //!   that is not whole has its name, and nobody else's table is dropped when the command fails.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Command;
 
 use frond_vfs::{OsVfs, Vfs};
 
-use super::args::ExtractArgs;
+use super::args::{ExtractArgs, Through};
 use super::chain::Chain;
 use super::clients;
 use super::copy::failed;
+use super::import::{self, UNLOGGED};
+use super::names::{file_name, quoted, text};
 use super::private::{self, Private, Work};
 use super::replay;
 use super::restore::Lay;
@@ -49,7 +52,7 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     let chain = Chain::find(&args.dir, &args.chain, args.key_file.as_deref())?;
     let manifest = &chain.manifest;
     let subject = Subject::of(args)?;
-    let mut target = Server::connect(&args.connection, args.port, NEEDS)?;
+    let mut target = Server::patient(&args.connection, args.port, NEEDS)?;
     let place = format!("{}.{}", quoted(&subject.database), quoted(&subject.target));
     let known = |what: &str, condition: String| {
         format!("SELECT COUNT(*) FROM information_schema.{what} WHERE {condition}")
@@ -108,8 +111,25 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     let random = OsVfs::new(&work.0).map_err(failed("open", &work.0))?.random_u64();
     let own = format!("frond_extract_{random:016x}");
     let made = format!("{}.{}", quoted(&subject.database), quoted(&own));
+    let names = (subject.database.as_str(), subject.table.as_str());
+    let asked = args.through == Some(Through::Import);
+    let files = match args.through {
+        Some(Through::Dump) => None,
+        _ => match import::place(&mut server.server, &mut target, names, asked)? {
+            Err(why) if asked => return Err(Failure::Request(format!("{}: {why}", args.table))),
+            is => is.ok(),
+        },
+    };
+    let (database, table) = (quoted(&subject.database), quoted(&subject.table));
+    server.server.run(&format!("RENAME TABLE {database}.{table} TO {made}"))?;
     // EX1.
-    let done = copy(&mut server, &mut target, &subject, &own, args).and_then(|rows| {
+    let copied = match &files {
+        Some(dir) => {
+            move_files(&mut server, &datadir, &mut target, dir, &subject.database, &own, args)
+        }
+        None => copy(&mut server, &mut target, &subject.database, &own, args),
+    };
+    let done = copied.and_then(|rows| {
         target.run(&format!("RENAME TABLE {made} TO {place}"))?;
         Ok(rows)
     });
@@ -118,25 +138,73 @@ pub fn run(args: &ExtractArgs, out: &mut dyn Write) -> Outcome<()> {
     }
     let rows = done?;
     server.stop()?;
-    writeln!(out, "{place} in {}: {rows} rows, as in the backup", target.name)?;
+    let how = if files.is_some() { "imported" } else { "loaded" };
+    writeln!(out, "{place} in {}: {rows} rows {how}, as in the backup", target.name)?;
+    if files.is_some() && target.value("SELECT @@log_bin")?.as_deref() == Some("1") {
+        writeln!(out, "not in the binary log: extract it on each replica, too")?;
+    }
     Ok(())
 }
 
-/// Copies it to a table of the name `made`, and returns the rows.
+/// Loads `database.made` from a dump, and returns the rows.
 fn copy(
     server: &mut Private,
     target: &mut Server,
-    subject: &Subject,
+    database: &str,
     made: &str,
     args: &ExtractArgs,
 ) -> Outcome<String> {
-    let own = &mut server.server;
-    let (database, table) = (quoted(&subject.database), quoted(&subject.table));
-    let place = format!("{database}.{}", quoted(made));
-    own.run(&format!("RENAME TABLE {database}.{table} TO {place}"))?;
+    let place = format!("{}.{}", quoted(database), quoted(made));
     let sum = format!("CHECKSUM TABLE {place} EXTENDED");
-    let want = checksum(own, &sum)?;
-    let rows = own.value(&format!("SELECT COUNT(*) FROM {place}"))?.unwrap_or_default();
+    let want = checksum(&mut server.server, &sum)?;
+    dump(server, (database, made), &[], None, args)?;
+    let is = checksum(target, &sum)?;
+    if is != want {
+        return Err(Failure::Request(format!(
+            "{place} differs from the backup's after the copy (checksum {is}, not {want}): was it changed meanwhile?"
+        )));
+    }
+    count(&mut server.server, &place)
+}
+
+/// The same, but its rows go through DISCARD and IMPORT TABLESPACE.
+fn move_files(
+    server: &mut Private,
+    datadir: &Path,
+    target: &mut Server,
+    dir: &Path,
+    database: &str,
+    made: &str,
+    args: &ExtractArgs,
+) -> Outcome<String> {
+    let place = format!("{}.{}", quoted(database), quoted(made));
+    let logs = target.value("SELECT @@log_bin")?.as_deref() == Some("1");
+    if logs {
+        target.run(UNLOGGED)?;
+    }
+    let first = logs.then_some(UNLOGGED);
+    dump(server, (database, made), &["--no-data"], first, args)?;
+    let want = count(&mut server.server, &place)?;
+    import::run(server, datadir, target, dir, (database, made))?;
+    let is = count(target, &place)?;
+    match is == want {
+        true => Ok(is),
+        false => Err(Failure::Request(format!("{place} has {is} rows, not {want}"))),
+    }
+}
+
+fn count(server: &mut Server, place: &str) -> Outcome<String> {
+    Ok(server.value(&format!("SELECT COUNT(*) FROM {place}"))?.unwrap_or_default())
+}
+
+/// Dumps a table, with more options, and loads it, after the statement `first`.
+fn dump(
+    server: &Private,
+    (database, table): (&str, &str),
+    more: &[&str],
+    first: Option<&str>,
+    args: &ExtractArgs,
+) -> Outcome<()> {
     let mut dump = server.client("mariadb-dump");
     dump.args([
         "--single-transaction",
@@ -145,7 +213,7 @@ fn copy(
         "--hex-blob",
     ]);
     dump.args(["--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--skip-add-locks"]);
-    dump.arg("--").arg(&subject.database).arg(made);
+    dump.args(more).arg("--").arg(database).arg(table);
     let mut load = Command::new("mariadb");
     // First of all, as the client demands.
     if let Some(file) = &args.connection.defaults_file {
@@ -154,16 +222,10 @@ fn copy(
         load.arg("--no-defaults");
     }
     clients::connect(&args.connection, args.port, &mut load)?;
+    load.args(first.map(|sql| format!("--init-command={sql}")));
     load.args(["--binary-mode", "--default-character-set=utf8mb4"]);
-    load.arg("--").arg(&subject.database);
-    private::pipe(dump, load, server.place())?;
-    let is = checksum(target, &sum)?;
-    match is == want {
-        true => Ok(rows),
-        false => Err(Failure::Request(format!(
-            "{database}.{table} differs from the backup's after the copy (checksum {is}, not {want}): was it changed meanwhile?"
-        ))),
-    }
+    load.arg("--").arg(database);
+    private::pipe(dump, load, server.place())
 }
 
 /// The second column.
@@ -174,26 +236,6 @@ pub fn checksum(server: &mut Server, sql: &str) -> Outcome<String> {
         true
     })?;
     found.ok_or_else(|| Failure::Request(format!("{sql}: it cannot be read")))
-}
-
-/// As an identifier.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-/// As a string.
-fn text(value: &str) -> String {
-    format!("'{}'", value.replace('\\', r"\\").replace('\'', "''"))
-}
-
-/// As the server names files: letters of ASCII, digits and _ are themselves, the rest of ASCII is @ and four hexadecimal
-/// digits. Other letters have codes that depend on the server's tables: they stay, so such a table is not found alone.
-fn file_name(name: &str) -> String {
-    let coded = |c: char| match c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii() {
-        true => c.to_string(),
-        false => format!("@{:04x}", c as u32),
-    };
-    name.chars().map(coded).collect()
 }
 
 #[cfg(test)]
@@ -211,6 +253,5 @@ mod tests {
         assert!(subject("shop", "orders").is("shop/orders#P#p0"));
         assert!(!subject("shop", "orders").is("shop/orders2"));
         assert!(subject("my-shop", "a b").is("my@002dshop/a@0020b"));
-        assert_eq!((quoted("a`b"), text(r"a'b\")), ("`a``b`".into(), r"'a''b\\'".into()));
     }
 }

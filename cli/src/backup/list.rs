@@ -150,6 +150,9 @@ pub fn keep(args: &KeepArgs, out: &mut dyn Write) -> Outcome<()> {
             Found::Damaged(what) => writeln!(out, "left alone {}: {what}", dir.display())?,
         }
     }
+    if found.is_empty() {
+        writeln!(out, "no backups in {}", args.dir.display())?;
+    }
     let dates: Vec<(String, Date)> =
         found.iter().map(|(_, m)| (m.id.clone(), date(m.created))).collect();
     let mut kept = chosen(&dates, args.daily, args.weekly);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use frond_engine::Description;
@@ -13,7 +13,9 @@ use serde::Serialize;
 
 use super::args::HowArgs;
 use super::copy::{self, failed, Meter, Show};
+use super::into::Into;
 use super::key::Key;
+use super::log::{self, Segment};
 use super::manifest::{hex, sum, Block, Manifest, Piece, PlainFile, TableFile};
 use super::pack::{Frames, Head, Out, Packer};
 use super::parallel::{extents, Range, To};
@@ -21,9 +23,6 @@ use super::private::Work;
 use super::server::{Session, FROND};
 use super::store::{Store, PACK, PART};
 use crate::out::{bytes, Failure, Outcome};
-
-/// Bytes in front of a log segment's frames.
-const LOG_HEADER: u64 = 4096;
 
 /// What was done.
 #[derive(Serialize)]
@@ -99,6 +98,7 @@ fn tell(
 ) -> Outcome<()> {
     let own = manifest.chain.len();
     let named = manifest.tables.iter().flat_map(|t| &t.blocks).filter(|b| b.4 != own);
+    let parts = manifest.files.values().flat_map(|f| &f.parts).filter(|p| p.3 != own);
     let result = Result {
         event: "done",
         id: &manifest.id,
@@ -106,7 +106,7 @@ fn tell(
         dir,
         bytes: manifest.bytes(),
         bytes_packed: packed,
-        bytes_named: named.map(|b| b.2).sum(),
+        bytes_named: named.map(|b| b.2).chain(parts.map(|p| p.1)).sum(),
         tables: manifest.tables.len(),
         seconds,
         blocked_ms: manifest.blocked_ms,
@@ -210,8 +210,12 @@ fn packed(
     let packer = Arc::new(Packer::begin(out, frames, how.compress).map_err(cannot)?);
     let into = Into::Pack(packer.clone());
     copy_frond(session, &described, base, &into, &mut manifest, how, &meter)?;
-    for (path, want) in manifest.files.iter().filter(|(path, _)| path.starts_with("server/")) {
-        let is = into.file(&work.0.join(path), path, None, how.threads, &meter)?;
+    let own = manifest.chain.len();
+    let of_server = |(path, want): &(&String, &PlainFile)| {
+        path.starts_with("server/") && want.own_bytes(own).is_some()
+    };
+    for (path, want) in manifest.files.iter().filter(of_server) {
+        let is = into.file(&work.0.join(path), path, how.threads, &meter)?;
         if is != *want {
             return Err(Failure::Request(format!(
                 "{path}: its copy changed in {}",
@@ -245,7 +249,7 @@ fn stage(
     let staged = match drives {
         true => session.drive(how, server, meter)?,
         // DDL and then commits wait until the stages end.
-        false => meter.unlimited(|meter| session.stages(server, meter))?,
+        false => meter.unlimited(|meter| session.stages(server, base, meter))?,
     };
     manifest.created = meter.machine().wall_clock().as_secs();
     manifest.others = if drives { "mariadb-backup" } else { "frond" }.into();
@@ -266,46 +270,6 @@ fn stage(
         manifest.chain = base.chain.iter().cloned().chain([base.id.clone()]).collect();
     }
     Ok((manifest, described))
-}
-
-/// Where copies go.
-enum Into {
-    /// `frond` in the backup.
-    Directory(PathBuf),
-    Pack(Arc<Packer>),
-}
-
-impl Into {
-    /// A new file of the backup.
-    fn open(&self, path: &str) -> Outcome<To> {
-        Ok(match self {
-            Into::Directory(frond) => {
-                let target = frond.join(path.strip_prefix("frond/").unwrap_or(path));
-                To::File(copy::open(&target, OpenHow::CREATE)?)
-            }
-            Into::Pack(packer) => {
-                packer.name(path);
-                To::Pack(packer.clone(), path.to_string())
-            }
-        })
-    }
-
-    /// Copies the first `len` bytes (`None`: all) of a file.
-    fn file(
-        &self,
-        from: &Path,
-        path: &str,
-        len: Option<u64>,
-        threads: usize,
-        meter: &Meter,
-    ) -> Outcome<PlainFile> {
-        let source = copy::open(from, OpenHow::READ)?;
-        let len = len.map_or_else(|| source.len(), Ok).map_err(failed("read", from))?;
-        let to = self.open(path)?;
-        let cannot = |e| Failure::Request(format!("copying {} to the backup: {e}", from.display()));
-        let sums = extents(&source, &to, &[(0, len)], threads, meter).map_err(cannot)?;
-        Ok(PlainFile { bytes: len, checksum: hex(sums[0]) })
-    }
 }
 
 /// Copies Frond's log and tables.
@@ -330,8 +294,12 @@ fn copy_frond(
             Plan::of(file, name, known.get(&file.table.0).copied(), manifest.chain.len())
         })
         .collect();
-    let segments = logs(described);
-    let in_logs: u64 = segments.iter().map(|(_, len)| len).sum();
+    let cannot = |what: String| match base {
+        Some(base) => foreign(base, &what),
+        None => Failure::Request(what),
+    };
+    let segments = log::plan(described, base).map_err(cannot)?;
+    let in_logs: u64 = segments.iter().map(Segment::bytes).sum();
     let to_copy = plans.iter().map(Plan::bytes).sum::<u64>() + in_logs;
     meter.expect(to_copy);
     meter.event(&Pinned {
@@ -343,34 +311,25 @@ fn copy_frond(
     });
     let source = session.datadir.join(FROND);
     // The log first: what is behind it need not be held any longer then.
-    let names = segments.into_iter().map(|(name, len)| (name, Some(len)));
-    for (name, len) in names.chain([("frond.id".to_string(), None)]) {
-        let path = format!("frond/{name}");
-        let copied = into.file(&source.join(&name), &path, len, how.threads, meter)?;
+    for segment in &segments {
+        let (path, copied) =
+            segment.copy(&source, into, manifest.chain.len(), how.threads, meter)?;
         manifest.files.insert(path, copied);
     }
+    log::same_bytes(&source, &segments, meter)?.map_err(cannot)?;
+    let path = "frond/frond.id";
+    let copied = into.file(&source.join("frond.id"), path, how.threads, meter)?;
+    manifest.files.insert(path.into(), copied);
     session.step("log_copied")?;
     for plan in plans {
         let copied = table(&source, into, plan, how.threads, meter)?;
-        manifest.tables.push(copied.map_err(|what| match base {
-            Some(base) => foreign(base, &what),
-            None => Failure::Request(what),
-        })?);
+        manifest.tables.push(copied.map_err(cannot)?);
     }
     Ok(())
 }
 
 fn foreign(base: &Manifest, what: &str) -> Failure {
     Failure::Request(format!("backup {} cannot be the base: {what}; make a full backup", base.id))
-}
-
-/// Names of the log's segments, and the bytes of each up to the commit sequence.
-fn logs(described: &Description) -> Vec<(String, u64)> {
-    let ends = described.segments.iter().skip(1).map(|(_, start)| *start).chain([described.at]);
-    let len = |(number, start): &(u32, u64), end: u64| {
-        (format!("log.{number:08}.frl"), LOG_HEADER + end.saturating_sub(*start))
-    };
-    described.segments.iter().zip(ends).map(|(segment, end)| len(segment, end)).collect()
 }
 
 /// What is copied of a table's file, and what the base has.

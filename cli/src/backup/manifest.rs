@@ -15,8 +15,8 @@ use crate::out::{Failure, Outcome};
 
 pub const NAME: &str = "manifest.json";
 const TEMPORARY: &str = "manifest.json.new";
-/// 2: with `rows`. Format 1 is read, too.
-const FORMAT: u32 = 2;
+/// 2: with `rows`; 3: files have parts in earlier backups. Formats 1 and 2 are read, too.
+const FORMAT: u32 = 3;
 /// A manifest of more bytes is none: about 10 million blocks.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -57,10 +57,41 @@ pub struct Binlog {
     pub gtid: String,
 }
 
+/// A file that is no table's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlainFile {
     pub bytes: u64,
+    /// Of all of it; empty: each part has its own.
     pub checksum: String,
+    /// Without gaps, ascending. None: one part, all of it, in this backup.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// Bytes of a file: offset, length, checksum, and which member of the chain has them; the chain's length: this one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Part(pub u64, pub u64, pub String, pub usize);
+
+impl PlainFile {
+    /// All of it in the backup whose place in its chain is not told.
+    pub fn whole(bytes: u64, checksum: u64) -> PlainFile {
+        PlainFile { bytes, checksum: hex(checksum), parts: Vec::new() }
+    }
+
+    /// Its parts, in a backup whose place in the chain is `own`.
+    pub fn parts(&self, own: usize) -> Vec<Part> {
+        match self.parts.is_empty() {
+            true => vec![Part(0, self.bytes, self.checksum.clone(), own)],
+            false => self.parts.clone(),
+        }
+    }
+
+    /// Bytes that the backup at place `own` has itself; `None`: it has no such file.
+    pub fn own_bytes(&self, own: usize) -> Option<u64> {
+        let parts = self.parts(own);
+        let mut own = parts.iter().filter(|p| p.3 == own).map(|p| p.1).peekable();
+        own.peek().is_some().then(|| own.sum())
+    }
 }
 
 /// A file `frond/N.frd`.
@@ -149,7 +180,7 @@ impl Manifest {
         let own = self.chain.len();
         let blocks = self.tables.iter().flat_map(|t| &t.blocks).filter(|b| b.4 == own);
         let pieces = self.tables.iter().flat_map(|t| &t.own);
-        let files = self.files.values().map(|f| f.bytes);
+        let files = self.files.values().filter_map(|f| f.own_bytes(own));
         total(blocks.map(|b| b.2).chain(pieces.map(|p| p.1)).chain(files))
     }
 
@@ -243,10 +274,19 @@ impl Manifest {
             Path::new(path).components().all(|c| matches!(c, Component::Normal(_)))
                 && !path.is_empty()
         };
-        match self.files.keys().find(|path| !plain(path)) {
-            Some(path) => Err(format!("damaged: a file is named '{path}'")),
-            None => Ok(()),
+        if let Some(path) = self.files.keys().find(|path| !plain(path)) {
+            return Err(format!("damaged: a file is named '{path}'"));
         }
+        for (path, file) in &self.files {
+            let ends = file.parts(own).iter().try_fold(0u64, |at, part| {
+                let follows = part.0 == at && part.3 <= own;
+                at.checked_add(part.1).filter(|_| follows)
+            });
+            if ends != Some(file.bytes) || file.bytes > 1 << 50 {
+                return Err(format!("damaged: the parts of {path} are not all of it"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -268,7 +308,10 @@ mod tests {
             own,
             blocks,
         }];
-        m.files.insert("server/a/b.frm".into(), PlainFile { bytes: 9, checksum: hex(3) });
+        m.files.insert("server/a/b.frm".into(), PlainFile::whole(9, 3));
+        let parts = vec![Part(0, 5000, hex(8), 0), Part(5000, 16, hex(9), 1)];
+        let log = PlainFile { bytes: 5016, checksum: String::new(), parts };
+        m.files.insert("frond/log.00000001.frl".into(), log);
         m
     }
 
@@ -277,7 +320,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let written = sample().write(dir.path()).unwrap();
         assert_eq!(Manifest::read(dir.path()).unwrap(), written);
-        assert_eq!((written.kind(), written.bytes()), ("incremental", 8192 + 4096 + 9));
+        assert_eq!((written.kind(), written.bytes()), ("incremental", 8192 + 4096 + 9 + 16));
         let text = written.text().unwrap();
         for bit in 0..text.len() * 8 {
             let mut damaged = text.clone();
@@ -308,7 +351,14 @@ mod tests {
         };
         assert!(!refused(|_| {}));
         assert!(!refused(|m| (m.format, m.rows) = (1, None)));
-        assert!(refused(|m| m.format = 3));
+        assert!(refused(|m| m.format = 4));
+        fn log(m: &mut Manifest) -> &mut PlainFile {
+            m.files.get_mut("frond/log.00000001.frl").unwrap()
+        }
+        assert!(refused(|m| log(m).parts[1].0 = 5008));
+        assert!(refused(|m| log(m).parts[1].3 = 2));
+        assert!(refused(|m| log(m).parts[1].1 = u64::MAX));
+        assert!(refused(|m| log(m).bytes = 5017));
         assert!(refused(|m| m.tables[0].blocks[1].1 = u64::MAX));
         assert!(refused(|m| m.tables[0].blocks[0].4 = 2));
         assert!(refused(|m| drop(

@@ -4,10 +4,12 @@
 //! ```text
 //! args.rs     options                       manifest.rs  what a backup consists of
 //! make.rs     full, incremental             server.rs    the session with the pin, mariadb-backup
-//!                                           stages.rs    the server's own files, where no other engine has data
+//! into.rs     where its files go             stages.rs    the server's own files, where no other engine has data
+//! log.rs      the log: what of it is new
 //! chain.rs    a backup put together with those that it is based on
 //! prepare.rs  a full one of a chain         private.rs   a server on restored files, and clients of it
-//! extract.rs  one table into a server       replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
+//! extract.rs  one table into a server       import.rs    through its files; names.rs  names in SQL and of files
+//!                                           replay.rs    binary logs, up to a moment; torn.rs  XA transactions that a crash tore off
 //! against.rs  compared with a running server    clients.rs   options of stock clients
 //! verify.rs restore.rs list.rs              copy.rs      bytes, checksums, rate, progress; parallel.rs  by threads
 //! store.rs   a directory or a pack          pack/        one file or stream with all of a backup
@@ -23,10 +25,14 @@ mod chain;
 mod clients;
 mod copy;
 mod extract;
+mod import;
+mod into;
 mod key;
 mod list;
+mod log;
 mod make;
 pub mod manifest;
+mod names;
 pub mod pack;
 mod parallel;
 mod prepare;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use frond_vfs::{OpenHow, OsVfs, Vfs, VfsFile};
 
 use super::args::PrepareArgs;
-use super::chain::{Chain, ChainVfs, Member};
+use super::chain::{Chain, ChainVfs};
 use super::copy::{self, failed, Meter, Show};
 use super::manifest::{hex, PlainFile, TableFile};
 use super::parallel::{extents, To};
@@ -47,8 +47,9 @@ fn make(chain: &Chain, args: &PrepareArgs, meter: &Meter) -> Outcome<String> {
             + manifest.tables.iter().map(TableFile::extents_len).sum::<u64>(),
     );
     for (path, want) in &manifest.files {
-        plain(chain.newest(), path, &args.to.join(path), want, args.threads, meter)?;
+        plain(chain, path, &args.to.join(path), want, args.threads, meter)?;
     }
+    manifest.files.values_mut().flat_map(|f| &mut f.parts).for_each(|part| part.3 = 0);
     let vfs = chain.vfs()?;
     for file in &mut manifest.tables {
         table(&vfs, file, &args.to.join("frond"), args.threads, meter)?;
@@ -91,7 +92,7 @@ pub fn table(
 
 /// Copies a file of a backup to `to`, and compares it with the manifest.
 pub fn plain(
-    from: &Member,
+    from: &Chain,
     path: &str,
     to: &Path,
     want: &PlainFile,
@@ -108,7 +109,7 @@ pub fn plain(
 
 /// A file as the manifest has it; else what is wrong with it.
 pub fn compare(
-    from: &Member,
+    from: &Chain,
     path: &str,
     want: &PlainFile,
     threads: usize,
@@ -118,23 +119,32 @@ pub fn compare(
 }
 
 fn read(
-    from: &Member,
+    from: &Chain,
     path: &str,
     want: &PlainFile,
     to: &To,
     threads: usize,
     meter: &Meter,
 ) -> Result<(), String> {
-    let shown = from.path.join(path);
-    let told = |what: String| format!("{}: {what}", shown.display());
-    let source = from.store.file(path).map_err(|e| told(e.to_string()))?;
-    let len = source.len().map_err(|e| told(e.to_string()))?;
-    if len != want.bytes {
-        return Err(told(format!("damaged: it has {len} bytes, and had {}", want.bytes)));
+    let told = |member: usize, what: String| {
+        format!("{}: {what}", from.members[member].path.join(path).display())
+    };
+    let own = from.members.len() - 1;
+    if want.own_bytes(own).is_some() {
+        let file = from.members[own].store.file(path).map_err(|e| told(own, e.to_string()))?;
+        let len = file.len().map_err(|e| told(own, e.to_string()))?;
+        if len != want.bytes {
+            return Err(told(own, format!("damaged: it has {len} bytes, and had {}", want.bytes)));
+        }
     }
-    let sums = extents(&source, to, &[(0, len)], threads, meter);
-    match hex(sums.map_err(|e| told(e.to_string()))?[0]) == want.checksum {
-        true => Ok(()),
-        false => Err(told("damaged: its checksum does not match".into())),
+    let parts = want.parts(own);
+    let source = from.plain(path, want).map_err(|e| told(own, e.to_string()))?;
+    let source: Arc<dyn VfsFile> = Arc::new(source);
+    let ranges: Vec<_> = parts.iter().map(|p| (p.0, p.1)).collect();
+    let sums = extents(&source, to, &ranges, threads, meter);
+    let sums = sums.map_err(|e| told(own, e.to_string()))?;
+    match parts.iter().zip(sums).find(|(part, sum)| hex(*sum) != part.2) {
+        None => Ok(()),
+        Some((part, _)) => Err(told(part.3, "damaged: its checksum does not match".into())),
     }
 }

@@ -88,7 +88,7 @@ impl Private {
         let until = clock.now() + std::time::Duration::from_secs(how.start_timeout);
         let why = loop {
             if socket.exists() {
-                if let Ok(server) = Server::connect(&way, None, "everything") {
+                if let Ok(server) = Server::patient(&way, None, "everything") {
                     return Ok(Private { child, place, server });
                 }
             }

@@ -105,7 +105,7 @@ impl Lay<'_> {
                 Some(name) => frond.join(name),
                 None => self.datadir.join(path.strip_prefix("server/").unwrap_or(path)),
             };
-            plain(newest, path, &target, want, self.threads, &meter)?;
+            plain(chain, path, &target, want, self.threads, &meter)?;
         }
         meter.finish();
         if manifest.others == "mariadb-backup" && only.is_none() {
@@ -118,7 +118,7 @@ impl Lay<'_> {
             return Err(store::fail(&newest.path, format!("it has no {IDENTITY}")));
         };
         copy::sync_directories(self.datadir)?;
-        plain(newest, IDENTITY, &frond.join("frond.id"), want, 1, &meter)?;
+        plain(chain, IDENTITY, &frond.join("frond.id"), want, 1, &meter)?;
         copy::sync_directories(&frond)?;
         Ok(meter.done())
     }

@@ -42,7 +42,7 @@ pub struct Staged {
 
 impl Session {
     pub fn open(how: &HowArgs) -> Outcome<Session> {
-        let mut server = Server::connect(&how.connection, how.port, NEEDS)?;
+        let mut server = Server::patient(&how.connection, how.port, NEEDS)?;
         let ask = |server: &mut Server, what: &str| {
             Ok::<_, Failure>(server.value(&format!("SELECT {what}"))?.unwrap_or_default())
         };

@@ -5,6 +5,7 @@
 //!   could be synced before. No limit on the rate applies from BACKUP STAGE START on (the caller's duty).
 //! - BG2. A copy made before is the file of the moment if number, length and times of the file are those from before the copy, and
 //!   the last change then was longer ago than the file system's clock is coarse.
+//! - BG3. A file that the base has with the same bytes is named, not copied.
 //!
 //! The server's tables in Aria take no changes from BLOCK_DDL on; statistics and logs do until BLOCK_COMMIT.
 
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use frond_vfs::{OpenHow, OsVfs, Vfs};
 
 use super::copy::{self, failed, Meter};
-use super::manifest::PlainFile;
+use super::manifest::{Manifest, Part, PlainFile};
 use super::server::{Session, Staged, DEFINITIONS, INNODB_OWN, OWN};
 use crate::out::Outcome;
 
@@ -51,7 +52,7 @@ impl Stamp {
 
 impl Session {
     /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
-    pub fn stages(&mut self, to: &Path, meter: &Meter) -> Outcome<Staged> {
+    pub fn stages(&mut self, to: &Path, base: Option<&Manifest>, meter: &Meter) -> Outcome<Staged> {
         self.step("begin")?;
         for stage in ["START", "FLUSH", "BLOCK_DDL"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
@@ -64,14 +65,14 @@ impl Session {
         let is_copied =
             |path: &&PathBuf| is_definition(path) && !(without && path.as_path() == positions);
         for path in copy::walk(&self.datadir)?.iter().filter(is_copied) {
-            let copied = self.take(path, to, meter)?;
+            let copied = self.take(path, to, base, meter)?;
             files.insert(name(path), copied);
         }
         let mut before = BTreeMap::new();
         for path in self.system_files()? {
             let now = clock.wall_clock().as_nanos() as i128;
             let stamp = Stamp::of(&self.datadir.join(&path))?;
-            let copied = self.take(&path, to, meter)?;
+            let copied = self.take(&path, to, base, meter)?;
             files.insert(name(&path), copied);
             before.insert(path, (stamp, stamp.is_settled(now)));
         }
@@ -116,6 +117,7 @@ impl Session {
                 Some((then, true)) if *then == now => continue,
                 Some((then, _))
                     if path.extension().is_some_and(|e| e == "CSV")
+                        && target.exists()
                         && then.number == now.number
                         && then.len <= now.len =>
                 {
@@ -126,11 +128,11 @@ impl Session {
                     copy::range(&*from, Some(&*into), then.len, more, meter)
                         .map_err(failed("write", &target))?;
                 }
-                known => {
-                    if known.is_some() {
+                _ => {
+                    if target.exists() {
                         copy::remove(&target)?;
                     }
-                    self.take(&path, to, meter)?;
+                    self.take(&path, to, None, meter)?;
                 }
             }
             again.push(path);
@@ -138,12 +140,27 @@ impl Session {
         Ok(again)
     }
 
-    fn take(&self, path: &Path, to: &Path, meter: &Meter) -> Outcome<PlainFile> {
+    /// Copies a file to `to`, unless the base has the same (BG3).
+    fn take(
+        &self,
+        path: &Path,
+        to: &Path,
+        base: Option<&Manifest>,
+        meter: &Meter,
+    ) -> Outcome<PlainFile> {
+        let source = self.datadir.join(path);
+        if let Some((known, member)) = base.and_then(|base| whole(base, &name(path))) {
+            let is = copy::checksum(&source, meter)?;
+            if is == known {
+                let parts = vec![Part(0, is.bytes, is.checksum.clone(), member)];
+                return Ok(PlainFile { parts, ..is });
+            }
+        }
         let target = to.join(path);
         if let Some(dir) = target.parent() {
             std::fs::create_dir_all(dir).map_err(failed("make", dir))?;
         }
-        copy::unsynced(&self.datadir.join(path), &target, None, meter)
+        copy::unsynced(&source, &target, meter)
     }
 
     /// Tables of the server itself in Aria and CSV, and Aria's log; relative.
@@ -163,6 +180,18 @@ impl Session {
         }
         found.sort();
         Ok(found)
+    }
+}
+
+/// A file of which one backup has all: with its checksum, and the place of that backup in the chain.
+fn whole(base: &Manifest, name: &str) -> Option<(PlainFile, usize)> {
+    let file = base.files.get(name)?;
+    match &file.parts(base.chain.len())[..] {
+        [part] => {
+            let (bytes, checksum) = (file.bytes, part.2.clone());
+            Some((PlainFile { bytes, checksum, parts: Vec::new() }, part.3))
+        }
+        _ => None,
     }
 }
 

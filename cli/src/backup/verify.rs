@@ -43,12 +43,13 @@ pub fn run(args: &VerifyArgs, out: &mut dyn Write) -> Outcome<bool> {
     let expected = expected + manifest.tables.iter().map(TableFile::extents_len).sum::<u64>();
     meter.expect(expected);
     for (path, want) in &manifest.files {
-        problems.extend(compare(newest, path, want, args.threads, &meter).err());
+        problems.extend(compare(&chain, path, want, args.threads, &meter).err());
     }
     let unknown = |path: &Path| {
         let shown = path.to_string_lossy();
         let is_table = shown.ends_with(".frd") || shown == "frond/LOCK";
-        !is_table && !manifest.files.contains_key(&*shown)
+        let known = manifest.files.get(&*shown);
+        !is_table && known.and_then(|file| file.own_bytes(manifest.chain.len())).is_none()
     };
     let parts: &[&str] = match newest.store {
         Store::Dir(_) => &["frond", "server"],

@@ -91,6 +91,24 @@ impl Server {
         port: Option<u16>,
         needs: &'static str,
     ) -> Outcome<Server> {
+        Server::open(args, port, needs, Some(READ_TIMEOUT))
+    }
+
+    /// The same for statements that may take hours.
+    pub fn patient(
+        args: &ConnectionArgs,
+        port: Option<u16>,
+        needs: &'static str,
+    ) -> Outcome<Server> {
+        Server::open(args, port, needs, None)
+    }
+
+    fn open(
+        args: &ConnectionArgs,
+        port: Option<u16>,
+        needs: &'static str,
+        patience: Option<Duration>,
+    ) -> Outcome<Server> {
         let here = Environment::here();
         let defaults = if args.no_defaults {
             Defaults::default()
@@ -112,7 +130,7 @@ impl Server {
             .prefer_socket(false)
             .stmt_cache_size(0)
             .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
-            .read_timeout(Some(READ_TIMEOUT));
+            .read_timeout(patience);
         let opts = match &way {
             Way::Socket(path) => opts.socket(Some(path.to_string_lossy())),
             Way::Tcp(host, port) => opts.ip_or_hostname(Some(host)).tcp_port(*port),

@@ -1,0 +1,99 @@
+//! A table goes from a private server into the running one as its files: FLUSH TABLES ... FOR EXPORT there, DISCARD and IMPORT
+//! TABLESPACE here (docs/rfcs/0014-moving-tables.md).
+//!
+//! - EI1. The rows come past the binary log, so replicas would not get them. Unasked, this is the way only into a server that
+//!   writes none. Where it was asked for, nothing of the table is logged: a replica then lacks the table, and does not stop at a file that
+//!   it does not have.
+//! - EI2. IMPORT verifies every page, the order of keys, and that each index has as many entries as there are rows.
+
+use std::os::unix::fs::{chown, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use frond_vfs::OpenHow;
+
+use super::copy::{self, failed, Meter, Show};
+use super::names::{file_name, quoted, text};
+use super::private::Private;
+use crate::digest::live::connect::Server;
+use crate::out::{Failure, Outcome};
+
+/// The directory of the database `database` in the running server, if a table can come into it as files; else the reason why not.
+pub fn place(
+    private: &mut Server,
+    target: &mut Server,
+    (database, table): (&str, &str),
+    asked: bool,
+) -> Outcome<Result<PathBuf, String>> {
+    let sql = format!(
+        "SELECT table_type = 'BASE TABLE' AND engine = 'Frond' AND create_options NOT LIKE '%partitioned%' FROM \
+         information_schema.tables WHERE table_schema = {} AND table_name = {}",
+        text(database),
+        text(table)
+    );
+    if private.value(&sql)?.as_deref() != Some("1") {
+        return Ok(Err("only whole tables of Frond without partitions are imported".into()));
+    }
+    if !asked && target.value("SELECT @@log_bin")?.as_deref() != Some("0") {
+        return Ok(Err("an import is not in the binary log".into()));
+    }
+    if target.value("SELECT @@hostname")? != hostname() {
+        return Ok(Err("the server is on another machine".into()));
+    }
+    let datadir = target.value("SELECT @@datadir")?.unwrap_or_default();
+    let dir = Path::new(&datadir).join(file_name(database));
+    let Ok(owner) = std::fs::metadata(&dir).map(|is| is.uid()) else {
+        return Ok(Err(format!("{} cannot be read", dir.display())));
+    };
+    let me = std::fs::metadata("/proc/self").map_or(u32::MAX, |is| is.uid());
+    match me == 0 || me == owner {
+        true => Ok(Ok(dir)),
+        false => Ok(Err(format!("only root and its owner can put files into {}", dir.display()))),
+    }
+}
+
+/// Files of /proc do not tell their lengths.
+fn hostname() -> Option<String> {
+    let file = copy::open(Path::new("/proc/sys/kernel/hostname"), OpenHow::READ).ok()?;
+    let mut name = [0; 256];
+    let n = file.read_at(&mut name, 0).ok()?;
+    Some(String::from_utf8_lossy(&name[..n]).trim_end().to_string())
+}
+
+/// Nothing of this session is logged (EI1).
+pub const UNLOGGED: &str = "SET SESSION sql_log_bin = 0";
+
+/// Puts the rows of `database.made` of the private server on `datadir` into the empty table of that name of the running one, whose
+/// files are in `dir`.
+pub fn run(
+    private: &mut Private,
+    datadir: &Path,
+    target: &mut Server,
+    dir: &Path,
+    (database, made): (&str, &str),
+) -> Outcome<()> {
+    let place = format!("{}.{}", quoted(database), quoted(made));
+    target.run(&format!("ALTER TABLE {place} DISCARD TABLESPACE"))?;
+    private.server.run(&format!("FLUSH TABLES {place} FOR EXPORT"))?;
+    let from = datadir.join(file_name(database));
+    let files = ["frd", "cfg"].map(|extension| format!("{made}.{extension}"));
+    let moved = files.iter().try_for_each(|name| put(&from.join(name), &dir.join(name)));
+    let done = moved.and_then(|()| {
+        private.server.run("UNLOCK TABLES")?;
+        target.run(&format!("ALTER TABLE {place} IMPORT TABLESPACE"))
+    });
+    if done.is_err() {
+        // IMPORT has taken them when it succeeds.
+        files.iter().for_each(|name| drop(copy::remove(&dir.join(name))));
+    }
+    done
+}
+
+/// Copies a file for the server: its account has to own what it removes and locks.
+fn put(from: &Path, to: &Path) -> Outcome<()> {
+    let dir = to.parent().unwrap_or(Path::new("."));
+    let meter = Meter::new(dir, None, Show::Nobody)?;
+    copy::sparse(from, to, &meter)?;
+    let owner = std::fs::metadata(dir).map_err(failed("look at", dir))?;
+    chown(to, Some(owner.uid()), Some(owner.gid()))
+        .map_err(|e| Failure::Request(format!("giving {} to the server: {e}", to.display())))
+}
