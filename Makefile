@@ -95,6 +95,11 @@ test-apps: plugin ## tests of Django and SQLAlchemy with Frond as the default en
 backups: ## BACKUPS= (50) backups of servers under load, each restored and compared
 	@BACKUPS=$${BACKUPS:-50} scripts/stages/83-backup.sh
 
+.PHONY: pictures
+pictures: ## docs/top.svg and docs/dashboard.svg anew: frond top and the dashboard on a server with a load
+	@scripts/setup.sh all
+	@/usr/bin/python3 -B scripts/pictures.py
+
 .PHONY: replay
 replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
 	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/86-tools.sh
