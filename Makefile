@@ -100,6 +100,10 @@ pictures: ## docs/top.svg and docs/dashboard.svg anew: frond top and the dashboa
 	@scripts/setup.sh all
 	@/usr/bin/python3 -B scripts/pictures.py
 
+.PHONY: samples
+samples: ## sample files of innotop and percona-toolkit through frond locks and frond indexes; clones both
+	@scripts/samples.sh
+
 .PHONY: replay
 replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
 	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/86-tools.sh
