@@ -72,7 +72,7 @@ impl Course {
             })
             .collect();
         let title = "All samples of the file".into();
-        (!charts.is_empty()).then(|| Section { title, text: None, body: Body::Charts { charts } })
+        (!charts.is_empty()).then_some(Section { title, text: None, body: Body::Charts { charts } })
     }
 }
 
