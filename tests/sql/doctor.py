@@ -213,12 +213,13 @@ def replicas(primary: Server, port: int, checks: Checks) -> None:
         end = time.monotonic() + SECONDS
         while not rows(here, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'copied'") and time.monotonic() < end:
             time.sleep(0.1)
-        # What the replica has to do next is an hour old and cannot be done: somebody reads a backup.
-        run(here, "FLUSH TABLES WITH READ LOCK")
+        # What the replica has to do next is an hour old, and waits for a transaction that somebody left open there.
+        run(here, "BEGIN")
+        run(here, "INSERT INTO copied.t VALUES (1)")
         run(source, "SET timestamp = UNIX_TIMESTAMP() - 3600")
         run(source, "INSERT INTO copied.t VALUES (1)")
         until(replica, checks, "replica-behind", True)
-        run(here, "UNLOCK TABLES")
+        run(here, "ROLLBACK")
         until(replica, checks, "replica-behind", False)
         run(here, "STOP SLAVE")
         innodb(replica, here, checks, ["no-free-pages"])
