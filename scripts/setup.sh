@@ -39,8 +39,8 @@ BENCH_PACKAGES=(sysbench)
 LINT_PACKAGES=(shellcheck valgrind groff)
 # Programs with which `frond digest` is compared, that measure both, that capture its tests'
 # traffic, and that open its HTML reports (81 MB to download, and its libraries). Prometheus scrapes
-# `frond exporter`.
-PEER_PACKAGES=(percona-toolkit time tcpdump chromium prometheus)
+# `frond exporter`, tmux is the terminal of `frond top`, fio measures beside `frond bench device`.
+PEER_PACKAGES=(percona-toolkit time tcpdump chromium prometheus tmux fio)
 
 SUDO=()
 LEVEL=${1:-all}

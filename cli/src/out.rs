@@ -50,6 +50,9 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// In pages: which program made them.
+pub const GENERATOR: &str = concat!("frond ", env!("CARGO_PKG_VERSION"));
+
 pub type Outcome<T> = Result<T, Failure>;
 
 /// 1234567 -> "1,234,567".

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 #
 # frond replay: the same answers on InnoDB and Frond, a planted difference found. frond exporter beside Prometheus.
-# frond top in a terminal. frond locks --live where waits go through both engines.
+# frond top in a terminal. frond locks --live where waits go through both engines. frond doctor on servers with faults.
+# Bad files and servers for all of them.
 #
-# CPU budget: 30 s
+# CPU budget: 55 s
 #
 # REPLAY_STATEMENTS=N (3000; `make replay`: 100 000); SEED=N repeats them.
 
@@ -15,7 +16,7 @@ source scripts/common.sh
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 failed=0
-for tool in ${TOOLS:-replay exporter top locks}; do
+for tool in ${TOOLS:-replay exporter top locks doctor inputs}; do
     options=()
     if [[ $tool == replay ]]; then
         options=(--statements "${REPLAY_STATEMENTS:-3000}" ${SEED:+--seed "$SEED"})

@@ -34,7 +34,7 @@ pub struct DoctorArgs {
     pub no_server: bool,
 
     /// Write a sample each second into FILE until Ctrl-C
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["replay", "json"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["replay", "json", "html"])]
     pub watch: Option<PathBuf>,
 
     /// How long FILE may become
@@ -56,6 +56,10 @@ pub struct DoctorArgs {
     /// The result as one JSON object (docs/doctor.md describes it)
     #[arg(long)]
     pub json: bool,
+
+    /// The result as one HTML file that works offline
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
 
     #[command(flatten)]
     pub server: ServerOptions,

@@ -12,13 +12,14 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use frond_doctor::html::Course;
 use frond_doctor::report::Report;
 use frond_doctor::ring::{self, Writer};
 use frond_doctor::rules::{self, RULES};
 use frond_doctor::snapshot::Snapshot;
 
 use crate::digest::live::stop::{now, Stop};
-use crate::out::{Failure, Outcome};
+use crate::out::{Failure, Outcome, GENERATOR};
 pub use args::DoctorArgs;
 use rustix::fs::{flock, FlockOperation};
 use sampler::Sampler;
@@ -28,12 +29,15 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> Outcome<bool> {
     if let Some(path) = &args.watch {
         return watch(args, path).map(|()| true);
     }
+    let mut course = Course::default();
     let report = match &args.replay {
-        Some(path) => replay(args, path)?,
+        Some(path) => replay(args, path, &mut course)?,
         None => examine(args)?,
     };
     if args.json {
         report.write_json(out)?;
+    } else if args.html {
+        report.write_html(course, GENERATOR.into(), out)?;
     } else {
         let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         report.write_text(colour, out)?;
@@ -105,7 +109,7 @@ fn watch(args: &DoctorArgs, path: &Path) -> Outcome<()> {
 }
 
 /// The rules as of a moment of a file of samples.
-fn replay(args: &DoctorArgs, path: &Path) -> Outcome<Report> {
+fn replay(args: &DoctorArgs, path: &Path, course: &mut Course) -> Outcome<Report> {
     let rules = all_rules()?;
     let at = match &args.at {
         None => f64::INFINITY,
@@ -126,6 +130,9 @@ fn replay(args: &DoctorArgs, path: &Path) -> Outcome<Report> {
     ring::read(&file, &mut |sample| {
         oldest = oldest.or(Some(sample.at));
         newest = Some(sample.at);
+        if args.html {
+            course.add(&sample);
+        }
         if sample.at <= at {
             let from = sample.at - args.seconds.as_secs_f64() - 0.5;
             near.push_back(sample);

@@ -38,6 +38,10 @@ pub struct IndexesArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// The result as one HTML file that works offline
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
+
     /// Also name indexes that nothing reads
     #[arg(long, conflicts_with = "files")]
     pub unused: bool,

@@ -17,7 +17,7 @@ use frond_indexes::report::{self, Report};
 use frond_indexes::usage;
 use frond_querylog::input::{Format, Input, Origin};
 
-use crate::out::{bytes, Failure, Outcome};
+use crate::out::{bytes, Failure, Outcome, GENERATOR};
 pub use args::IndexesArgs;
 
 /// True if nothing was found.
@@ -54,6 +54,8 @@ pub fn run(args: &IndexesArgs, out: &mut dyn Write) -> Outcome<bool> {
     }
     if args.json {
         report.write_json(out)?;
+    } else if args.html {
+        report.write_html(GENERATOR.into(), out)?;
     } else {
         let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         report.write_text(colour, &bytes, out)?;

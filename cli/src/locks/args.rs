@@ -51,6 +51,7 @@ impl SectionName {
     frond locks /var/log/mysql/error.log\n  \
     mariadb -e 'SHOW ENGINE INNODB STATUS\\G' | frond locks -\n  \
     frond locks --live\n  \
+    frond locks --html error.log > locks.html\n  \
     frond locks --live --run-time 60 --follow\n  \
     frond locks error.log*.gz --csv transactions --fields user,open_seconds,row_locks\n  \
     frond locks error.log --json | jq '.deadlock_groups[].hint'")]
@@ -86,6 +87,10 @@ pub struct LocksArgs {
     /// The result as one JSON object (docs/locks.md describes it); with --follow one for each time
     #[arg(long)]
     pub json: bool,
+
+    /// The result as one HTML file that works offline
+    #[arg(long, conflicts_with_all = ["json", "csv", "follow"])]
+    pub html: bool,
 
     /// One list of the result as CSV
     #[arg(long, value_name = "LIST", conflicts_with_all = ["json", "follow"])]

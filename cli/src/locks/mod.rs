@@ -46,7 +46,7 @@ pub fn run(args: &LocksArgs, out: &mut dyn Write) -> Outcome<bool> {
     }
     let mut report = Report::of(&mut analysis, sources, &options(args));
     report.problems = problems;
-    if report.dumps > 0 || report.deadlocks > 0 || args.json {
+    if report.dumps > 0 || report.deadlocks > 0 || args.json || args.html {
         write(args, &report, out)?;
     }
     if !report.problems.is_empty() {

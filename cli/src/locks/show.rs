@@ -8,7 +8,7 @@ use frond_locks::report::{fields, write_csv, Options, Report};
 use frond_locks::text::reader::Sink;
 
 use super::args::LocksArgs;
-use crate::out::{Failure, Outcome};
+use crate::out::{Failure, Outcome, GENERATOR};
 
 pub fn options(args: &LocksArgs) -> Options {
     Options { limit: args.limit as usize, keys: !args.no_keys }
@@ -17,6 +17,8 @@ pub fn options(args: &LocksArgs) -> Options {
 pub fn write(args: &LocksArgs, report: &Report, out: &mut dyn Write) -> Outcome<()> {
     if args.json {
         report.write_json(out)?;
+    } else if args.html {
+        report.write_html(GENERATOR.into(), out)?;
     } else if let Some(section) = args.csv {
         let known = fields(report, section.section());
         // Without a row no name is known, and none can be wrong.

@@ -78,6 +78,10 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// The result as one HTML file that works offline
+    #[arg(long, conflicts_with = "json")]
+    pub html: bool,
+
     /// Who asks, where WHERE does not say it
     #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
     pub user: Option<String>,

@@ -12,7 +12,7 @@ use frond_replay::report::Report;
 use frond_replay::run::{self, Settings};
 
 use crate::digest::live::stop::Stop;
-use crate::out::{Failure, Outcome};
+use crate::out::{Failure, Outcome, GENERATOR};
 pub use args::ReplayArgs;
 use server::Pair;
 
@@ -49,6 +49,8 @@ pub fn run(args: &ReplayArgs, out: &mut dyn Write) -> Outcome<bool> {
     if report.read > 0 {
         if args.json {
             report.write_json(out)?;
+        } else if args.html {
+            report.write_html(GENERATOR.into(), out)?;
         } else {
             report.write_text(out)?;
         }

@@ -17,7 +17,7 @@ fn frond(args: &[&str], input: &[u8]) -> (i32, String, String) {
     tool::frond("locks", args, input)
 }
 
-const STATUS: &str = "\
+pub const STATUS: &str = "\
 =====================================
 2026-11-23 19:37:16 0x7fd1400aa6c0 INNODB MONITOR OUTPUT
 =====================================

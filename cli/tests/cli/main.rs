@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 #![allow(clippy::disallowed_methods)] // Damage is done behind the vfs.
 
+#[path = "../../../toolkit/page/tests/it/browser.rs"]
+mod browser;
 #[path = "../../../toolkit/sqltext/tests/it/client.rs"]
 #[allow(dead_code)] // It is shared.
 mod client;
@@ -17,6 +19,7 @@ mod live;
 mod locks;
 mod manual;
 mod mistakes;
+mod pages;
 #[path = "../../../toolkit/sqltext/tests/it/programs.rs"]
 mod programs;
 mod recipes;

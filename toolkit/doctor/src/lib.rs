@@ -8,6 +8,7 @@
 //! | `rules` | the rules, from `rules.toml`, and what they find |
 //! | `ring` | a file of bounded size with the last samples |
 //! | `report` | the document and its text |
+//! | `html` | the same as a page, with what samples had over time |
 //!
 //! There is no connection here: a caller hands over a server's variables and counters as values.
 //!
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod expression;
+pub mod html;
 pub mod report;
 pub mod ring;
 pub mod rules;

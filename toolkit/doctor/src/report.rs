@@ -74,11 +74,7 @@ impl Report {
             frond_event::numbers::duration(self.seconds)
         )?;
         for f in &self.findings {
-            let word = match f.level {
-                Level::Critical => "critical",
-                Level::Warning => "warning",
-                Level::Note => "note",
-            };
+            let word = f.level.name();
             writeln!(out, "\n{}{word}{plain}  {bold}{}{plain}", colour_of(f.level), f.rule)?;
             for (name, text) in
                 [("seen", &f.seen), ("means", &f.means), ("set", &f.set), ("check", &f.check)]

@@ -19,6 +19,16 @@ pub enum Level {
     Note,
 }
 
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Critical => "critical",
+            Level::Warning => "warning",
+            Level::Note => "note",
+        }
+    }
+}
+
 /// As it is in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +46,8 @@ struct Written {
     means: String,
     set: String,
     check: String,
+    /// The test that makes the situation real, or `not here:` and why none does.
+    proven: String,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +58,7 @@ struct File {
 pub struct Rule {
     pub id: String,
     pub level: Level,
+    pub proven: String,
     server: Option<String>,
     from: Option<(u32, u32)>,
     below: Option<(u32, u32)>,
@@ -109,6 +122,7 @@ fn compile(rule: Written) -> Result<Rule, String> {
         below: bound(rule.below)?,
         id: rule.id,
         level: rule.level,
+        proven: rule.proven,
         server: rule.server,
     })
 }

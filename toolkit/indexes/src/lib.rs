@@ -7,7 +7,7 @@
 //! | `duplicates` | which key repeats which |
 //! | `duty` | what a key must stay for |
 //! | `usage` | which keys were read, as servers counted it and plans say |
-//! | `report` | the document: findings with reasons and the statements that follow from them |
+//! | `report` | the document: findings with reasons and the statements that follow from them; `html` draws it |
 //!
 //! There is no connection and no terminal here: a caller hands over bytes and rows.
 //!
@@ -25,6 +25,7 @@
 pub mod dump;
 pub mod duplicates;
 pub mod duty;
+mod html;
 pub mod model;
 pub mod report;
 pub mod usage;

@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Duplicate => "duplicate",
             Kind::Prefix => "prefix",

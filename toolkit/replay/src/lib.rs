@@ -10,7 +10,7 @@
 //! | `compare` | two answers: the same, different, or not determined by the statement |
 //! | `pace` | times of pairs, by class, with the significance of their ratio |
 //! | `run` | sessions on threads, in the log's order or at its pace |
-//! | `report` | the document, as text and JSON |
+//! | `report` | the document, as text and JSON; `html` draws it |
 //!
 //! Invariants:
 //!
@@ -28,6 +28,7 @@
 
 pub mod answer;
 pub mod compare;
+mod html;
 pub mod pace;
 pub mod read;
 pub mod report;

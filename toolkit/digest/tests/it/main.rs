@@ -10,6 +10,8 @@
 // Helpers of tests may fail loudly, read files and look at the clock.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "../../../page/tests/it/browser.rs"]
+mod browser;
 mod captures;
 #[path = "../../../sqltext/tests/it/client.rs"]
 mod client;

@@ -95,6 +95,20 @@ fn each_rule_finds_what_it_is_about_and_no_other_does() {
     }
 }
 
+/// The rule file and the document for users say the same of each rule, and a test that is named exists.
+#[test]
+fn each_rule_says_where_it_is_made_real_or_why_not() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let text = std::fs::read_to_string(root.join("docs/doctor.md")).unwrap();
+    for rule in rules() {
+        let (place, how) = rule.proven.split_once(": ").unwrap();
+        assert!(place == "not here" || root.join(place).exists(), "{}: {place}", rule.id);
+        let how = if place == "not here" { &rule.proven } else { how };
+        let row = format!("| `{}` | {how} |", rule.id);
+        assert!(text.contains(&row), "docs/doctor.md lacks: {row}");
+    }
+}
+
 #[test]
 fn the_arithmetic_is_in_the_finding() {
     let (first, mut last) = well();
@@ -142,7 +156,7 @@ fn rules_of_other_servers_and_releases_are_left_out() {
 #[test]
 fn a_bad_file_of_rules_is_refused_with_the_rule() {
     let rule = |when: &str| {
-        format!("[[rule]]\nid = \"x\"\nlevel = \"note\"\nwhen = \"{when}\"\nseen = \"\"\nmeans = \"\"\nset = \"\"\ncheck = \"\"\n")
+        format!("[[rule]]\nid = \"x\"\nlevel = \"note\"\nwhen = \"{when}\"\nseen = \"\"\nmeans = \"\"\nset = \"\"\ncheck = \"\"\nproven = \"\"\n")
     };
     assert_eq!(read(&rule("1 > 0")).unwrap().len(), 1);
     for (text, what) in [

@@ -4,6 +4,7 @@
 
 mod dump;
 mod duplicates;
+mod samples;
 mod usage;
 
 use frond_indexes::dump::{Dump, Reader};

@@ -2,6 +2,7 @@
 
 mod build;
 mod csv;
+mod html;
 mod place;
 mod text;
 mod tree;

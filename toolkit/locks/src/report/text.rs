@@ -28,13 +28,13 @@ fn statement(text: &str) -> String {
     }
 }
 
-fn place(place: &Place) -> String {
+pub(super) fn place(place: &Place) -> String {
     let index = place.index.as_ref().map_or(String::new(), |index| format!(" index {index}"));
     let key = place.key.as_ref().map_or(String::new(), |key| format!(" key ({key})"));
     printable(&format!("{} on {}{index}{key}", place.lock, place.table))
 }
 
-fn account(user: &str, host: &str) -> String {
+pub(super) fn account(user: &str, host: &str) -> String {
     match (user, host) {
         ("", "") => String::new(),
         (user, "") => printable(user),
@@ -42,7 +42,7 @@ fn account(user: &str, host: &str) -> String {
     }
 }
 
-fn connection(id: Option<u64>, transaction: &str) -> String {
+pub(super) fn connection(id: Option<u64>, transaction: &str) -> String {
     let transaction = printable(transaction);
     match id {
         Some(id) => format!("connection {id} (transaction {transaction})"),

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 
+use frond_page::escaped;
 use serde_json::{json, Map, Value};
 
 use crate::report::build::OTHERS;
@@ -83,21 +84,6 @@ pub fn data(report: &Report, diff: Option<&Diff>, limit: usize) -> io::Result<St
         report.classes.len()
     );
     assemble(report, diff, &names, &last[..kept], Some(cut))
-}
-
-/// JSON without the characters that mean something to HTML. They occur in strings only.
-fn escaped(value: &Value) -> io::Result<String> {
-    let text = serde_json::to_string(value).map_err(io::Error::from)?;
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => safe.push_str("\\u003c"),
-            '>' => safe.push_str("\\u003e"),
-            '&' => safe.push_str("\\u0026"),
-            c => safe.push(c),
-        }
-    }
-    Ok(safe)
 }
 
 fn assemble(

@@ -1,62 +1,16 @@
 //! The HTML page: its size, its escaping, and whether it works in a browser.
-//!
-//! The browser is headless Chromium (`CHROMIUM` names another); without one these tests say so and pass. Each file is
-//! opened with `#selftest`: the page then clicks, types and opens pages itself and writes what happened into the root
-//! element, which `--dump-dom` prints.
-
-use std::path::{Path, PathBuf};
 
 use frond_digest::report::diff::{compare, Change, Diff};
 use frond_digest::report::html;
 use frond_digest::report::model::Report;
 
 use super::data::{large, log, report_of, HOSTILE};
-use crate::programs::bounded;
+use crate::browser::selftest;
 
 fn page(report: &Report, diff: Option<&Diff>) -> Vec<u8> {
     let mut page = Vec::new();
     html::write(report, diff, &mut page).unwrap();
     page
-}
-
-fn chromium() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("CHROMIUM") {
-        return Some(named.into());
-    }
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    std::env::split_paths(&path)
-        .flat_map(|dir| names.map(|name| dir.join(name)))
-        .find(|file| file.is_file())
-}
-
-/// The result of the page's test of itself; `None` without a browser.
-fn selftest(page: &[u8]) -> Option<String> {
-    let Some(chromium) = chromium() else {
-        eprintln!("skipped: no chromium (install it, or name one with CHROMIUM=)");
-        return None;
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("report.html");
-    std::fs::write(&file, page).unwrap();
-    let dom = dump(&chromium, dir.path(), &file);
-    let (_, rest) = dom.split_once("data-selftest=\"").unwrap_or_else(|| {
-        panic!("the page did not finish: {}", &dom[dom.len().saturating_sub(2000)..])
-    });
-    // No statement of the log became markup that runs.
-    assert!(!dom.contains("data-broken"), "a statement ran as a script");
-    Some(rest.split_once('"').unwrap().0.to_owned())
-}
-
-fn dump(chromium: &Path, dir: &Path, file: &Path) -> String {
-    let output = bounded(chromium)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--dump-dom", "--virtual-time-budget=20000"])
-        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("file://{}#selftest", file.display()))
-        .output()
-        .unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn assert_works(page: &[u8]) {

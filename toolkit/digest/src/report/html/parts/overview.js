@@ -14,23 +14,10 @@ function head() {
     s.filter && `only ${s.filter}`, s.since && `since ${time(s.since)}`, s.until && `until ${time(s.until)}`,
     s.group_by !== "fingerprint" && `grouped by ${s.group_by}`, s.redacted && "literals masked",
   ].filter(Boolean);
-  const theme = el("button", { class: "tool", type: "button", click: () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-  } }, "Light / dark");
-  return el("header", {},
-    el("div", {},
-      el("h1", {}, D.diff ? "What changed" : "Query digest"),
-      el("p", {}, sourceLine()),
-      el("p", {}, o.first === null || o.first === undefined ? "The input has no times." :
-        `${time(o.first)} to ${time(o.last)} UTC${o.seconds ? ` (${duration(o.seconds)})` : ""}`),
-      chosen.length > 0 && el("p", {}, "Chosen: " + chosen.join("; "))),
-    theme);
-}
-
-function tile(value, label, more) {
-  return el("div", { class: "tile" }, el("b", {}, value), el("span", {}, label), more && el("small", {}, more));
+  return headOf(D.diff ? "What changed" : "Query digest", sourceLine(),
+    o.first === null || o.first === undefined ? "The input has no times." :
+      `${time(o.first)} to ${time(o.last)} UTC${o.seconds ? ` (${duration(o.seconds)})` : ""}`,
+    chosen.length > 0 && "Chosen: " + chosen.join("; "));
 }
 
 function tiles() {

@@ -89,11 +89,16 @@ const unitOf = { seconds: duration, bytes, count };
 const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one + "s");
 const exact = (n) => Number(n).toLocaleString("en");
 
-// A metric is [index, count, sum, min, max, mean, p50, p95, p99, p999, stddev, share].
-const M = { count: 1, sum: 2, min: 3, max: 4, mean: 5, p50: 6, p95: 7, p99: 8, p999: 9, stddev: 10, share: 11 };
-const metricIndex = Object.fromEntries(D.metric_names.map((m, i) => [m.name, i]));
+function tile(value, label, more) {
+  return el("div", { class: "tile" }, el("b", {}, value), el("span", {}, label), more && el("small", {}, more));
+}
 
-function metric(of, name, what) {
-  const found = (of.metrics || []).find((m) => m[0] === metricIndex[name]);
-  return found ? found[M[what]] : null;
+// The page's head: its title, lines of what it is of, and the switch of colours.
+function headOf(title, ...lines) {
+  const theme = el("button", { class: "tool", type: "button", click: () => {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  } }, "Light / dark");
+  return el("header", {}, el("div", {}, el("h1", {}, title), lines.flat().filter(Boolean).map((line) => el("p", {}, line))), theme);
 }

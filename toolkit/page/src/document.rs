@@ -1,0 +1,190 @@
+//! A page made of sections: tables, trees, charts over time, findings, ratios. What fields mean to the eye is in
+//! `parts/document.js`.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{escaped, Frame, MAX_BYTES};
+
+const SCRIPTS: [&str; 2] =
+    [include_str!("parts/document.js"), include_str!("parts/document_test.js")];
+
+/// Longer texts are cut.
+const TEXT: usize = 4_000;
+
+#[derive(Debug, Default, Serialize)]
+pub struct Document {
+    pub title: &'static str,
+    /// `locks`: its `--json` has everything.
+    #[serde(skip)]
+    pub command: &'static str,
+    pub generator: String,
+    /// Below the title: what it is of, and when.
+    pub lines: Vec<String>,
+    /// Whose clock its times are of, as it is put behind them: ` UTC`.
+    pub zone: &'static str,
+    /// What to know before anything is believed.
+    pub notes: Vec<String>,
+    pub tiles: Vec<Tile>,
+    pub sections: Vec<Section>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Tile {
+    pub value: Value,
+    pub shown: Shown,
+    pub label: &'static str,
+    pub more: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Section {
+    pub title: String,
+    pub text: Option<String>,
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Body {
+    Table { columns: Vec<Column>, rows: Vec<Vec<Value>> },
+    Tree { nodes: Vec<Node> },
+    Charts { charts: Vec<Chart> },
+    Cards { cards: Vec<Card> },
+    Ratios { below: &'static str, above: &'static str, rows: Vec<Ratio> },
+}
+
+/// How a value is shown. Numbers stand to the right; `Bar` is a count with a bar, `BytesBar` a size with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shown {
+    Text,
+    Code,
+    Count,
+    Seconds,
+    Bytes,
+    Times,
+    SecondsBar,
+    BytesBar,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Column {
+    pub title: &'static str,
+    pub shown: Shown,
+}
+
+/// Of a tree, in the order of a depth-first walk.
+#[derive(Debug, Serialize)]
+pub struct Node {
+    pub depth: u32,
+    pub name: String,
+    pub badges: Vec<&'static str>,
+    pub facts: String,
+    /// Length of its bar.
+    pub seconds: Option<f64>,
+    pub text: Option<String>,
+    pub code: String,
+}
+
+/// Values over time: [seconds since 1970, value], by time.
+#[derive(Debug, Serialize)]
+pub struct Chart {
+    pub title: String,
+    pub shown: Shown,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A finding: a head, facts below it, statements to copy.
+#[derive(Debug, Serialize)]
+pub struct Card {
+    pub group: String,
+    pub badge: String,
+    pub bad: bool,
+    pub name: String,
+    pub facts: Vec<Fact>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Fact {
+    pub label: &'static str,
+    #[serde(flatten)]
+    pub line: Line,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Line {
+    Text(String),
+    Code(String),
+}
+
+/// `ratio` on a logarithmic axis around 1, with what may be said of it.
+#[derive(Debug, Serialize)]
+pub struct Ratio {
+    pub name: String,
+    pub ratio: f64,
+    pub word: &'static str,
+    /// Away from 1 for certain; and whether it is bad.
+    pub sure: bool,
+    pub bad: bool,
+    pub more: String,
+}
+
+impl Document {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let frame = Frame { title: self.title, command: self.command, scripts: &SCRIPTS };
+        let mut value = serde_json::to_value(self).map_err(io::Error::from)?;
+        shorten(&mut value, TEXT);
+        let most = MAX_BYTES - frame.fixed_bytes();
+        let mut data = escaped(&value)?;
+        // HP2. Lists lose their ends, the longest first, until all fits.
+        while data.len() > most {
+            if !halve_longest(&mut value) {
+                shorten(&mut value, TEXT / 20);
+            }
+            let cut = format!(
+                "This page was shortened to keep the file small; frond {} --json has everything.",
+                self.command
+            );
+            value["cut"] = Value::String(cut);
+            data = escaped(&value)?;
+        }
+        frame.write(&data, out)
+    }
+}
+
+/// Cuts all texts to `most` characters.
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) => {
+            if let Some((at, _)) = text.char_indices().nth(most) {
+                text.truncate(at);
+                text.push_str(" ...");
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| shorten(value, most)),
+        _ => {}
+    }
+}
+
+/// Removes the second half of the longest list that is shown; false: none has more than one element.
+fn halve_longest(value: &mut Value) -> bool {
+    let mut longest: Option<(usize, &mut Vec<Value>)> = None;
+    let Some(sections) = value["sections"].as_array_mut() else { return false };
+    let fields = sections.iter_mut().filter_map(Value::as_object_mut);
+    for (name, list) in fields.flatten() {
+        let Some(list) = list.as_array_mut().filter(|_| name != "columns") else { continue };
+        let bytes: usize = list.iter().map(|value| value.to_string().len()).sum();
+        if list.len() > 1 && longest.as_ref().is_none_or(|(most, _)| bytes > *most) {
+            longest = Some((bytes, list));
+        }
+    }
+    let Some((_, list)) = longest else { return false };
+    list.truncate(list.len() / 2);
+    true
+}
