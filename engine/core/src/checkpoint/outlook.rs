@@ -1,6 +1,6 @@
 //! What recovery would take if it had to begin now, and which changes are too old for the target (`recovery_time.rs`).
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use frond_base::Lsn;
 
@@ -13,9 +13,9 @@ impl Core {
     pub(crate) fn logged(&self) -> Mark {
         let counters = &self.counters;
         let records = counters.commits.load(Relaxed);
-        // Spilled ones are in runs; they are counted before they are committed.
-        let spilled = counters.entries_spilled.load(Relaxed);
-        let entries = counters.entries_committed.load(Relaxed).saturating_sub(spilled);
+        // Spilled ones are in runs. They count as such first, so they are read last: rather too few entries (RTM1).
+        let committed = counters.entries_committed.load(Acquire);
+        let entries = committed.saturating_sub(counters.entries_spilled.load(Relaxed));
         // The end is read last (RTM1).
         self.target.mark_at(self.shared.wal.end(), records, entries)
     }

@@ -119,7 +119,8 @@ impl Core {
         let end = self.append_and_attach(payload, writes, spilled, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_spilled.fetch_add(unlogged, Ordering::Relaxed);
-        self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
+        // Behind the other one, which `Core::logged` relies on.
+        self.counters.entries_committed.fetch_add(entries, Ordering::Release);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
         for table in tables {
             self.ledger.note_all(table);

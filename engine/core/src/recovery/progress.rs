@@ -58,7 +58,7 @@ impl Progress<'_> {
 
     /// The record at `lsn` is next; `entries` were found before it that are not in runs.
     pub fn replayed(&mut self, lsn: Lsn, entries: u64) {
-        if self.records % LOOK_EACH == 0 {
+        if self.records.is_multiple_of(LOOK_EACH) {
             self.core.target.mark(Mark { lsn, records: self.records, entries });
             self.say("replaying", lsn);
         }
