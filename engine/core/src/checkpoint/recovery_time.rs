@@ -32,6 +32,8 @@ const TABLE: u64 = 60_000;
 /// Assumed slowness before it was measured, in thousandths.
 const SLOWNESS_START: u64 = 3000;
 const SLOWNESS_RANGE: std::ops::RangeInclusive<u64> = 200..=100_000;
+/// How much one measurement can raise it.
+const RISE: u64 = 4;
 /// Less work than this says nothing about the machine.
 const MEASURED_MIN: Duration = Duration::from_millis(50);
 
@@ -180,7 +182,8 @@ impl Target {
         self.slowness.store(found.map_or(0, |n| n.clamp(least, most)), Relaxed);
     }
 
-    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is at stake.
+    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is at stake. But one start
+    /// on a machine that was busy with other things makes it at most [`RISE`] times what it was.
     pub fn measured(&self, work: &Work, time: Duration) {
         let micros = time.as_micros() as u64;
         self.last_micros.store(micros, Relaxed);
@@ -189,8 +192,9 @@ impl Target {
             return;
         }
         let now = micros.saturating_mul(1000) / work.micros();
-        let before = self.slowness().unwrap_or(now);
-        self.set_slowness(Some(now.max((now + before) / 2)));
+        let before = self.slowness();
+        let now = now.min(before.unwrap_or(SLOWNESS_START) * RISE);
+        self.set_slowness(Some(now.max((now + before.unwrap_or(now)) / 2)));
     }
 
     fn time(&self, work: &Work) -> Duration {
@@ -354,6 +358,8 @@ mod tests {
         assert_eq!(target.slowness(), Some(4000));
         target.measured(&Work { entries: 10, ..work }, model);
         assert_eq!(target.slowness(), Some(4000), "too little to measure");
+        target.measured(&work, model * 90);
+        assert_eq!(target.slowness(), Some(16_000), "one busy moment");
     }
 
     #[test]
