@@ -172,7 +172,7 @@ def recovery_by_target(server: Server) -> None:
     if newest != [(b"43210",)]:
         raise Problem(f"the last update committed is not there: {newest}")
     # The machine may have become busier since it was measured.
-    if took > 3_000_000:
+    if took > max(3_000_000, longest / 2):
         raise Problem(f"recovery took {took / 1e6:.2f} s, its target was a second")
 
 
