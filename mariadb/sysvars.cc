@@ -14,7 +14,7 @@ static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
 static ulong flush_log_at_commit, read_free_verify, read_free_divergence;
-static uint background_threads, open_files;
+static uint background_threads, open_files, recovery_target;
 static my_bool print_all_deadlocks, row_cache, direct_io, discard_damaged_tables, allow_incomplete_backup;
 
 // Passes a changed variable to the running engine; the old value stays when the engine refuses.
@@ -75,13 +75,22 @@ static MYSQL_SYSVAR_ULONGLONG(log_capacity, log_capacity, PLUGIN_VAR_RQCMDARG,
                               "be exceeded for a while: Frond_log_bytes_kept is what there is. More means "
                               "rarer checkpoints and a longer start after a crash",
                               nullptr, change_log_capacity, 1 * GIB, 16 * MIB, 1ULL << 42, MIB);
+static void change_recovery_target(THD *thd, st_mysql_sys_var *, void *variable, const void *value) {
+    change<uint>(thd, "recovery_target", variable, value);
+}
+
+static MYSQL_SYSVAR_UINT(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG,
+                         "Seconds that recovery may take after a crash: tables are written early enough, by the "
+                         "speed of recovery measured on this machine. 0: only frond_log_capacity bounds it. "
+                         "Frond_recovery_estimate_micros is what it would take now",
+                         nullptr, change_recovery_target, 30, 0, 3600, 0);
 static MYSQL_SYSVAR_ULONGLONG(lock_memory, row_lock_memory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                               "Memory for row locks, in bytes; a transaction with very many locks "
                               "locks whole indexes instead",
                               nullptr, nullptr, 32 * MIB, 1 * MIB, 64 * GIB, MIB);
 static MYSQL_SYSVAR_UINT(background_threads, background_threads,
                          PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                         "Threads that merge changes into tables", nullptr, nullptr, 2, 1, 64, 0);
+                         "Threads that merge changes into tables, and that replay the log at the start", nullptr, nullptr, 2, 1, 64, 0);
 static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Table files that are open at a time: others are opened when they are used. 0: a "
                          "quarter of what the server may open, 16 to 8192",
@@ -179,6 +188,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(flush_log_at_commit),
     MYSQL_SYSVAR(log_segment_size),
     MYSQL_SYSVAR(log_capacity),
+    MYSQL_SYSVAR(recovery_target),
     MYSQL_SYSVAR(lock_memory),
     MYSQL_SYSVAR(background_threads),
     MYSQL_SYSVAR(open_files),
@@ -231,6 +241,7 @@ frond_options frond_open_options() {
     options.cache_bytes = cache_size;
     options.log_segment_bytes = log_segment_size;
     options.log_capacity_bytes = log_capacity;
+    options.recovery_target = recovery_target ? recovery_target : FROND_NO_RECOVERY_TARGET;
     options.lock_bytes = row_lock_memory;
     options.background_threads = background_threads;
     options.open_files = open_files;

@@ -13,9 +13,11 @@
 #   ROWS        rows for each number of partitions (default 200k)
 #   TABLES      tables of one row each (default 3000)
 #   SECONDS_EACH  length of each measurement with 4 and 64 connections (default 5)
-#   KILLS       times that each engine's server is killed under load (default 3)
+#   KILLS       times that each engine's server is killed under load (default 10)
+#   LOAD        seconds of load before each kill (default 8; 300 is what a promise is judged by)
+#   TARGET_SECONDS  frond_recovery_target of the killed server (default 5)
 #
-# With the defaults it takes about 12 minutes.
+# With the defaults it takes about 16 minutes.
 
 set -euo pipefail
 # shellcheck source=scripts/common.sh
@@ -28,5 +30,6 @@ ENGINES=${ENGINES:-innodb,myrocks,frond}
 bench_build "$ENGINES"
 # exec: a signal for this script is then one for the driver, which stops its server in order.
 exec "$FROND_DEMO" scale --engines "$ENGINES" --cache "${CACHE:-256M}" --partitions "${PARTITIONS:-1,100,1000}" \
-    --rows "${ROWS:-200k}" --tables "${TABLES:-3000}" --seconds "${SECONDS_EACH:-5}" --kills "${KILLS:-3}" \
+    --rows "${ROWS:-200k}" --tables "${TABLES:-3000}" --seconds "${SECONDS_EACH:-5}" --kills "${KILLS:-10}" \
+    --load "${LOAD:-8}" --recovery-target "${TARGET_SECONDS:-5}" \
     --out "$TARGET/demo" --frond-plugin "$MARIADB_DIR"

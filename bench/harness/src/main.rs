@@ -170,8 +170,14 @@ struct ScaleArgs {
     #[arg(long, default_value_t = 5)]
     seconds: u32,
     /// Times that each engine's server is killed under load; 0: none
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 10)]
     kills: u32,
+    /// Seconds of load before each kill
+    #[arg(long, default_value_t = 8)]
+    load: u32,
+    /// Seconds that Frond may take to recover
+    #[arg(long, default_value_t = 5)]
+    recovery_target: u32,
 }
 
 #[derive(Clone)]
@@ -257,6 +263,8 @@ fn run(cli: Cli) -> Result<bool, String> {
             tables: a.tables.max(1),
             seconds: a.seconds,
             kills: a.kills,
+            load: a.load,
+            recovery_target: a.recovery_target.max(1),
         }),
     }
 }

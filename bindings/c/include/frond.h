@@ -104,16 +104,20 @@ typedef struct frond_options {
     void *log_ctx;
     uint32_t open_files;         /* table files open at a time; 0 = a quarter of the process's
                                   * limit, 16 to 8192 */
+    uint32_t recovery_target;    /* seconds that frond_open may take after a crash, as an aim: the log is
+                                  * kept short enough; 0 = 30, FROND_NO_RECOVERY_TARGET = no aim */
 } frond_options;
+#define FROND_NO_RECOVERY_TARGET UINT32_MAX
 #define FROND_OPTIONS_INIT \
-    { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL, 0 }
+    { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL, 0, 0 }
 
 /* Opens the database in `directory`, creating it in an empty one, and recovers it. */
 int frond_open(const char *directory, const frond_options *options, frond_db **db);
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
 /* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";
- * "row_cache" (1, the default: single rows are cached beside pages); "print_deadlocks" (1: each one goes to the log function). */
+ * "row_cache" (1, the default: single rows are cached beside pages); "recovery_target" (seconds, 0: no aim);
+ * "print_deadlocks" (1: each one goes to the log function). */
 int frond_set(frond_db *db, const char *name, uint64_t value);
 /* Makes everything committed so far durable, whatever the durability mode. */
 int frond_sync(frond_db *db);

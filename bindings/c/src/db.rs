@@ -9,7 +9,8 @@ use frond_engine::{Durability, Engine, Options};
 use frond_vfs::OsVfs;
 
 use crate::abi::{
-    frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
+    frond_options, EmitCounter, FROND_EACH_SECOND, FROND_NO_RECOVERY_TARGET, FROND_OK, FROND_SYNC,
+    FROND_WRITE,
 };
 use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, put, put_new, text};
@@ -56,6 +57,10 @@ fn options(o: &frond_options) -> Result<Options> {
         durability: durability(o.durability)?,
         log_segment_bytes: or_default(o.log_segment_bytes, d.log_segment_bytes),
         log_capacity_bytes: or_default(o.log_capacity_bytes, d.log_capacity_bytes),
+        recovery_target: match o.recovery_target {
+            FROND_NO_RECOVERY_TARGET => 0,
+            seconds => or_default(u64::from(seconds), d.recovery_target),
+        },
         lock_bytes: or_default(o.lock_bytes, d.lock_bytes),
         background_threads: or_default(u64::from(o.background_threads), 2) as usize,
         direct_io: o.direct_io != 0,
@@ -125,6 +130,7 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
             }
             "cache_bytes" => db.engine.set_cache_bytes(value)?,
             "log_capacity_bytes" => db.engine.set_log_capacity(value),
+            "recovery_target" => db.engine.set_recovery_target(value),
             "backup_pin_bytes" => db.engine.set_backup_pin_limit(value),
             "row_cache" => db.engine.set_row_cache(value != 0),
             "print_deadlocks" => db.engine.print_deadlocks(value != 0),

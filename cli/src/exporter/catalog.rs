@@ -89,6 +89,42 @@ pub const FROND: &[Metric] = &[
         "Bytes written to log files.",
     ),
     metric("frond_log_bytes_kept", "frond_log_kept_bytes", Gauge, "Log that recovery would need."),
+    metric(
+        "frond_log_bytes_to_replay",
+        "frond_log_to_replay_bytes",
+        Gauge,
+        "Log from the oldest change on that only the log has.",
+    ),
+    micros(
+        "frond_recovery_estimate_micros",
+        "frond_recovery_estimate_seconds",
+        Gauge,
+        "Time that recovery would take after a crash now.",
+    ),
+    metric(
+        "frond_recovery_target_seconds",
+        "frond_recovery_target_seconds",
+        Gauge,
+        "Time that recovery may take; 0: no aim.",
+    ),
+    metric(
+        "frond_recovery_slowness_percent",
+        "frond_recovery_slowness_percent",
+        Gauge,
+        "How slow recovery was on this machine, of what is assumed; 0: not measured.",
+    ),
+    micros(
+        "frond_last_recovery_micros",
+        "frond_last_recovery_seconds",
+        Gauge,
+        "Time that recovery took at the last start.",
+    ),
+    metric(
+        "frond_last_recovery_bytes_per_second",
+        "frond_last_recovery_bytes_per_second",
+        Gauge,
+        "Log that recovery replayed at the last start, per second.",
+    ),
     metric("frond_log_syncs", "frond_log_syncs", Counter, "Syncs of the log."),
     micros(
         "frond_log_sync_micros",

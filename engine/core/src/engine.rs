@@ -21,7 +21,7 @@ use crate::commit::xid::Xid;
 use crate::identity::{self, Identity};
 use crate::messages::Log;
 use crate::moving::{CollationName, Export, Import, ImportFiles};
-use crate::options::{Durability, Options, CACHE_BYTES_MIN};
+use crate::options::{Durability, Options, CACHE_BYTES_MIN, RECOVERY_TARGET_MAX};
 use crate::recovery::{remove_orphans, tell_of_missing_files};
 use crate::report::watch::{WaitHooks, Watch};
 use crate::shared::Shared;
@@ -50,6 +50,7 @@ impl Engine {
     /// As [`Engine::open`], with a receiver for messages.
     pub fn open_with_log(vfs: Arc<dyn Vfs>, options: Options, log: Log) -> Result<Engine> {
         options.validate()?;
+        let began = vfs.now();
         // There may be far more tables than files that a process may open.
         let open_files = options.open_files(vfs.descriptors());
         let files = FilePool::new(vfs, open_files, is_table_file);
@@ -89,7 +90,7 @@ impl Engine {
         let core = Arc::new(Core::new(shared, options, clock, locks, Names::default(), log));
         let watch = Watch::over(&core);
         let damaged = match recovered {
-            Some(mut recovered) => core.recover(&mut recovered)?,
+            Some(mut recovered) => core.recover(&mut recovered, began)?,
             None => {
                 let system = Arc::new(core.new_system_table());
                 core.tables.write().insert(SYSTEM_TABLE, system);
@@ -360,6 +361,11 @@ impl Engine {
     pub fn set_log_capacity(&self, bytes: u64) {
         let least = 2 * self.core.options.log_segment_bytes;
         self.core.pressure.set_log_capacity(bytes.max(least));
+    }
+
+    /// Seconds that opening may take after a crash; 0: no such aim.
+    pub fn set_recovery_target(&self, seconds: u64) {
+        self.core.target.set_seconds(seconds.min(RECOVERY_TARGET_MAX));
     }
 
     /// Bytes that a backup's pin may hold; one that holds more is broken.

@@ -72,7 +72,8 @@ pub mod record_kind {
 }
 
 pub use options::{
-    Durability, Options, RowCaching, CACHE_BYTES_MIN, KEY_BYTES_MAX, VALUE_BYTES_MAX,
+    Durability, Options, RowCaching, CACHE_BYTES_MIN, KEY_BYTES_MAX, RECOVERY_TARGET_MAX,
+    VALUE_BYTES_MAX,
 };
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
 pub use report::places::{LockKind, LockPlace};

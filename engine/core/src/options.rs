@@ -34,6 +34,8 @@ pub const TRANSACTION_MEMORY_MAX: u64 = 256 << 20;
 pub const OPEN_FILES_DERIVED: std::ops::RangeInclusive<usize> = 16..=8192;
 /// Used where no limit of the process is known.
 const OPEN_FILES_DEFAULT: usize = 1024;
+/// The longest recovery target, in seconds.
+pub const RECOVERY_TARGET_MAX: u64 = 3600;
 /// The longest key, in bytes, that a tree takes.
 pub const KEY_BYTES_MAX: usize = frond_base::MAX_KEY;
 /// The longest value (an encoded row), in bytes.
@@ -52,7 +54,10 @@ pub struct Options {
     /// changes are flushed, near it writers are slowed. The counter `log_bytes_kept` has the actual
     /// bytes.
     pub log_capacity_bytes: u64,
-    /// Threads that flush and merge. With 0 the owner calls `Engine::background_step`.
+    /// Seconds that opening may take after a crash, 0: no such aim. The log is kept short enough for it, by the speed of
+    /// recovery as measured at earlier openings.
+    pub recovery_target: u64,
+    /// Threads that flush and merge, and that replay the log when the database is opened. With 0 the owner calls `Engine::background_step`.
     pub background_threads: usize,
     /// Bypass the operating system's cache for table files.
     pub direct_io: bool,
@@ -82,6 +87,7 @@ impl Default for Options {
             durability: Durability::Sync,
             log_segment_bytes: 64 << 20,
             log_capacity_bytes: 1 << 30,
+            recovery_target: 30,
             background_threads: 2,
             direct_io: true,
             read_only: false,
@@ -130,6 +136,12 @@ impl Options {
             return refuse(format!(
                 "log capacity {} is below two segments of {} bytes",
                 self.log_capacity_bytes, self.log_segment_bytes
+            ));
+        }
+        if self.recovery_target > RECOVERY_TARGET_MAX {
+            return refuse(format!(
+                "recovery target {} is above {RECOVERY_TARGET_MAX} seconds",
+                self.recovery_target
             ));
         }
         if self.background_threads > 64 {

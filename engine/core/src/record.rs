@@ -27,11 +27,12 @@
 //! varint LSN: log below it is about to be removed
 //! varint number of tables that have an image, each, ascending:
 //!   varint table number minus that of the table before (the first: minus 0), varint LSN of its newest image
+//! varint speed of recovery, in thousandths of what is assumed (rfc 0018); 0: not measured yet
 //! ```
 //!
 //! Recovery refuses a log that starts behind the newest such LSN: then segments were removed by other means.
 //! The images are durable; `images.rs` says what follows from them. In records of earlier builds nothing
-//! follows the first LSN.
+//! follows the first LSN, or nothing follows the images.
 //!
 //! Kind 6, a transaction that wrote some of its changes to table files before it committed:
 //!
@@ -191,10 +192,12 @@ pub struct Trim {
     pub upto: Lsn,
     /// The newest image of each table that has one; `None` in records of earlier builds.
     pub images: Option<BTreeMap<TableId, Lsn>>,
+    /// How slow recovery was here (`checkpoint/recovery_time.rs`); `None`: not measured yet.
+    pub slowness: Option<u64>,
 }
 
 /// A trim record.
-pub fn trim_record(upto: Lsn, images: &BTreeMap<TableId, Lsn>) -> Vec<u8> {
+pub fn trim_record(upto: Lsn, images: &BTreeMap<TableId, Lsn>, slowness: Option<u64>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 + images.len() * 8);
     put_varint(&mut out, upto);
     put_varint(&mut out, images.len() as u64);
@@ -204,6 +207,7 @@ pub fn trim_record(upto: Lsn, images: &BTreeMap<TableId, Lsn>) -> Vec<u8> {
         put_varint(&mut out, *lsn);
         previous = table.0;
     }
+    put_varint(&mut out, slowness.unwrap_or(0));
     out
 }
 
@@ -219,7 +223,7 @@ fn decode_trim_body(payload: &[u8]) -> std::result::Result<Option<Trim>, ShortIn
     let mut reader = ByteReader::new(payload);
     let upto = reader.varint()?;
     if reader.remaining() == 0 {
-        return Ok(Some(Trim { upto, images: None }));
+        return Ok(Some(Trim { upto, images: None, slowness: None }));
     }
     let mut images = BTreeMap::new();
     let mut previous = 0;
@@ -232,8 +236,12 @@ fn decode_trim_body(payload: &[u8]) -> std::result::Result<Option<Trim>, ShortIn
         images.insert(TableId(table), lsn);
         previous = table;
     }
+    let slowness = if reader.remaining() == 0 { 0 } else { reader.varint()? };
     match reader.remaining() {
-        0 => Ok(Some(Trim { upto, images: Some(images) })),
+        0 => {
+            let slowness = (slowness > 0).then_some(slowness);
+            Ok(Some(Trim { upto, images: Some(images), slowness }))
+        }
         _ => Err(ShortInput { at: reader.position() }),
     }
 }
@@ -241,17 +249,33 @@ fn decode_trim_body(payload: &[u8]) -> std::result::Result<Option<Trim>, ShortIn
 /// Reads the sections of a record; every error names the record's place in the log.
 pub struct RecordReader<'a> {
     reader: ByteReader<'a>,
-    place: String,
+    payload: &'a [u8],
+    lsn: Lsn,
 }
 
 impl<'a> RecordReader<'a> {
     /// `lsn` is for messages only.
     pub fn new(payload: &'a [u8], lsn: u64) -> Self {
-        RecordReader { reader: ByteReader::new(payload), place: format!("log record at {lsn}") }
+        RecordReader { reader: ByteReader::new(payload), payload, lsn }
+    }
+
+    /// For messages; made only when there is one, as a log may have millions of small records.
+    fn place(&self) -> String {
+        format!("log record at {}", self.lsn)
+    }
+
+    /// How far it has read, for [`RecordReader::since`].
+    pub fn position(&self) -> usize {
+        self.reader.position()
+    }
+
+    /// The bytes read since it was at `position`.
+    pub fn since(&self, position: usize) -> &'a [u8] {
+        &self.payload[position..self.reader.position()]
     }
 
     fn bad(&self, e: ShortInput) -> Error {
-        e.in_file("log", &self.place)
+        e.in_file("log", &self.place())
     }
 
     fn id(&mut self) -> Result<TreeId> {
@@ -261,7 +285,7 @@ impl<'a> RecordReader<'a> {
             (Ok(table), Ok(index)) => Ok(TreeId { table: TableId(table), index }),
             _ => Err(Error::corruption(
                 "log",
-                format_args!("{}: tree {table}.{index} is impossible", self.place),
+                format_args!("{}: tree {table}.{index} is impossible", self.place()),
             )),
         }
     }
@@ -277,11 +301,11 @@ impl<'a> RecordReader<'a> {
             let table = u32::try_from(four[0]).map_err(|_| {
                 Error::corruption(
                     "log",
-                    format_args!("{}: table {} is impossible", self.place, four[0]),
+                    format_args!("{}: table {} is impossible", self.place(), four[0]),
                 )
             })?;
             if four[3] >= NEXT_MAX {
-                let what = format_args!("{}: next row id {} is impossible", self.place, four[3]);
+                let what = format_args!("{}: next row id {} is impossible", self.place(), four[3]);
                 return Err(Error::corruption("log", what));
             }
             counters.push(CounterRecord {
@@ -328,7 +352,7 @@ impl<'a> RecordReader<'a> {
     }
 
     fn impossible(&self, what: std::fmt::Arguments<'_>) -> Error {
-        Error::corruption("log", format_args!("{}: {what}", self.place))
+        Error::corruption("log", format_args!("{}: {what}", self.place()))
     }
 
     /// The beginning of a record of kind 7.
@@ -397,7 +421,7 @@ impl<'a> RecordReader<'a> {
     pub fn finish(self) -> Result<()> {
         match self.reader.remaining() {
             0 => Ok(()),
-            n => Err(Error::corruption("log", format_args!("{}: {n} stray bytes", self.place))),
+            n => Err(Error::corruption("log", format_args!("{}: {n} stray bytes", self.place()))),
         }
     }
 }
@@ -448,18 +472,20 @@ mod tests {
     fn trim_record_round_trips_and_cut_ones_are_refused() {
         let images =
             BTreeMap::from([(TableId(0), 7), (TableId(1), 1 << 40), (TableId(u32::MAX), 8)]);
-        let bytes = trim_record(1 << 41, &images);
-        let whole = Trim { upto: 1 << 41, images: Some(images) };
+        let bytes = trim_record(1 << 41, &images, Some(3000));
+        let whole = Trim { upto: 1 << 41, images: Some(images), slowness: Some(3000) };
         assert_eq!(decode_trim(&bytes, 0).unwrap(), whole);
+        let older = decode_trim(&bytes[..bytes.len() - 2], 0).unwrap();
+        assert_eq!(older, Trim { slowness: None, ..whole });
         // As earlier builds wrote it.
         let bare = decode_trim(&bytes[..6], 0).unwrap();
-        assert_eq!(bare, Trim { upto: 1 << 41, images: None });
-        for cut in 7..bytes.len() {
+        assert_eq!(bare, Trim { upto: 1 << 41, images: None, slowness: None });
+        for cut in (7..bytes.len()).filter(|cut| cut + 2 != bytes.len()) {
             assert!(decode_trim(&bytes[..cut], 0).is_err(), "cut at {cut}");
         }
-        let mut twice = trim_record(5, &BTreeMap::from([(TableId(3), 7)]));
+        let mut twice = trim_record(5, &BTreeMap::from([(TableId(3), 7)]), None);
         twice[1] = 2;
-        twice.extend_from_slice(&[0, 9]);
+        twice.extend_from_slice(&[9, 0]);
         assert!(decode_trim(&twice, 0).unwrap_err().to_string().contains("ascend"));
     }
 
@@ -467,7 +493,7 @@ mod tests {
     #[test]
     fn list_of_ten_thousand_images_takes_70_kb() {
         let images = (0..10_000).map(|n| (TableId(n), (1 << 40) + u64::from(n) * 4096)).collect();
-        let bytes = trim_record(1 << 41, &images).len();
+        let bytes = trim_record(1 << 41, &images, Some(1000)).len();
         assert!((70_000..70_020).contains(&bytes), "{bytes}");
     }
 

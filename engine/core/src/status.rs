@@ -23,6 +23,8 @@ impl Engine {
         let locks = core.locks.stats();
         let rows = shared.rows.stats();
         let budget = &shared.budget;
+        let outlook = core.outlook();
+        let (recovery_micros, recovery_rate) = core.target.last();
         let (backup_files, backup_held, backup_broken) = core.backups.status();
         let part = |p| budget.used_by(p) as u64;
         vec![
@@ -38,6 +40,12 @@ impl Engine {
             ("log_bytes_appended", wal.bytes_appended),
             ("log_bytes_written", wal.bytes_written),
             ("log_bytes_kept", wal.end - wal.kept_from),
+            ("log_bytes_to_replay", outlook.bytes),
+            ("recovery_estimate_micros", outlook.time.as_micros() as u64),
+            ("recovery_target_seconds", core.target.seconds()),
+            ("recovery_slowness_percent", core.target.slowness().unwrap_or(0) / 10),
+            ("last_recovery_micros", recovery_micros),
+            ("last_recovery_bytes_per_second", recovery_rate),
             ("log_syncs", wal.syncs),
             ("log_sync_micros", wal.sync_time.as_micros() as u64),
             ("log_sync_micros_max", wal.longest_sync.as_micros() as u64),

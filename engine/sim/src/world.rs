@@ -168,6 +168,8 @@ impl World {
                 [rng.weighted(&[6, 2, 2])],
             log_segment_bytes: segment,
             log_capacity_bytes: segment * rng.range(2, 6),
+            // Logs are too short for it here.
+            recovery_target: 30,
             background_threads: 0,
             direct_io: rng.percent(20),
             read_only: false,

@@ -41,6 +41,10 @@ pub struct Options {
     pub seconds: u32,
     /// Kills under load.
     pub kills: u32,
+    /// Seconds of load before each kill.
+    pub load: u32,
+    /// `frond_recovery_target`, seconds.
+    pub recovery_target: u32,
 }
 
 /// An engine under test, or the one that stores nothing.

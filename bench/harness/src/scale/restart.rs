@@ -8,9 +8,6 @@ use super::verdicts::Verdicts;
 use crate::engines::Engine;
 use crate::server::{Server, Site};
 
-/// How long the load runs before each kill.
-const LOAD: Duration = Duration::from_secs(8);
-
 pub fn run(
     options: &Options,
     site: &Site,
@@ -23,8 +20,13 @@ pub fn run(
     let mut columns = vec!["server alone".to_string()];
     columns.extend((1..=options.kills).map(|i| format!("kill {i}")));
     header("first answer after", columns);
+    println!(
+        "  {} s of load before each kill; frond_recovery_target={}",
+        options.load, options.recovery_target
+    );
     for &engine in &options.engines {
-        let lines = settings(options, plugins, &[engine], false);
+        let mut lines = settings(options, plugins, &[engine], false);
+        lines.push(format!("loose_frond_recovery_target={}", options.recovery_target));
         let mut server = Server::start(site, "restart", &lines)?;
         if !server.has_engine(engine.sql_name()) {
             continue;
@@ -37,7 +39,7 @@ pub fn run(
         ))?;
         let mut times = Vec::new();
         for _ in 0..options.kills {
-            load(&server)?;
+            load(&server, Duration::from_secs(options.load.into()))?;
             match again(&mut server, "SELECT MAX(id) FROM r.t") {
                 Ok(time) => times.push(time),
                 Err(why) if engine != Engine::Frond => {
@@ -59,7 +61,7 @@ pub fn run(
             verdicts.at_most(
                 "restart: s after a kill, over the server's start",
                 worst - alone,
-                5.0,
+                f64::from(options.recovery_target),
             );
         }
     }
@@ -77,7 +79,7 @@ fn again(server: &mut Server, query: &str) -> Result<f64, String> {
 
 /// Rows from sequences, each statement a transaction of 10 000 rows in random places of two indexes. A faster
 /// engine has more of them to recover.
-fn load(server: &Server) -> Result<(), String> {
+fn load(server: &Server, length: Duration) -> Result<(), String> {
     // A sequence's table is looked for in the database that is in use. CRC-32 stands for chance: it goes on from
     // the last row, and is the same in each run.
     let mut script = String::from("USE r;\n");
@@ -88,7 +90,7 @@ fn load(server: &Server) -> Result<(), String> {
              SHA2(seq, 224) FROM seq_1_to_10000;\n",
         );
     }
-    let until = Instant::now() + LOAD;
+    let until = Instant::now() + length;
     while Instant::now() < until {
         server.script(&script)?;
     }

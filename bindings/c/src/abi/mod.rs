@@ -254,6 +254,9 @@ pub type Waited = extern "C" fn(*mut c_void, u64);
 pub type Victim = extern "C" fn(*mut c_void, u64, u64) -> c_int;
 pub type StatementOf = extern "C" fn(*mut c_void, u64, *mut c_char, usize) -> usize;
 
+/// Of `frond_options.recovery_target`.
+pub const FROND_NO_RECOVERY_TARGET: u32 = u32::MAX;
+
 structures! {
     frond_options {
         struct_size: u32,
@@ -270,6 +273,7 @@ structures! {
         log: Option<LogFn>,
         log_ctx: *mut c_void,
         open_files: u32,
+        recovery_target: u32,
     }
     frond_txn_options {
         struct_size: u32,

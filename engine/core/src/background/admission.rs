@@ -18,13 +18,16 @@ use crate::table::Table;
 /// Rounds of 5 ms without a job after which a writer stops waiting for memory.
 const STUCK_ROUNDS: u32 = 20;
 const ROUND: Duration = Duration::from_millis(5);
+/// Writers are slowed when recovery would take nearly as long as its target (pacing begins at 0.6).
+const TARGET_WEIGHT: f64 = 0.65;
 /// Shorter delays are not slept.
 const DELAY_MIN: Duration = Duration::from_micros(50);
 
 impl Core {
     fn pressures(&self) -> (f64, f64) {
         let wal = &self.shared.wal;
-        self.pressure.shares(wal.end() - wal.kept_from())
+        let (memory, debt) = self.pressure.shares(wal.end() - wal.kept_from());
+        (memory, debt.max(self.target.used() * TARGET_WEIGHT))
     }
 
     /// Delays a commit of `bytes` by the time that `pressure` computes, or until `owner` is interrupted.

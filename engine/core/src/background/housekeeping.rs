@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, TableId};
 
+use crate::checkpoint::recovery_time::Ages;
 use crate::commit::core::Core;
 use crate::options::Durability;
 use crate::table::Table;
@@ -60,13 +61,19 @@ impl Core {
         self.sweep();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
+        // By the log's size, and by the time that recovery would take.
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
-        if kept < target {
-            if let Err(e) = self.renew_prepared(target) {
+        let by_size = (kept < target).then(|| Ages::all(target));
+        let ages = match (self.too_old(), by_size) {
+            (Some(by_time), Some(_)) => Some(by_time.at_least(target)),
+            (by_time, by_size) => by_time.or(by_size),
+        };
+        if let Some(ages) = ages {
+            if let Err(e) = self.renew_prepared(ages.oldest()) {
                 self.image_failed(&e);
             }
             // One round images some tables; the next round goes on.
-            if let Err(e) = self.shorten_log(target) {
+            if let Err(e) = self.shorten_log(&ages) {
                 self.image_failed(&e);
             }
         }

@@ -24,6 +24,8 @@
 
 pub(crate) mod holders;
 pub(crate) mod images;
+pub(crate) mod outlook;
+pub(crate) mod recovery_time;
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use frond_wal::Claim;
 use crate::background::works::Work;
 use crate::canary;
 use crate::checkpoint::holders::{oldest, Holder};
+use crate::checkpoint::recovery_time::Ages;
 use crate::commit::core::Core;
 use crate::record::{trim_record, KIND_TRIM};
 use crate::table::Table;
@@ -139,7 +142,7 @@ impl Core {
             true => Default::default(),
             false => self.images.listed(),
         };
-        let record = trim_record(needed, &listed);
+        let record = trim_record(needed, &listed, self.target.slowness());
         if gain <= record.len() as u64 {
             // Many tables and small segments: wait until trimming makes the log shorter.
             return Ok(());
@@ -156,28 +159,29 @@ impl Core {
         trimmed
     }
 
-    /// Works towards a log that begins at `target`: freezes what is buffered of all tables that hold it
-    /// back, and images those of which nothing is buffered any more, at most [`IMAGES`].
-    pub(crate) fn shorten_log(&self, target: Lsn) -> Result<()> {
+    /// Works towards a log that begins where `ages` say: freezes trees of which older changes are buffered, and
+    /// images tables that need older log and of which nothing so old is buffered any more, at most [`IMAGES`].
+    pub(crate) fn shorten_log(&self, ages: &Ages) -> Result<()> {
         let mut holding: Vec<(Lsn, Arc<Table>)> = {
             let tables = self.tables.read();
             let from = tables.values().filter_map(|t| Some((t.holds_log_from()?, t)));
-            from.filter(|(lsn, _)| *lsn < target).map(|(lsn, t)| (lsn, t.clone())).collect()
+            let old = from.filter(|(lsn, _)| *lsn < ages.youngest());
+            old.map(|(lsn, t)| (lsn, t.clone())).collect()
         };
         // Ordered, so that the log gets shorter with the first ones.
         holding.sort_by_key(|(lsn, table)| (*lsn, table.id()));
         let (mut any_frozen, mut images) = (false, 0);
-        for (_, table) in holding {
+        for (lsn, table) in holding {
             if self.backups.is_still(self.shared.vfs.now()) {
                 return Ok(()); // BP4
             }
             let mut frozen = false;
             for tree in table.trees().iter() {
-                if tree.oldest_needed().is_some_and(|lsn| lsn < target) {
+                if tree.oldest_needed().is_some_and(|lsn| lsn < ages.of(tree.id())) {
                     frozen |= tree.frozen_count() > 0 || self.freeze(tree);
                 }
             }
-            if !frozen && images < IMAGES {
+            if !frozen && lsn < ages.oldest() && images < IMAGES {
                 self.checkpoint_table(&table)?;
                 images += 1;
             }

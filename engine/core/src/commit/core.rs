@@ -38,6 +38,7 @@ use crate::background::works::Works;
 use crate::backup::Backups;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
+use crate::checkpoint::recovery_time::Target;
 use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
 use crate::commit::prepared_set::PreparedSet;
 use crate::commit::readers::Readers;
@@ -73,6 +74,7 @@ pub struct Core {
     /// trimming (K2).
     pub(crate) trimming: Mutex<()>,
     pub(crate) images: Images,
+    pub(crate) target: Target,
     pub(crate) backups: Backups,
     pub(crate) prepared: PreparedSet,
     pub(crate) queue: Queue,
@@ -104,6 +106,8 @@ pub struct CoreCounters {
     /// Trees of transactions that were written out before the commit.
     pub spills: AtomicU64,
     pub spilled_commits: AtomicU64,
+    /// Of `entries_committed`, those that went to runs before the commit and are not in the log.
+    pub entries_spilled: AtomicU64,
     /// Empty tables whose rows were sorted instead of written one by one.
     pub loads: AtomicU64,
     /// How often free memory was returned to the system.
@@ -124,6 +128,7 @@ impl Core {
         let pressure = Pressure::new(&options, held_writers.clone());
         let (clock, snapshots) = (Arc::new(clock), SnapshotRegistry::new());
         let readers = Readers { snapshots: snapshots.clone(), clock: clock.clone() };
+        let target = Target::new(options.recovery_target);
         Core {
             shared,
             options,
@@ -141,6 +146,7 @@ impl Core {
             opening: Mutex::new(()),
             trimming: Mutex::new(()),
             images: Images::default(),
+            target,
             backups: Backups::default(),
             prepared: PreparedSet::default(),
             queue: Queue::new(held_writers.clone()),

@@ -114,10 +114,13 @@ impl Core {
         if !large {
             self.pace(bytes, owner)?;
         }
-        let entries = writes.entries() as u64 + spilled.entries();
+        let unlogged = spilled.entries();
+        let entries = writes.entries() as u64 + unlogged;
         let end = self.append_and_attach(payload, writes, spilled, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
-        self.counters.entries_committed.fetch_add(entries, Ordering::Relaxed);
+        self.counters.entries_spilled.fetch_add(unlogged, Ordering::Relaxed);
+        // Behind the other one, which `Core::logged` relies on.
+        self.counters.entries_committed.fetch_add(entries, Ordering::Release);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
         for table in tables {
             self.ledger.note_all(table);

@@ -234,6 +234,7 @@ mod tests {
     use frond_vfs::MemVfs;
 
     use crate::catalog::ddl::TableSpec;
+    use crate::checkpoint::recovery_time::Ages;
     use crate::commit::transaction::TxnOptions;
     use crate::engine::Engine;
     use crate::options::Options;
@@ -345,7 +346,7 @@ mod tests {
             fill(&engine, &engine.open_table("other").unwrap(), 200);
             engine.flush_all().unwrap();
             for _ in 0..10 {
-                core.shorten_log(core.shared.wal.durable()).unwrap();
+                core.shorten_log(&Ages::all(core.shared.wal.durable())).unwrap();
             }
         }
         assert!(core.shared.wal.kept_from() > first);

@@ -2,8 +2,10 @@
 //!
 //! The log is read twice. The first reading takes the trunk edits: they say what is in runs, and which
 //! parts of a file are in use. The second takes transactions and counters, in order: entries go into the
-//! write buffers of trees that do not have them in runs yet (`flushed_upto`), and rows of the system table
-//! also update the catalog as they come, so that each record meets the catalog of its own time.
+//! write buffers of trees that do not have them in runs yet (`flushed_upto`), by several threads
+//! (`appliers.rs`), and rows of the system table also update the catalog as they come, so that each record
+//! meets the catalog of its own time. The first reading does not unpack transactions (rfc 0018);
+//! without it, entries that are in runs would be sorted into buffers again, without a bound.
 //!
 //! - R1. The file of a table that the log later drops may be gone, or be back after its removal was not
 //!   durable although the log it needs was trimmed. Such a table is *lost*: its records are skipped. A
@@ -23,14 +25,15 @@
 //! - R9. A table is opened with the definition of the first record that needs it. Image and edits may have trees
 //!   of indexes that only a later definition has: they wait for it, and none is left at the end.
 //!
-//! `recovery/replay.rs` is the second reading. `damaged.rs` handles lost tables, `files.rs` checks the files at the
-//! end. Tested by the simulator, which crashes at every step here too.
+//! `recovery/replay.rs` is the second reading, `progress.rs` what the operator hears of it. `damaged.rs` handles lost
+//! tables, `files.rs` checks the files at the end. Tested by the simulator, which crashes at every step here too.
 
 pub(crate) mod loading;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use frond_base::{Error, ErrorKind, Lsn, Result, TableId, TreeId, SEQ_MAX};
 use frond_tree::{Bounds, TrunkEdit};
@@ -44,15 +47,19 @@ use crate::record::{
     decode_trim, AttachedRuns, RecordReader, KIND_COUNTERS, KIND_EDIT, KIND_SET_COUNTERS,
     KIND_TRANSACTION, KIND_TRANSACTION_OF_RUNS, KIND_TRIM,
 };
+use crate::recovery::appliers::Appliers;
 use crate::recovery::loading::{add_block, Attached, Loading};
+use crate::recovery::progress::Progress;
 use crate::recovery::undecided::{PreparedRuns, Undecided, PREPARED_KINDS};
 use crate::table::counters;
 use crate::table::store::{file_name, TableStore};
 use crate::table::Table;
 
+mod appliers;
 mod damaged;
 mod files;
 mod prepared;
+mod progress;
 mod replay;
 mod undecided;
 
@@ -60,8 +67,10 @@ pub(crate) use damaged::Damaged;
 pub(crate) use files::{remove_orphans, tell_of_missing_files};
 
 /// Tables that are being recovered.
-#[derive(Default)]
 struct Found {
+    appliers: Appliers,
+    /// Entries that the appliers were given.
+    entries: u64,
     /// Image and edits are in, transactions not yet.
     loading: BTreeMap<TableId, Loading>,
     /// Tables whose file is missing or does not verify, and what to say if they are not dropped (R1).
@@ -73,6 +82,17 @@ struct Found {
 }
 
 impl Found {
+    fn new(core: &Arc<Core>) -> Found {
+        Found {
+            appliers: Appliers::new(core),
+            entries: 0,
+            loading: BTreeMap::new(),
+            lost: HashMap::new(),
+            opened: HashMap::new(),
+            images: HashMap::new(),
+        }
+    }
+
     /// Keeps what is wrong with a table until it is known whether the log drops it (R1). Failures of the
     /// environment are not the file's fault and end the recovery.
     fn lose(&mut self, id: TableId, why: Error) -> Result<()> {
@@ -111,56 +131,17 @@ impl Core {
     }
 
     /// Brings everything back from images and log, but for the tables that are returned: they cannot be
-    /// used and are to be discarded before anything else happens.
-    pub(crate) fn recover(self: &Arc<Self>, log: &mut Recovered) -> Result<Vec<Damaged>> {
+    /// used and are to be discarded before anything else happens. Opening began at `began`.
+    pub(crate) fn recover(
+        self: &Arc<Self>,
+        log: &mut Recovered,
+        began: Duration,
+    ) -> Result<Vec<Damaged>> {
         let log_from = log.start();
-        let mut found = Found::default();
-        found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
-        let mut trimmed = 0;
-        let mut listed = None;
-        let mut prepared = PreparedRuns::default();
-        let first = [KIND_EDIT, KIND_TRIM, KIND_TRANSACTION_OF_RUNS];
-        let first = [&first[..], &PREPARED_KINDS].concat();
-        while let Some(record) = log.next_of(|kind| first.contains(&kind))? {
-            match record.kind {
-                KIND_TRANSACTION_OF_RUNS => {
-                    for attached in RecordReader::new(record.payload, record.lsn).runs()? {
-                        let id = attached.tree.table;
-                        if let Err(e) = self.note_attached(record.lsn, &attached, &mut found) {
-                            found.lose(id, e)?;
-                        }
-                    }
-                }
-                KIND_EDIT => {
-                    let (tree, edit) = RecordReader::new(record.payload, record.lsn).edit()?;
-                    let edit = TrunkEdit::decode(edit, "log")?;
-                    if let Err(e) = self.recover_edit(&record, tree, &edit, &mut found) {
-                        found.lose(tree.table, e)?;
-                    }
-                }
-                KIND_TRIM => {
-                    let trim = decode_trim(record.payload, record.lsn)?;
-                    trimmed = trim.upto.max(trimmed);
-                    listed = trim.images.or(listed);
-                }
-                kind if PREPARED_KINDS.contains(&kind) => {
-                    self.note_prepared(&record, log_from, &mut prepared, &mut found)?;
-                }
-                _ => {}
-            }
-        }
-        self.note_undecided(prepared, &mut found)?;
-        if log_from > trimmed {
-            return Err(Error::corruption(
-                "log",
-                format_args!(
-                    "starts at {log_from}, but was trimmed to {trimmed} only: its oldest segments \
-                     (log.*.frl) are missing"
-                ),
-            ));
-        }
+        let mut found = Found::new(self);
+        let mut progress = Progress::new(self, log, began);
+        self.find_edits(log, &mut found, &mut progress)?;
         log.rewind();
-        self.images.set(listed.unwrap_or_default());
         found.blame_old_files(self, log_from);
         found.check_catalog()?;
 
@@ -170,17 +151,95 @@ impl Core {
         let mut names = Names::default();
         read_catalog(&self.system_table(), &mut names)?;
         let mut undecided = Undecided::default();
-        while let Some(record) = log.next()? {
+        progress.begin_replay();
+        let read = self.replay(log, &mut names, &mut found, &mut undecided, &mut progress);
+        found.appliers.finish()?; // AP3
+        read?;
+        let damaged = self.finish_tables(&names, &mut found, log_from)?;
+        self.images.retain(&names);
+        *self.names.write() = names;
+        self.keep_undecided(undecided)?;
+        progress.end(found.entries);
+        Ok(damaged)
+    }
+
+    /// The first reading.
+    fn find_edits(
+        &self,
+        log: &mut Recovered,
+        found: &mut Found,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let log_from = log.start();
+        found.loading.insert(SYSTEM_TABLE, Loading::open(self, SYSTEM_TABLE)?);
+        let mut trimmed = 0;
+        let (mut listed, mut slowness) = (None, None);
+        let mut prepared = PreparedRuns::default();
+        let first = [KIND_EDIT, KIND_TRIM, KIND_TRANSACTION_OF_RUNS];
+        let first = [&first[..], &PREPARED_KINDS].concat();
+        while let Some(record) = log.next_of(|kind| first.contains(&kind))? {
+            progress.searched(record.lsn);
             match record.kind {
-                kind if PREPARED_KINDS.contains(&kind) => self.recover_prepared(
-                    &record,
-                    &mut undecided,
-                    &mut names,
-                    &mut found,
-                    log_from,
-                )?,
+                KIND_TRANSACTION_OF_RUNS => {
+                    for attached in RecordReader::new(record.payload, record.lsn).runs()? {
+                        let id = attached.tree.table;
+                        if let Err(e) = self.note_attached(record.lsn, &attached, found) {
+                            found.lose(id, e)?;
+                        }
+                    }
+                }
+                KIND_EDIT => {
+                    let (tree, edit) = RecordReader::new(record.payload, record.lsn).edit()?;
+                    let edit = TrunkEdit::decode(edit, "log")?;
+                    if let Err(e) = self.recover_edit(&record, tree, &edit, found) {
+                        found.lose(tree.table, e)?;
+                    }
+                }
+                KIND_TRIM => {
+                    let trim = decode_trim(record.payload, record.lsn)?;
+                    trimmed = trim.upto.max(trimmed);
+                    listed = trim.images.or(listed);
+                    slowness = trim.slowness.or(slowness);
+                }
+                kind if PREPARED_KINDS.contains(&kind) => {
+                    self.note_prepared(&record, log_from, &mut prepared, found)?;
+                }
+                _ => {}
+            }
+        }
+        self.note_undecided(prepared, found)?;
+        if log_from > trimmed {
+            return Err(Error::corruption(
+                "log",
+                format_args!(
+                    "starts at {log_from}, but was trimmed to {trimmed} only: its oldest segments \
+                     (log.*.frl) are missing"
+                ),
+            ));
+        }
+        self.images.set(listed.unwrap_or_default());
+        self.target.set_slowness(slowness);
+        Ok(())
+    }
+
+    /// The second reading. All changes are with the appliers afterwards.
+    fn replay(
+        self: &Arc<Self>,
+        log: &mut Recovered,
+        names: &mut Names,
+        found: &mut Found,
+        undecided: &mut Undecided,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        let log_from = log.start();
+        while let Some(record) = log.next()? {
+            progress.replayed(record.lsn, found.entries);
+            match record.kind {
+                kind if PREPARED_KINDS.contains(&kind) => {
+                    self.recover_prepared(&record, undecided, names, found, log_from)?;
+                }
                 KIND_TRANSACTION | KIND_TRANSACTION_OF_RUNS => {
-                    self.recover_transaction(&record, &mut names, &mut found, log_from)?;
+                    self.recover_transaction(&record, names, found, log_from)?;
                 }
                 KIND_COUNTERS | KIND_SET_COUNTERS => {
                     let mut reader = RecordReader::new(record.payload, record.lsn);
@@ -188,7 +247,7 @@ impl Core {
                     reader.finish()?;
                     let set = record.kind == KIND_SET_COUNTERS;
                     for c in &counters {
-                        self.recover_counters(&record, c, set, &names, &mut found, log_from)?;
+                        self.recover_counters(&record, c, set, names, found, log_from)?;
                     }
                 }
                 KIND_EDIT | KIND_TRIM => {}
@@ -200,15 +259,25 @@ impl Core {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The log is read to its end.
+    fn finish_tables(
+        self: &Arc<Self>,
+        names: &Names,
+        found: &mut Found,
+        log_from: Lsn,
+    ) -> Result<Vec<Damaged>> {
         // Tables with edits but no transaction left to replay.
         let rest: Vec<TableId> = found.loading.keys().copied().collect();
         for id in rest {
             match names.by_id(id).cloned() {
-                Some(def) => self.finish_table(&def, &mut found, log_from)?,
+                Some(def) => self.finish_table(&def, found, log_from)?,
                 None => drop(found.loading.remove(&id)),
             }
         }
-        self.check_trees(&names, &mut found)?;
+        self.check_trees(names, found)?;
         self.tables.write().retain(|id, _| !found.lost.contains_key(id));
         self.tables.write().retain(|id, table| {
             let def = names.by_id(*id);
@@ -220,16 +289,14 @@ impl Core {
             }
             kept
         });
-        self.raise_counters(&mut found)?;
+        self.raise_counters(found)?;
         let defined = |(id, why)| names.by_id(id).map(|def| Damaged { def: def.clone(), why });
-        let mut damaged: Vec<Damaged> = found.lost.into_iter().filter_map(defined).collect();
+        let lost = std::mem::take(&mut found.lost);
+        let mut damaged: Vec<Damaged> = lost.into_iter().filter_map(defined).collect();
         damaged.sort_by_key(|d| d.def.id);
         if let (Some(first), false) = (damaged.first(), self.options.discards_damaged_tables()) {
             return Err(first.refusal(damaged.len()));
         }
-        self.images.retain(&names);
-        *self.names.write() = names;
-        self.keep_undecided(undecided)?;
         Ok(damaged)
     }
 

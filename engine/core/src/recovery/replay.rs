@@ -1,5 +1,6 @@
 //! The second reading of the log: entries, attached runs and counters go to the trees and tables that do
-//! not have them yet (R4, R5).
+//! not have them yet (R4, R5). Entries and runs are checked here and applied by the appliers, but for those of the
+//! system table: later records need them.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use frond_run::RunMeta;
 use frond_tree::Tree;
 use frond_wal::Record;
 
+use super::appliers::{impossible_runs, sabotage, Origin};
 use super::{loading, Found};
-use crate::canary;
 use crate::catalog::names::Names;
 use crate::catalog::{self, CatalogRow, SYSTEM_TABLE};
 use crate::checkpoint::images::Found as FoundImage;
@@ -17,6 +18,9 @@ use crate::commit::core::Core;
 use crate::options::KEY_BYTES_MAX;
 use crate::record::{AttachedRuns, CounterRecord, RecordReader, KIND_TRANSACTION_OF_RUNS};
 use crate::table::Table;
+
+/// Bytes of entries that the appliers get at once.
+const PIECE: usize = 1 << 20;
 
 impl Core {
     pub(super) fn recover_transaction(
@@ -50,7 +54,7 @@ impl Core {
         found: &mut Found,
         log_from: Lsn,
     ) -> Result<()> {
-        let mut entries = Vec::new();
+        let origin = Origin { named_at, lsn: record.lsn, end: record.end };
         for _ in 0..reader.section_count()? {
             let (id, count) = reader.section()?;
             let table = self.recovered_table(id.table, record, names, found, log_from)?;
@@ -60,35 +64,42 @@ impl Core {
                 }
                 continue;
             };
-            entries.clear();
-            for _ in 0..count {
-                entries.push(reader.entry()?);
-            }
-            check_sorted(&entries, record.lsn)?;
-            if canary::active(canary::DROP_TOMBSTONES) {
-                entries.retain(|(_, kind, _)| *kind == EntryKind::Put);
-            }
-            if canary::active(canary::LOSE_REPLAYED_ENTRY) && entries.len() > 8 {
-                entries.remove(8);
-            }
-            tree.write(
-                named_at,
-                entries.iter().map(|&(key, kind, value)| EntryRef {
-                    key,
-                    seq: record.end,
-                    kind,
-                    value,
-                }),
-            );
-            self.ledger.note_written(table, tree);
+            found.entries += count as u64;
             if id.table == SYSTEM_TABLE {
-                for &(key, kind, value) in &entries {
-                    let value = (kind == EntryKind::Put).then_some(value);
-                    let row = catalog::decode_row(key, value)?;
-                    self.adopt_definition(&row, found)?;
-                    names.apply(row)?;
-                }
+                self.recover_definitions(reader, count, (table, tree), origin, names, found)?;
+                continue;
             }
+            in_pieces(reader, count, record.lsn, |bytes, count| {
+                found.appliers.entries(table, tree, origin, (bytes, count))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A section of `count` rows of the system table.
+    fn recover_definitions(
+        &self,
+        reader: &mut RecordReader<'_>,
+        count: usize,
+        (table, tree): (&Arc<Table>, &Tree),
+        origin: Origin,
+        names: &mut Names,
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            entries.push(reader.entry()?);
+        }
+        check_sorted(&entries, origin.lsn)?;
+        sabotage(&mut entries);
+        let entry = |&(key, kind, value)| EntryRef { key, seq: origin.end, kind, value };
+        tree.write(origin.named_at, entries.iter().map(entry));
+        self.ledger.note_written(table, tree);
+        for &(key, kind, value) in &entries {
+            let value = (kind == EntryKind::Put).then_some(value);
+            let row = catalog::decode_row(key, value)?;
+            self.adopt_definition(&row, found)?;
+            names.apply(row)?;
         }
         Ok(())
     }
@@ -97,6 +108,7 @@ impl Core {
     fn adopt_definition(&self, row: &CatalogRow, found: &mut Found) -> Result<()> {
         let CatalogRow::Table { definition: Some(def), .. } = row else { return Ok(()) };
         let Some(table) = self.tables.read().get(&def.id).cloned() else { return Ok(()) };
+        found.appliers.finish()?; // AP2
         if let Err(e) = loading::adopt(self, &table, def) {
             found.lose(def.id, e)?;
             self.tables.write().remove(&def.id);
@@ -116,21 +128,16 @@ impl Core {
         found: &mut Found,
         log_from: Lsn,
     ) -> Result<()> {
+        let origin = Origin { named_at, lsn: record.lsn, end: record.end };
         let AttachedRuns { tree: id, lists } = attached;
         let table = self.recovered_table(id.table, record, names, found, log_from)?;
         let Some((table, tree)) = tree_behind(&table, id, record)? else { return Ok(()) };
         let committed = |(meta, extent): (RunMeta, _)| (meta.committed_at(record.end), extent);
         let lists = lists.into_iter().map(|l| l.into_iter().map(committed).collect()).collect();
-        if id.table == SYSTEM_TABLE
-            || !tree.attach_named_at(lists, named_at, record.lsn, record.end)
-        {
-            return Err(Error::corruption(
-                "log",
-                format_args!("record at {}: the runs of tree {id} are impossible", record.lsn),
-            ));
+        if id.table == SYSTEM_TABLE {
+            return Err(impossible_runs(record.lsn, id));
         }
-        self.ledger.note(table, tree);
-        Ok(())
+        found.appliers.runs(table, tree, origin, lists)
     }
 
     pub(super) fn recover_counters(
@@ -173,14 +180,39 @@ fn tree_behind<'t>(
     }
 }
 
+/// Checks the next `count` entries and passes on their bytes, some MiB at a time at most.
+fn in_pieces(
+    reader: &mut RecordReader<'_>,
+    count: usize,
+    lsn: Lsn,
+    mut pass_on: impl FnMut(&[u8], usize) -> Result<()>,
+) -> Result<()> {
+    let (mut from, mut passed, mut before) = (reader.position(), 0, &[][..]);
+    for n in 0..count {
+        let (key, ..) = reader.entry()?;
+        // The first one is not empty either.
+        if key <= before || key.len() > KEY_BYTES_MAX {
+            return Err(bad_keys(lsn));
+        }
+        before = key;
+        if reader.position() - from >= PIECE {
+            pass_on(reader.since(from), n + 1 - passed)?;
+            (from, passed) = (reader.position(), n + 1);
+        }
+    }
+    pass_on(reader.since(from), count - passed)
+}
+
 pub(super) fn check_sorted(entries: &[(&[u8], EntryKind, &[u8])], lsn: Lsn) -> Result<()> {
     if entries.iter().any(|(key, ..)| key.is_empty() || key.len() > KEY_BYTES_MAX)
         || entries.windows(2).any(|w| w[0].0 >= w[1].0)
     {
-        return Err(Error::corruption(
-            "log",
-            format_args!("record at {lsn}: keys are impossible or out of order"),
-        ));
+        return Err(bad_keys(lsn));
     }
     Ok(())
+}
+
+fn bad_keys(lsn: Lsn) -> Error {
+    let what = format_args!("record at {lsn}: keys are impossible or out of order").to_string();
+    Error::corruption("log", what)
 }

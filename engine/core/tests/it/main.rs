@@ -20,6 +20,7 @@ mod moving;
 mod panics;
 mod prepared;
 mod ranges;
+mod replay;
 mod reports;
 mod rows;
 mod spill;

@@ -23,6 +23,7 @@ pub struct Options {
     pub log: Option<extern "C" fn(*mut c_void, c_int, *const c_char)>,
     pub log_ctx: *mut c_void,
     pub open_files: u32,
+    pub recovery_target: u32,
 }
 
 #[repr(C)]

@@ -62,6 +62,7 @@ fn shared() -> &'static Mutex<Shared> {
             log: None,
             log_ctx: null_mut(),
             open_files: 0,
+            recovery_target: 0,
         };
         let mut db: Handle = null_mut();
         // SAFETY: A2, all pointers are good.
