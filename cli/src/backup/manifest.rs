@@ -90,7 +90,7 @@ impl PlainFile {
     pub fn own_bytes(&self, own: usize) -> Option<u64> {
         let parts = self.parts(own);
         let mut own = parts.iter().filter(|p| p.3 == own).map(|p| p.1).peekable();
-        own.peek().is_some().then(|| own.sum())
+        own.peek().is_some().then(|| total(own))
     }
 }
 
@@ -333,7 +333,7 @@ mod tests {
     fn sizes_that_no_machine_has_are_summed_without_a_panic() {
         let mut m = sample();
         for (name, bytes) in [("server/x", u64::MAX), ("server/y", 1)] {
-            m.files.insert(name.into(), PlainFile { bytes, checksum: hex(3) });
+            m.files.insert(name.into(), PlainFile::whole(bytes, 3));
         }
         assert_eq!(m.bytes(), u64::MAX);
         m.tables[0].own.extend([Piece(0, u64::MAX, hex(5)), Piece(0, 9, hex(5))]);

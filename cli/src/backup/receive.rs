@@ -89,7 +89,7 @@ fn keep<R: io::Read>(
 ) -> io::Result<(String, u64)> {
     loop {
         let at = stream.at;
-        match stream.next()? {
+        match stream.next_frame()? {
             Next::Frame(frame) => file.write_all_at(&frame, at)?,
             Next::End(frame) => {
                 file.write_all_at(&frame, at)?;
@@ -107,7 +107,7 @@ fn whole_frames(part: &Path) -> Outcome<(Stream<Reader>, u64)> {
     let told = |e: io::Error| fail(part, format!("{e}; remove it and begin anew"));
     let mut stream = Stream::begin(Reader { file, at: 0 }).map_err(told)?;
     loop {
-        match stream.next() {
+        match stream.next_frame() {
             Ok(Next::Frame(_)) => {}
             Ok(Next::End(_)) => return Err(fail(part, "it is whole: rename it to backup.frb")),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => break,

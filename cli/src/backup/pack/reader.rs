@@ -244,7 +244,7 @@ impl<R: Read> Stream<R> {
 
     /// # Errors
     /// `UnexpectedEof`: it was cut off; `InvalidData`: it is damaged.
-    pub fn next(&mut self) -> io::Result<Next> {
+    pub fn next_frame(&mut self) -> io::Result<Next> {
         let mut frame = vec![0; FRONT];
         self.from.read_exact(&mut frame).map_err(|e| ended(e, self.at))?;
         let front = front(&frame).map_err(|e| corrupt(format!("at {}: {e}", self.at)))?;

@@ -65,7 +65,7 @@ fn contents(path: &Path, key: Option<&Key>) -> Result<Vec<u8>, String> {
 
 fn received(bytes: &[u8]) -> io::Result<u64> {
     let mut stream = Stream::begin(bytes)?;
-    while let Next::Frame(_) = stream.next()? {}
+    while let Next::Frame(_) = stream.next_frame()? {}
     Ok(stream.at)
 }
 
@@ -147,7 +147,7 @@ fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     loop {
         let at = stream.at as usize;
-        let next = stream.next().unwrap();
+        let next = stream.next_frame().unwrap();
         found.push(at..stream.at as usize);
         if let Next::End(_) = next {
             return found;

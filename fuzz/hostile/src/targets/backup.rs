@@ -29,7 +29,7 @@ pub fn packs(seed: u64) -> Vec<Vec<u8>> {
 /// Three pieces of a table's file, one of a plain file, an empty file.
 fn pack(seed: u64, level: Option<i32>) -> Vec<u8> {
     let mut manifest = Manifest::new(seed, "10.11 at here");
-    let plain = |bytes| PlainFile { bytes, checksum: "0000000000000000".into() };
+    let plain = |bytes| PlainFile::whole(bytes, 0);
     manifest.files.insert("server/x".into(), plain(10));
     manifest.files.insert("server/empty".into(), plain(0));
     let table = TableFile {
@@ -86,7 +86,7 @@ pub fn check(input: &[u8]) -> bool {
 fn stream(bytes: &[u8]) -> bool {
     let Ok(mut stream) = Stream::begin(bytes) else { return false };
     loop {
-        match stream.next() {
+        match stream.next_frame() {
             Ok(Next::Frame(_)) => {}
             Ok(Next::End(_)) => return stream.at == bytes.len() as u64,
             Err(_) => return false,
