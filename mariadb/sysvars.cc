@@ -241,7 +241,7 @@ frond_options frond_open_options() {
     options.cache_bytes = cache_size;
     options.log_segment_bytes = log_segment_size;
     options.log_capacity_bytes = log_capacity;
-    options.recovery_target = recovery_target ? recovery_target : FROND_NO_RECOVERY_TARGET;
+    options.recovery_target = recovery_target ? recovery_target : UINT32_MAX;
     options.lock_bytes = row_lock_memory;
     options.background_threads = background_threads;
     options.open_files = open_files;

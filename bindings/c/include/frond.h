@@ -105,9 +105,8 @@ typedef struct frond_options {
     uint32_t open_files;         /* table files open at a time; 0 = a quarter of the process's
                                   * limit, 16 to 8192 */
     uint32_t recovery_target;    /* seconds that frond_open may take after a crash, as an aim: the log is
-                                  * kept short enough; 0 = 30, FROND_NO_RECOVERY_TARGET = no aim */
+                                  * kept short enough; 0 = 30, UINT32_MAX = no aim */
 } frond_options;
-#define FROND_NO_RECOVERY_TARGET UINT32_MAX
 #define FROND_OPTIONS_INIT \
     { sizeof(frond_options), FROND_SYNC, 0, 0, 0, 0, 0, 1, 0, 1, 0, NULL, NULL, 0, 0 }
 

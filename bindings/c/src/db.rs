@@ -9,11 +9,13 @@ use frond_engine::{Durability, Engine, Options};
 use frond_vfs::OsVfs;
 
 use crate::abi::{
-    frond_options, EmitCounter, FROND_EACH_SECOND, FROND_NO_RECOVERY_TARGET, FROND_OK, FROND_SYNC,
-    FROND_WRITE,
+    frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
 };
 use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{handle, put, put_new, text};
+
+/// `frond_options.recovery_target`: no aim.
+const NO_RECOVERY_TARGET: u32 = u32::MAX;
 
 /// An open database.
 pub struct frond_db {
@@ -58,7 +60,7 @@ fn options(o: &frond_options) -> Result<Options> {
         log_segment_bytes: or_default(o.log_segment_bytes, d.log_segment_bytes),
         log_capacity_bytes: or_default(o.log_capacity_bytes, d.log_capacity_bytes),
         recovery_target: match o.recovery_target {
-            FROND_NO_RECOVERY_TARGET => 0,
+            NO_RECOVERY_TARGET => 0,
             seconds => or_default(u64::from(seconds), d.recovery_target),
         },
         lock_bytes: or_default(o.lock_bytes, d.lock_bytes),

@@ -254,9 +254,6 @@ pub type Waited = extern "C" fn(*mut c_void, u64);
 pub type Victim = extern "C" fn(*mut c_void, u64, u64) -> c_int;
 pub type StatementOf = extern "C" fn(*mut c_void, u64, *mut c_char, usize) -> usize;
 
-/// Of `frond_options.recovery_target`.
-pub const FROND_NO_RECOVERY_TARGET: u32 = u32::MAX;
-
 structures! {
     frond_options {
         struct_size: u32,
