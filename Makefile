@@ -102,8 +102,9 @@ backups: plugin ## BACKUPS= (50) backups under sysbench, inserts and DDL, each r
 	@/usr/bin/python3 -B tests/sql/backup_soak.py --backups $${BACKUPS:-50} --kills $${KILLS:-20}
 
 .PHONY: pictures
-pictures: ## docs/top.svg and docs/dashboard.svg anew: frond top and the dashboard on a server with a load
+pictures: plugin ## docs/top.svg and docs/dashboard.svg anew: frond top and the dashboard on a server with a load
 	@scripts/setup.sh all
+	@cargo build --quiet --release -p frond-cli
 	@/usr/bin/python3 -B scripts/pictures.py
 
 .PHONY: samples
@@ -111,7 +112,8 @@ samples: ## sample files of innotop and percona-toolkit through frond locks and 
 	@scripts/samples.sh
 
 .PHONY: replay
-replay: ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
+replay: plugin ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
+	@cargo build --quiet --release -p frond-cli
 	@TOOLS=replay REPLAY_STATEMENTS=$${STATEMENTS:-100000} scripts/stages/86-tools.sh
 
 .PHONY: man

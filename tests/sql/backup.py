@@ -35,13 +35,13 @@ import pymysql
 
 import backup_packed as packed
 import backup_uses as uses
+from checks import FROND
 from clients import Client, Problem
 from disk_full import SmallDisk
 from kill9_binlog import Transfers
 from kill9_replica import free_port
-from server import ROOT, Server, rows, run
+from server import Server, rows, run
 
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 OPTIONS = ["--log-bin", "--binlog-format=ROW", "--sync-binlog=0", "--frond-flush-log-at-commit=2", "--frond-cache-size=16M",
            "--frond-log-capacity=32M", "--frond-log-segment-size=4M", "--innodb-flush-log-at-trx-commit=2"]
 ACCOUNTS_SUM = 60_000
@@ -90,15 +90,16 @@ class Definitions(Client):
     """CREATE, ALTER, TRUNCATE, RENAME, DROP."""
 
     numbers = itertools.count(1)
+    engines = ("Frond",)
 
     def prepare(self, admin: pymysql.Connection) -> None:
         pass
 
     def step(self) -> None:
         name = f"d{next(self.numbers)}"
-        for statement in (f"CREATE TABLE {name} (a INT PRIMARY KEY, b VARCHAR(50)) ENGINE=Frond",
+        for statement in (f"CREATE TABLE {name} (a INT PRIMARY KEY, b VARCHAR(50), KEY (b)) ENGINE={self.r.choice(self.engines)}",
                           f"INSERT INTO {name} SELECT seq, MD5(seq) FROM seq_1_to_{self.r.randint(1, 3000)}",
-                          f"ALTER TABLE {name} ADD COLUMN c INT DEFAULT 3, ALGORITHM=COPY",
+                          f"ALTER TABLE {name} ADD COLUMN c INT DEFAULT 3, ALGORITHM={self.r.choice(('COPY', 'INSTANT'))}",
                           f"RENAME TABLE {name} TO {name}r"):
             run(self.connection, statement)
         if self.r.random() < 0.5:

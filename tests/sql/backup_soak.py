@@ -56,24 +56,7 @@ class Purchases(Client):
 
 
 class OfBoth(Definitions):
-    """Tables of either engine."""
-
-    def step(self) -> None:
-        name = f"d{next(self.numbers)}"
-        made_in = self.r.choice(("Frond", "InnoDB"))
-        for statement in (f"CREATE TABLE {name} (a INT PRIMARY KEY, b VARCHAR(50), KEY (b)) ENGINE={made_in}",
-                          f"INSERT INTO {name} SELECT seq, MD5(seq) FROM seq_1_to_{self.r.randint(1, 2000)}",
-                          f"ALTER TABLE {name} ADD COLUMN c INT DEFAULT 3, ALGORITHM={self.r.choice(('COPY', 'INSTANT'))}",
-                          f"RENAME TABLE {name} TO {name}r"):
-            run(self.connection, statement)
-        if self.r.random() < 0.5:
-            run(self.connection, f"TRUNCATE TABLE {name}r")
-            run(self.connection, f"INSERT INTO {name}r (a) VALUES (1)")
-        run(self.connection, "COMMIT")
-        if self.r.random() < 0.8:
-            run(self.connection, f"DROP TABLE {name}r")
-        self.acknowledged += 1
-        time.sleep(0.3)
+    engines = ("Frond", "InnoDB")
 
 
 class Soak:

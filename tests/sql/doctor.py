@@ -24,29 +24,13 @@ from typing import Any, Callable, Iterator
 
 import pymysql
 
-from server import ROOT, Server, rows, run
+from checks import FROND, Checks
+from server import Server, rows, run
 
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 # What these rules find is the machine's, and others run on it.
 MACHINE = {"accept-queue-overflows", "syn-queue-full", "swapping", "swappiness", "transparent-huge-pages", "clock-source", "io-scheduler",
            "filesystem", "disk-space"}
 SECONDS = 40
-
-
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = self.skipped = 0
-
-    def that(self, what: str, good: bool, seen: object = "") -> None:
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
-
-    def skip(self, what: str) -> None:
-        self.skipped += 1
-        print(f"skipped: {what}", flush=True)
 
 
 def ask(server: Server) -> dict[str, Any]:
@@ -295,8 +279,7 @@ def main() -> int:
     checks = Checks()
     for part in [well, wrong, full]:
         part(checks)
-    print(f"{checks.passed} passed, {checks.failed} failed, {checks.skipped} skipped")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":

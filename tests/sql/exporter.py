@@ -12,7 +12,6 @@ FROND names the program (default: target/release/frond). Last line: N passed, N 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -25,24 +24,12 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from checks import FROND, Checks
 from server import ROOT, Server, run
 
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 OPS = ROOT / "ops"
 # Not there without traffic, or if all is well.
 MAY_BE_EMPTY = re.compile(r"> 0\b|== 0|== 1|> 0\.")
-
-
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = self.skipped = 0
-
-    def that(self, what: str, good: bool, seen: object = "") -> None:
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
 
 
 def get(url: str, accept: str | None = None) -> tuple[int, str, str]:
@@ -79,7 +66,7 @@ def formats(url: str, checks: Checks) -> None:
     checks.that("other paths", get(url.replace("metrics", "etc/passwd"))[0] == 404)
     for name, text in [("text", old)]:
         if not shutil.which("promtool"):
-            checks.skipped += 1
+            checks.skip("promtool is not installed (Debian: prometheus)")
             continue
         done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False)
         checks.that(f"promtool reads the {name}", done.returncode == 0, done.stdout + done.stderr)
@@ -117,8 +104,7 @@ def expressions() -> list[str]:
 
 def prometheus(url: str, server: Server, checks: Checks) -> None:
     if not shutil.which("prometheus") or not shutil.which("promtool"):
-        print("skipped: prometheus and promtool are not installed (Debian: prometheus)")
-        checks.skipped += 1
+        checks.skip("prometheus and promtool are not installed (Debian: prometheus)")
         return
     for what in [["check", "rules", "frond.rules.yml"], ["test", "rules", "frond.test.yml"], ["check", "config", "prometheus.yml"]]:
         done = subprocess.run(["promtool", *what], cwd=OPS / "prometheus", capture_output=True, text=True, timeout=60, check=False)
@@ -186,8 +172,7 @@ def main() -> int:
         once = subprocess.run([FROND, "exporter", "--once", "--no-defaults", "--socket", server.socket], capture_output=True, text=True,
                               timeout=60, check=False)
         checks.that("--once without a server", once.returncode == 2 and "is the server running" in once.stderr, once)
-    print(f"{checks.passed} passed, {checks.failed} failed, {checks.skipped} skipped")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":

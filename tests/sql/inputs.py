@@ -25,9 +25,9 @@ import threading
 import time
 from pathlib import Path
 
+from checks import FROND, Checks
 from server import ROOT, Server, run
 
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 SEED = int(os.environ.get("SEED", "0")) or random.randrange(1 << 32)
 NOBODY = 65534
 # Files are given to these; FILE is replaced, and what a sound one is called.
@@ -61,18 +61,6 @@ ACCOUNTS = {
 PARTS = {"digest"}
 # An empty file is an empty result of these: there were no statements, no tables.
 EMPTY_IS_NOTHING = {"digest"}
-
-
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = self.skipped = 0
-
-    def that(self, what: str, good: bool, seen: object = "") -> None:
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
 
 
 def frond(words: list[str], user: int | None = None, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
@@ -152,8 +140,7 @@ def bad_files(checks: Checks, directory: Path, socket: str, sound: dict[str, Pat
     user = NOBODY if os.geteuid() == 0 else None
     reachable = user is None or frond(["--version"], user=user)[0] == 0
     if not reachable:
-        checks.skipped += 1
-        print("skipped: another user may not run the program here (no permission)", flush=True)
+        checks.skip("another user may not run the program here (no permission)")
     for command, (_, kind) in FILES.items():
         for path in [noise, directory / "missing", directory]:
             answer = frond(given(command, path, socket))
@@ -256,8 +243,7 @@ def main() -> int:
         for words in [["/nonexistent"], ["/proc"], [str(sound["dump"])]]:
             answer = frond(["bench", "device", *words])
             checks.that(f"bench device {words[0]}", fine(answer, (2,), words[0]), answer)
-    print(f"{checks.passed} passed, {checks.failed} failed, {checks.skipped} skipped")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":

@@ -5,13 +5,12 @@
 Connections wait for rows of Frond and of InnoDB, one chain goes through both. Every edge is found, none is invented, as a tree of
 connections; when all are done, nobody waits.
 
-FROND names the program (default: target/release/frond). Last line: N passed, N failed.
+FROND names the program (default: target/release/frond). Last line: N passed, N failed, N skipped.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -20,21 +19,8 @@ from typing import Any
 
 import pymysql
 
-from server import ROOT, Server, rows, run
-
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
-
-
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = 0
-
-    def that(self, what: str, good: bool, seen: object = "") -> None:
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
+from checks import FROND, Checks
+from server import Server, rows, run
 
 
 def ask(server: Server, *words: str, user: str = "reader") -> tuple[int, Any, str]:
@@ -120,8 +106,7 @@ def main() -> int:
         run(admin, "REVOKE PROCESS ON *.* FROM reader@localhost")
         status, _, error = ask(server, "locks", "--live")
         checks.that("without the privilege it says which", status == 2 and "GRANT PROCESS" in error, (status, error))
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ no row changes; again with writes, in the log's order; and several sessions at o
 has to be found; one row that is missing, too.
 
 FROND names the program (default: target/release/frond). Status: 0 good, 1 a promise is broken.
-Last line: N passed, N failed.
+Last line: N passed, N failed, N skipped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -26,9 +25,9 @@ from typing import Any
 
 import pymysql
 
-from server import ROOT, Server, rows, run
+from checks import FROND, Checks
+from server import Server, rows, run
 
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
 ROWS = 4000
 SMALL = ["--skip-log-bin", "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=2", "--innodb-log-file-size=16M"]
 
@@ -126,18 +125,6 @@ def write_log(path: Path, count: int, seed: int) -> int:
     return reads
 
 
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = 0
-
-    def that(self, what: str, good: bool, seen: object = "") -> None:
-        if good:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
-
-
 def replay(log: Path, on: Server, against: Server, *options: str) -> tuple[int, dict[str, Any], str]:
     begin = time.monotonic()
     done = subprocess.run([FROND, "replay", str(log), "--no-defaults", "--user", "root", "--on", on.socket, "--against", against.socket,
@@ -197,8 +184,7 @@ def main() -> int:
         checks.that("writing: everything was run", report["compared"] > reads, (report["compared"], reads))
         after = sums()
         checks.that("writing: the same rows at the end", after[0] == after[1] and after != before, after)
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ FROND names the program (default: target/release/frond). Last line: N passed, N 
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import subprocess
@@ -20,9 +19,8 @@ import threading
 import time
 from typing import Callable
 
-from server import ROOT, Server, run
-
-FROND = os.environ.get("FROND", str(ROOT / "target" / "release" / "frond"))
+from checks import FROND, Checks
+from server import Server, run
 
 
 class Terminal:
@@ -58,20 +56,13 @@ class Terminal:
         self._tmux("kill-server")
 
 
-class Checks:
-    def __init__(self) -> None:
-        self.passed = self.failed = 0
-
+class Screens(Checks):
     def has(self, what: str, shown: str, *words: str) -> None:
         missing = [word for word in words if word not in shown]
-        if missing:
-            self.failed += 1
-            print(f"FAILED {what}: no {missing} in\n{shown}", flush=True)
-        else:
-            self.passed += 1
+        self.that(what, not missing, f"no {missing} in\n{shown}")
 
 
-def drive(server: Server, directory: str, checks: Checks) -> None:
+def drive(server: Server, directory: str, checks: Screens) -> None:
     admin = server.connect()
     run(admin, "CREATE DATABASE shop")
     run(admin, "CREATE TABLE shop.orders (id INT PRIMARY KEY, v INT, KEY (v)) ENGINE=Frond")
@@ -134,16 +125,14 @@ def drive(server: Server, directory: str, checks: Checks) -> None:
 
 
 def main() -> int:
+    checks = Screens()
     if not shutil.which("tmux"):
-        print("skipped: tmux is not installed")
-        print("0 passed, 0 failed, 1 skipped")
-        return 0
-    checks = Checks()
+        checks.skip("tmux is not installed")
+        return checks.end()
     with tempfile.TemporaryDirectory() as directory, \
             Server("top", ["--skip-log-bin", "--innodb-buffer-pool-size=16M", "--performance-schema=ON"]) as server:
         drive(server, directory, checks)
-    print(f"{checks.passed} passed, {checks.failed} failed, 0 skipped")
-    return 1 if checks.failed else 0
+    return checks.end()
 
 
 if __name__ == "__main__":
