@@ -36,11 +36,12 @@ impl Core {
         // All of the log and no look at the tables: usually enough.
         let most = self.target.outlook(kept, kept, &now, self.tables.read().len() as u64);
         if !self.target.is_near(&most) {
+            self.target.press(&most);
             return None;
         }
         let (oldest, tables) = self.needed();
         let oldest = oldest.unwrap_or(now.lsn);
-        self.target.outlook(kept, oldest, &now, tables);
+        self.target.press(&self.target.outlook(kept, oldest, &now, tables));
         let ages = self.target.ages(&now, tables, oldest.saturating_sub(kept));
         (oldest < ages.youngest()).then_some(ages)
     }

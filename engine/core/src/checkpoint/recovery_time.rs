@@ -101,6 +101,8 @@ pub struct Outlook {
     /// Log behind the oldest record that is needed.
     pub bytes: u64,
     pub time: Duration,
+    /// Replaying the log, as a share of the time that the target leaves for it, in thousandths; 0 without a target.
+    used: u64,
 }
 
 /// See the module.
@@ -110,7 +112,7 @@ pub struct Target {
     /// In thousandths; 0: not measured.
     slowness: AtomicU64,
     marks: Mutex<VecDeque<Mark>>,
-    /// What replaying the log would take as a share of the time there is for it, in thousandths.
+    /// Of the newest outlook ([`Target::press`]).
     used: AtomicU64,
     /// The last recovery's time, microseconds, and its log bytes per second.
     last_micros: AtomicU64,
@@ -257,12 +259,18 @@ impl Target {
         work.bytes = now.lsn.saturating_sub(kept);
         // What slowing writers cannot change does not slow them.
         let room = self.room(&Work { tables, ..Work::default() });
-        if room > 0.0 {
-            self.used.store((self.time(&work).as_secs_f64() / room * 1000.0) as u64, Relaxed);
-        }
+        let used = match room > 0.0 {
+            true => (self.time(&work).as_secs_f64() / room * 1000.0) as u64,
+            false => 0,
+        };
         work.tables = tables;
         let time = self.time(&work);
-        Outlook { bytes: now.lsn.saturating_sub(oldest), time }
+        Outlook { bytes: now.lsn.saturating_sub(oldest), time, used }
+    }
+
+    /// Writers are slowed by this outlook from now on.
+    pub fn press(&self, outlook: &Outlook) {
+        self.used.store(outlook.used, Relaxed);
     }
 
     /// Whether some tree may be old enough to be frozen.
@@ -277,7 +285,7 @@ impl Target {
         (target - self.time(fixed).as_secs_f64()).max(target * LEAST)
     }
 
-    /// Replaying the log, as a share of the time that the target leaves for it; 0 without a target.
+    /// See [`Target::press`]; 0 without a target.
     pub fn used(&self) -> f64 {
         match self.seconds() {
             0 => 0.0,
@@ -336,12 +344,12 @@ mod tests {
         assert_eq!(whole.time, Duration::from_micros(read + entries(100)));
         assert_eq!(half.time, Duration::from_micros(read + entries(50)));
         assert_eq!(half.bytes, 50 << 20);
-        let used = target.used();
         let tables = target.outlook(0, 50 << 20, &now, 1000).time - half.time;
         assert_eq!(tables, Duration::from_nanos(1000 * TABLE));
         // Tables that take longer than the target slow no writer by themselves.
-        target.outlook(0, 50 << 20, &now, 1_000_000);
-        assert!(used < 0.3 && target.used() < used / LEAST + 0.01, "{}", target.used());
+        let used = half.used as f64;
+        target.press(&target.outlook(0, 50 << 20, &now, 1_000_000));
+        assert!(used < 300.0 && target.used() * 1000.0 < used / LEAST + 10.0, "{}", target.used());
     }
 
     #[test]
