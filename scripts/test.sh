@@ -108,6 +108,22 @@ print_costs() {
         }'
 }
 
+# What a failed stage said of its failures, again behind all stages: CI may keep the end of the output alone.
+print_failures() {
+    local i name
+    for ((i = 0; i < ${#SUMMARY[@]}; i++)); do
+        [[ ${VERDICTS[i]} != ok ]] || continue
+        name=${SUMMARY[i]%% *}
+        printf '\n'
+        say "failed: $name, ${VERDICTS[i]}"
+        [[ -f $LOGS/$name.log ]] || continue
+        {
+            grep -E -A 12 '^(FAILED|BROKEN|DIFFERENCE|not ok|FAIL[: ]|error(\[|:)|thread .* panicked|---- )' "$LOGS/$name.log" ||
+                tail -n 30 "$LOGS/$name.log"
+        } | head -n 60 | cut -c 1-300
+    done
+}
+
 run_stage() {
     local file=$1 name log status=0 start=$SECONDS counts passed failed skipped verdict
     name=$(basename "$file" .sh)
@@ -185,6 +201,7 @@ main() {
     done
     [[ ${1:-} != --list ]] || return 0
     [[ ${#SUMMARY[@]} -gt 0 ]] || die "no stage fits: $*" "scripts/test.sh --list names them"
+    print_failures
     printf '\n'
     print_costs
     printf '\n%d seconds; the output of each stage is in target/test-logs\n' "$SECONDS"
