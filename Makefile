@@ -64,6 +64,10 @@ bench-backup: ## frond backup beside mariadb-backup, the same rows in Frond and 
 	@scripts/setup.sh bench
 	@scripts/bench-backup.sh
 
+.PHONY: tpcc
+tpcc: plugin ## TPC-C on Frond beside InnoDB, then on a replica that is killed 20 times; clones sysbench-tpcc
+	@scripts/tpcc.sh
+
 .PHONY: bench-digest
 bench-digest: ## frond digest beside pt-query-digest on one slow log; SIZE= megabytes
 	@scripts/digest-bench.sh

@@ -9,6 +9,7 @@
 #define FROND_FOREIGN_NAMES_H
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frond_foreign.h"
@@ -36,6 +37,16 @@ struct Frond_foreign {
 std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_parent);
 /* Without the waiting ones, and as parent without those of copies that ALTER TABLE fills. */
 std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent);
+
+/* frond_foreigns_of() a table in both roles, as of a frond_foreign_version(). */
+struct Frond_foreigns {
+    uint64_t version = 0;
+    std::vector<Frond_foreign> of, naming;
+    /* Those of `naming` whose parent the table fits as it is: the others are not enforced. ALTER TABLE may make it fit. */
+    std::vector<Frond_foreign> enforced;
+    /* Databases and names of the other tables that are parents of this one. */
+    std::vector<std::pair<std::string, std::string>> parents;
+};
 
 /* The encoded form of an identifier, and back; the parts of a core's table name. */
 std::string frond_to_file(const std::string &name);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "foreign.h"
 #include "frond_rows.h"
 #include "transaction.h"
 
@@ -230,7 +231,9 @@ private:
     int refuse(const std::string &why);
     void note_auto_increment();
     int row_read(int rc, uchar *record, int nothing);
-    bool has_foreign_keys();
+    /* Until the next change of any. */
+    const Frond_foreigns &foreigns() const;
+    bool has_foreign_keys() const { return !foreigns().of.empty() || !foreigns().naming.empty(); }
     bool changes_unread(const uchar *record);
     int verify_row(uchar *record);
     void compute_all_virtual();
@@ -304,12 +307,7 @@ private:
     /* The error that tell() has sent; why the table was not opened. */
     int told_ = 0;
     std::string refusal_;
-    /* Databases and names of parents, as of a version of all foreign keys. */
-    std::vector<std::pair<std::string, std::string>> parents_;
-    uint64_t parents_version_ = 0;
-    /* Whether the table is in any foreign key, as of a version of all. */
-    bool has_foreign_keys_ = false;
-    uint64_t foreign_keys_version_ = UINT64_MAX;
+    mutable Frond_foreigns foreigns_;
     /* The row that is about to be changed unread is known to be missing. */
     bool unread_is_missing_ = false;
     /* Why the replica stops at a row; for its error message. */

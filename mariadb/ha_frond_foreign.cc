@@ -91,7 +91,7 @@ bool ha_frond::get_foreign_dup_key(char *child_table, uint child_table_len, char
 }
 
 char *ha_frond::get_foreign_key_create_info() {
-    const std::vector<Frond_foreign> all = frond_foreigns_of(name_, false);
+    const std::vector<Frond_foreign> &all = foreigns().of;
     if (all.empty())
         return nullptr;
     String text;
@@ -105,6 +105,22 @@ char *ha_frond::get_foreign_key_create_info() {
 void ha_frond::free_foreign_key_create_info(char *text) { free(text); }
 
 // ---------------------------------------------------------------- lists for the server
+
+// The server asks at each statement that writes, and a list costs as much as a few rows: the core decodes both tables' schemas.
+const Frond_foreigns &ha_frond::foreigns() const {
+    const uint64_t version = frond_foreign_version(frond_database);
+    if (version == foreigns_.version)
+        return foreigns_;
+    foreigns_ = {version, frond_foreigns_of(name_, false), frond_foreigns_of(name_, true), {}, {}};
+    for (const Frond_foreign &f : foreigns_.naming)
+        if (!f.parent_index.empty())
+            foreigns_.enforced.push_back(f);
+    for (const Frond_foreign &f : foreigns_.of)
+        if (f.parent != name_)
+            foreigns_.parents.push_back({frond_from_file(frond_database_of(f.parent)),
+                                         frond_from_file(frond_table_of(f.parent))});
+    return foreigns_;
+}
 
 static LEX_CSTRING *lex(THD *thd, const std::string &text) {
     return thd_make_lex_string(thd, nullptr, text.c_str(), text.size(), 1);
@@ -151,26 +167,22 @@ static int give(THD *thd, const std::vector<Frond_foreign> &all, List<FOREIGN_KE
 }
 
 int ha_frond::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
-    return give(thd, frond_foreigns_of(name_, false), to);
+    return give(thd, foreigns().of, to);
 }
 
 // ALTER TABLE calls this before it creates the copy. The session notes the table, because the copy has to know its
 // original.
 int ha_frond::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *to) {
     Frond_session::of(thd)->note_altered(name_, thd_start_utime(thd));
-    // A foreign key is not enforced while the table does not fit as its parent. ALTER TABLE may make it fit.
-    std::vector<Frond_foreign> all = frond_foreigns_of(name_, true);
-    all.erase(std::remove_if(all.begin(), all.end(), [](const Frond_foreign &f) { return f.parent_index.empty(); }),
-              all.end());
-    return give(thd, all, to);
+    return give(thd, foreigns().enforced, to);
 }
 
 bool ha_frond::referenced_by_foreign_key() const noexcept {
-    return table_ && !frond_foreigns_of(name_, true).empty();
+    return table_ && !foreigns().naming.empty();
 }
 
 bool ha_frond::can_switch_engines() {
-    return frond_foreigns_of(name_, true).empty() && frond_foreigns_of(name_, false).empty();
+    return !has_foreign_keys();
 }
 
 static bool leads(const KEY &key, const std::vector<std::string> &columns) {
@@ -182,9 +194,9 @@ static bool leads(const KEY &key, const std::vector<std::string> &columns) {
 }
 
 bool ha_frond::is_fk_defined_on_table_or_index(uint index) {
-    const std::vector<Frond_foreign> of = frond_foreigns_of(name_, false), to = frond_foreigns_of(name_, true);
+    const std::vector<Frond_foreign> &of = foreigns().of, &to = foreigns().naming;
     if (index >= MAX_KEY)
-        return !of.empty() || !to.empty();
+        return has_foreign_keys();
     const KEY &key = table->key_info[index];
     return std::any_of(of.begin(), of.end(), [&](const Frond_foreign &f) { return leads(key, f.columns); }) ||
            std::any_of(to.begin(), to.end(),
@@ -203,16 +215,7 @@ int ha_frond::lock_parents(THD *thd) {
     if (thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || thd_sql_command(thd) == SQLCOM_DELETE ||
         table->s->tmp_table != NO_TMP_TABLE || !table->mdl_ticket)
         return 0;
-    const uint64_t version = frond_foreign_version(frond_database);
-    if (version != parents_version_) {
-        parents_.clear();
-        for (const Frond_foreign &f : frond_foreigns_of(name_, false))
-            if (f.parent != name_)
-                parents_.push_back({frond_from_file(frond_database_of(f.parent)),
-                                    frond_from_file(frond_table_of(f.parent))});
-        parents_version_ = version;
-    }
-    for (const auto &parent : parents_) {
+    for (const auto &parent : foreigns().parents) {
         MDL_request request;
         MDL_REQUEST_INIT(&request, MDL_key::TABLE, parent.first.c_str(), parent.second.c_str(), MDL_SHARED_READ,
                          MDL_TRANSACTION);

@@ -22,15 +22,6 @@
 // The server's slave_exec_mode: what an event does when its row is missing, or there already.
 extern ulong slave_exec_mode_options;
 
-bool ha_frond::has_foreign_keys() {
-    const uint64_t version = frond_foreign_version(frond_database);
-    if (version != foreign_keys_version_) {
-        has_foreign_keys_ = !frond_foreigns_of(name_, false).empty() || !frond_foreigns_of(name_, true).empty();
-        foreign_keys_version_ = version;
-    }
-    return has_foreign_keys_;
-}
-
 // Whether the row of the look-up need not be read (RF1).
 bool ha_frond::changes_unread(const uchar *record) {
     const TABLE_SHARE *share = table->s;

@@ -51,3 +51,16 @@ upstream_version() {
     local v=${1#*:}
     printf '%s\n' "${v%%-*}"
 }
+
+# checkout NAME REPOSITORY VARIABLE: prints where another project's files are, cloned into target/samples at the first time.
+# They are not ours and not in this tree; VARIABLE is what names a checkout on a machine without a network.
+checkout() {
+    local to=$TARGET/samples/$1
+    if [[ ! -d $to ]]; then
+        mkdir -p "$TARGET/samples"
+        rm -rf "$to.new"
+        git clone --quiet --depth 1 "$2" "$to.new" >&2 || die "cannot clone $2" "name a checkout of it: $3=DIRECTORY"
+        mv "$to.new" "$to"
+    fi
+    printf '%s\n' "$to"
+}

@@ -10,21 +10,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-DIR=$TARGET/samples
-files=$DIR/files
+files=$TARGET/samples/files
 mkdir -p "$files"
 
-# checkout NAME REPOSITORY: prints where it is
-checkout() {
-    if [[ ! -d $DIR/$1 ]]; then
-        git clone --quiet --depth 1 "$2" "$DIR/$1.new" >&2 || die "cannot clone $2" "name a checkout with INNOTOP= or PERCONA_TOOLKIT="
-        mv "$DIR/$1.new" "$DIR/$1"
-    fi
-    printf '%s\n' "$DIR/$1"
-}
-
-innotop=${INNOTOP:-$(checkout innotop https://github.com/innotop/innotop)}
-toolkit=${PERCONA_TOOLKIT:-$(checkout percona-toolkit https://github.com/percona/percona-toolkit)}
+innotop=${INNOTOP:-$(checkout innotop https://github.com/innotop/innotop INNOTOP)}
+toolkit=${PERCONA_TOOLKIT:-$(checkout percona-toolkit https://github.com/percona/percona-toolkit PERCONA_TOOLKIT)}
 cp "$innotop"/t/innodb-status-0* "$toolkit"/t/pt-deadlock-logger/samples/bug_*.txt "$toolkit"/t/pt-duplicate-key-checker/samples/*.sql \
     "$toolkit"/t/lib/samples/dupekeys/* "$files"
 FROND_MONITOR_SAMPLES=$files FROND_INDEX_SAMPLES=$files cargo test --quiet -p frond-locks -p frond-indexes --test it samples

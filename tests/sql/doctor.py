@@ -130,7 +130,7 @@ def connections(server: Server, admin: pymysql.Connection, checks: Checks) -> No
 
 
 def files(server: Server, admin: pymysql.Connection, checks: Checks) -> None:
-    pid = server._script("pid").strip()
+    pid = str(server.pid())
     limit = subprocess.run(["prlimit", "--pid", pid, "--nofile", "--noheadings", "--output", "SOFT,HARD"], capture_output=True, text=True,
                            check=True).stdout.split()
     used = len(os.listdir(f"/proc/{pid}/fd"))

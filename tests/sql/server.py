@@ -84,6 +84,9 @@ class Server:
     def running(self) -> bool:
         return bool(self._script("pid", check=False).strip())
 
+    def pid(self) -> int:
+        return int(self._script("pid"))
+
     def directory(self) -> Path:
         return ROOT / "target" / "run" / self.name
 
