@@ -2,13 +2,14 @@
 
     tpcc.py --scripts DIR [--warehouses N] [--threads N] [--seconds N] [--kills N]
 
-DIR has Percona-Lab's sysbench-tpcc; its tables have foreign keys. Two parts:
+DIR has Percona-Lab's sysbench-tpcc; its tables have foreign keys. Three parts:
 
   speed    Each engine in turn, twice, on a new server with a binary log: load, run, check. Transactions a second, and the server's
            CPU time for one, which depends less on what else the machine does.
   replica  A primary of the engine under test under this load, and a replica with four threads in optimistic order. The
            replica is killed --kills times and goes on by itself. Then the load ends, all tables of both have the same checksums,
            and tpcc_check finds nothing wrong on either.
+  oltp     The same replica under sysbench's oltp_write_only.
 
 Status: 0 as it should be, 1 a check or a comparison failed, 2 the test could not run.
 """
@@ -31,23 +32,22 @@ from kill9_replica import CATCH_UP_SECONDS, free_port
 from server import Server, ServerFailed, engine, rows, run
 
 DATABASE = "tpcc"
-TABLES = 9
 # What tpcc_check prints: one line for each of its checks and warehouses.
 VERDICT = re.compile(r"^Check (\d+), warehouse: (\d+) (PASSED|FAILED)", re.M)
 
 
 class Load:
-    """sysbench with the scripts, on one server."""
+    """sysbench-tpcc on one server."""
+
+    TABLES = 9
 
     def __init__(self, server: Server, scripts: Path, tested: str, warehouses: int):
-        self.server, self.scripts = server, scripts
-        self.arguments = ["./tpcc.lua", "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root",
-                          f"--mysql-db={DATABASE}", "--tables=1", f"--scale={warehouses}",
-                          f"--mysql_storage_engine={tested}"]
-        self.warehouses = warehouses
+        self.server, self.scripts, self.warehouses = server, scripts, warehouses
+        self.script = ["./tpcc.lua", "--tables=1", f"--scale={warehouses}", f"--mysql_storage_engine={tested}"]
 
     def _command(self, command: str, *options: str) -> list[str]:
-        return ["sysbench", *self.arguments, *options, command]
+        return ["sysbench", *self.script, "--db-driver=mysql", f"--mysql-socket={self.server.socket}", "--mysql-user=root",
+                f"--mysql-db={DATABASE}", *options, command]
 
     def prepare(self) -> None:
         admin = self.server.connect()
@@ -83,6 +83,19 @@ class Load:
         return done.stdout
 
 
+class WriteOnly(Load):
+    """sysbench's oltp_write_only, on small tables: its transactions meet."""
+
+    TABLES = 2
+
+    def __init__(self, server: Server, scripts: Path, tested: str, warehouses: int):
+        super().__init__(server, scripts, tested, warehouses)
+        self.script = ["oltp_write_only", f"--tables={self.TABLES}", "--table-size=20000", f"--mysql_storage_engine={tested}"]
+
+    def check(self) -> None:
+        pass
+
+
 def options(number: int, port: int) -> list[str]:
     return ["--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}", f"--server-id={number}", "--log-bin=bin",
             "--binlog-format=ROW", "--innodb-flush-log-at-trx-commit=1", "--loose-frond-flush-log-at-commit=1",
@@ -110,8 +123,8 @@ def speed(arguments: argparse.Namespace) -> None:
     print(f"{engine()} / InnoDB: {b[0] / a[0]:.2f} of the rate, {b[1] / a[1]:.2f} of the CPU")
 
 
-def replica(arguments: argparse.Namespace, r: random.Random) -> None:
-    port = free_port()
+def replica(arguments: argparse.Namespace, kind: type[Load]) -> None:
+    port, r = free_port(), random.Random(arguments.seed)
     settings = ["--skip-slave-start", f"--gtid-pos-auto-engines={engine()}", "--log-slave-updates", "--slave-parallel-threads=4",
                 "--slave-parallel-mode=optimistic"]
     with Server("tpcc1", options(1, port)) as primary, Server("tpcc2", [*options(2, free_port()), *settings]) as second:
@@ -120,7 +133,7 @@ def replica(arguments: argparse.Namespace, r: random.Random) -> None:
                    "master_use_gtid = slave_pos, master_connect_retry = 1")
         run(admin, "START SLAVE")
         admin.close()
-        load = Load(primary, arguments.scripts, engine(), arguments.warehouses)
+        load = kind(primary, arguments.scripts, engine(), arguments.warehouses)
         load.prepare()
         seconds = max(10.0, arguments.kills * 3.0)
         process = load.begin(arguments.threads, seconds)
@@ -132,13 +145,13 @@ def replica(arguments: argparse.Namespace, r: random.Random) -> None:
             run(admin, "START SLAVE")
             admin.close()
         count, rate = load.end(process, seconds + 120)
-        compare(primary, second)
+        compare(primary, second, kind.TABLES)
         load.check()
-        Load(second, arguments.scripts, engine(), arguments.warehouses).check()
-        print(f"replica: {count} transactions, {rate:.1f} a second, {arguments.kills} kills; same tables, both checked", flush=True)
+        kind(second, arguments.scripts, engine(), arguments.warehouses).check()
+        print(f"replica under {kind.__name__}: {count} transactions, {rate:.1f} a second, {arguments.kills} kills; same tables", flush=True)
 
 
-def compare(primary: Server, second: Server) -> None:
+def compare(primary: Server, second: Server, tables: int) -> None:
     here, there = primary.connect(DATABASE), second.connect(DATABASE, read_timeout=CATCH_UP_SECONDS * 5)
     position = rows(here, "SELECT @@gtid_binlog_pos")[0][0].decode()
     if int(rows(there, f"SELECT MASTER_GTID_WAIT('{position}', {CATCH_UP_SECONDS * 4})")[0][0]):
@@ -147,7 +160,7 @@ def compare(primary: Server, second: Server) -> None:
     names = [r[0].decode() for r in rows(here, "SHOW TABLES")]
     sql = "CHECKSUM TABLE " + ", ".join(names) + " EXTENDED"
     a, b = rows(here, sql), rows(there, sql)
-    if a != b or len(a) != TABLES:
+    if a != b or len(a) != tables:
         raise Problem(f"tables differ: primary {sorted(set(a) - set(b))}, replica {sorted(set(b) - set(a))}")
 
 
@@ -159,11 +172,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
-    parser.add_argument("--only", choices=("speed", "replica"))
+    parser.add_argument("--only", choices=("speed", "replica", "oltp"))
     arguments = parser.parse_args()
     print(f"SEED={arguments.seed}", flush=True)
     passed = failed = 0
-    for name, part in (("speed", lambda: speed(arguments)), ("replica", lambda: replica(arguments, random.Random(arguments.seed)))):
+    parts = {"speed": lambda: speed(arguments), "replica": lambda: replica(arguments, Load), "oltp": lambda: replica(arguments, WriteOnly)}
+    for name, part in parts.items():
         if arguments.only not in (None, name):
             continue
         try:
