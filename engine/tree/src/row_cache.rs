@@ -52,7 +52,8 @@ impl TreeInner {
         Ok(found)
     }
 
-    /// A page was read to find that `found`, with `value`, is the newest version of the key in the trunk.
+    /// Called after a page was read: `found`, with `value`, is the newest version of the key in the
+    /// trunk.
     #[cold]
     fn offer(&self, view: &View, key: &[u8], found: Found, value: Option<&[u8]>) -> Result<()> {
         let Some(cache) = self.store.rows() else { return Ok(()) };

@@ -4,13 +4,15 @@
 //! A small version is stored in its image as a whole. Of a larger one the nodes that changed since the image
 //! before are written into packs, children before parents, and the image names the root's place.
 //!
-//! Who stores a version looks at what changed alone: it walks down from the root as long as nodes have no place, and
-//! asks the book (`book.rs`) for the runs that came and went, and for the live bytes of packs.
+//! Storing a version visits only what changed: it walks down from the root while nodes have no
+//! place, and asks the book (`book.rs`) for the runs that were added and removed, and for the live
+//! bytes of packs.
 //!
-//! Packs with less than a quarter of live bytes are cleared: what is live in them is written again, and
-//! all above it, as long as that is less than what changed. So packs take about four times the live bytes, and more
-//! when little changes from one checkpoint to the next: 5.9 times with one leaf in a hundred, at random. A pack without
-//! live bytes is given back when the image that does not name it is durable (NP2).
+//! Packs of which less than a quarter is live are cleared: their live nodes, and all nodes above
+//! these, are written again, as long as that is less than what changed. So packs take about four
+//! times the live bytes, and more when little changes from one checkpoint to the next: 5.9 times
+//! with one leaf in a hundred, at random. A pack without live bytes is given back when the image
+//! that does not name it is durable (NP2).
 //!
 //! - VN1. At most one version of a tree is being stored: the table file's checkpoint pin sees to that.
 //! - VN2. Places change when the image is durable, not before: after a failure nothing has happened.

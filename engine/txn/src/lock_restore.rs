@@ -1,5 +1,5 @@
-//! What an owner holds exclusively, to be written down; and taking it again after a restart, before anybody
-//! else asks.
+//! Lists an owner's exclusive locks, so that they can be stored, and takes them again after a
+//! restart, before other requests are allowed.
 //!
 //! Tested by `tests/it/restore.rs`.
 

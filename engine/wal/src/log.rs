@@ -180,9 +180,10 @@ impl Wal {
         self.append_frames(kind, 1, self.buffer_bytes, |_| (FIRST | LAST, payload, hash))
     }
 
-    /// As [`Wal::append`] for a small record, but a full buffer grows instead of being written (W5). For the
-    /// end of a prepared transaction: its larger prepare record came before it in the ordinary way, which
-    /// bounds the growth. Waits only for another thread's append of several frames.
+    /// As [`Wal::append`] for a small record, but a full buffer grows instead of being written
+    /// (W5). For the end of a prepared transaction. Its prepare record was larger and was appended
+    /// in the ordinary way, which bounds the growth. Waits only for another thread's append of
+    /// several frames.
     pub fn append_unwaited(&self, kind: u8, payload: &[u8]) -> Result<Appended> {
         assert_ne!(kind, MARKER, "kind 0 is the log's own");
         if payload.len() > PACK_FLOOR.min(self.chunk_bytes) {

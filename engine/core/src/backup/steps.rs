@@ -394,7 +394,8 @@ mod tests {
     use crate::engine::Engine;
     use crate::options::Options;
 
-    /// What is written between the pin of a file and the position in the log may be named by a record below it.
+    /// A record below the log position may name what is written between the pin of a file and that
+    /// position.
     #[test]
     fn blocks_that_are_made_while_the_position_is_taken_are_pinned() {
         let options = Options { background_threads: 0, ..Options::default() };

@@ -32,7 +32,8 @@ use crate::table::Table;
 
 /// Bytes of entries in a window. Two windows are in memory: more gains nothing, as a batch of one tree is long enough.
 const WINDOW: usize = 4 << 20;
-/// A window that ends early and is smaller than this is applied by the reader: waking a thread takes longer.
+/// The reader itself applies a window that ended early and is smaller than this: waking a thread
+/// would take longer.
 const SMALL: usize = 64 << 10;
 /// What a change counts beside its entries.
 const OVERHEAD: usize = 64;

@@ -11,7 +11,8 @@ use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// Trees with work that waits, whose plans are looked at: enough to see what there is most of.
+/// For at most so many trees with waiting work the plans are looked at: enough to show the largest
+/// kinds of work.
 const MOST_WAITING: usize = 1000;
 
 /// A piece of background work.

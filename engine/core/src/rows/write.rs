@@ -70,7 +70,8 @@ impl Rows {
         Ok(Written::Done)
     }
 
-    /// Writes a row and does what follows from it by foreign keys; takes all of it back when a part fails (FK4).
+    /// Writes a row and the changes that foreign keys demand; undoes all of it when a part fails
+    /// (FK4).
     fn undone_together(
         &mut self,
         txn: &mut Transaction,
@@ -344,8 +345,8 @@ impl Rows {
         }
         let Some((_, kind)) = tree.newest(key)? else { return Ok(true) };
         if !flags.no_locks {
-            // A row inserted or deleted after the snapshot (X3): this transaction could not see the
-            // duplicate, or its new row would hide one that it sees.
+            // The row was inserted or deleted after the snapshot (X3). So this transaction could
+            // not see the duplicate, or its new row would hide a row that its snapshot sees.
             txn.check_conflict(&self.table, 0, key)?;
         }
         Ok(kind == EntryKind::Delete)

@@ -458,7 +458,7 @@ impl RunStore for TableStore {
 impl EditLog for TableStore {
     fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
         // Also when the edit names no run (a buffer of deletions only was flushed): recovery takes
-        // an edit without a file for one of a dropped table.
+        // a table that has an edit but no file for a dropped one.
         self.file()?;
         if !canary::active(canary::COMMIT_BEFORE_SYNC) {
             let unsynced = self.unsynced.lock();

@@ -66,7 +66,8 @@ impl Transaction {
         self.locker.lock_tree(table.tree(0).id(), mode, wait)
     }
 
-    /// Makes the row lock that was just granted as new one that can be given back, until it is asked for again.
+    /// Marks the row lock that was just granted as one that can be given back, until the
+    /// transaction asks for it again.
     pub fn loosen_lock(&mut self) -> LooseLock {
         self.locker.loosen()
     }
