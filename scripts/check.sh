@@ -16,22 +16,6 @@ set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT" || exit 1
 
-passed=0
-failed=0
-
-check() { # check LABEL COMMAND...
-    local label=$1 from=$SECONDS
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-        say "$label: $((SECONDS - from)) s"
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
-}
-
 # The names of packages that own a changed file.
 changed_packages() {
     local base file folder
