@@ -101,7 +101,7 @@ def misplaced_names(root: Path, text: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for match in NAME_IN_FILE.finditer(text):
         name, file = match[1], root / match[2]
-        declared = rf"\b(?:fn|struct|enum|trait|const|static|type|mod|macro_rules!) {name}\b|\b{name}[(:]"
+        declared = rf"(?:fn|struct|enum|trait|const|static|type|mod|#define) {name}\b|\b{name}[(:]"
         if file.is_file() and not re.search(declared, file.read_text(errors="replace")):
             found.append((text.count("\n", 0, match.start()) + 1, f"`{match[2]}` has no `{name}`"))
     return found

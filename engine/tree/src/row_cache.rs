@@ -70,6 +70,7 @@ impl TreeInner {
                     let mut trace = Trace::default();
                     let again =
                         self.descend(view, key, SEQ_MAX, &mut Some(&mut value), &mut trace)?;
+                    assert!(!trace.passed, "RWC3: a version is above all snapshots");
                     cache.insert(&name, row_of(again), &value, may);
                 }
                 (None, _) => cache.insert(&name, row_of(found), &[], may),

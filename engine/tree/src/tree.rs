@@ -78,6 +78,8 @@ pub(crate) struct TreeInner {
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
     pub renewals: Renewals,
+    /// A version is being stored (VN1).
+    pub storing: AtomicBool,
 }
 
 /// State of jobs.
@@ -151,6 +153,7 @@ impl Tree {
             rows,
             phase: AtomicU8::new(0),
             renewals: Renewals::default(),
+            storing: AtomicBool::new(false),
         };
         inner.charge();
         inner.find_all_needs();

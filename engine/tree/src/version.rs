@@ -20,6 +20,7 @@
 //! The runs of a version are not given back while it is held.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, NodeId, Result};
@@ -88,6 +89,8 @@ impl Version {
 
     /// Writes what the image needs beside itself. Call [`StoredVersion::set_durable`] when the image is durable.
     pub fn store(&self) -> Result<StoredVersion> {
+        let storing = self.tree.storing.swap(true, Ordering::AcqRel);
+        assert!(!storing, "VN1: two versions of tree {} are stored at once", self.tree.id);
         #[cfg(debug_assertions)]
         crate::audit::assert_book(&self.trunk, &self.noted);
         let mut out = StoredVersion {
@@ -193,6 +196,7 @@ impl Drop for StoredVersion {
             self.fresh.keys().for_each(|block| self.tree.store.discard(*block));
             // VN2
         }
+        self.tree.storing.store(false, Ordering::Release);
     }
 }
 

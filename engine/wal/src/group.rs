@@ -129,6 +129,7 @@ impl Wal {
             if part.segment != io.segment {
                 self.rotate(io, &part)?;
             }
+            assert_eq!(part.segment, io.segment, "G2: frames of a segment that is not begun");
             let to = io.parts.get(i + 1).map_or(io.buf.len(), |next| next.from);
             let promised = self.durable();
             let bytes = &mut io.buf[part.from..to];

@@ -12,7 +12,7 @@ use super::format::{Description, PIN_FILE};
 use super::{Backup, Phase, NOTHING};
 use crate::commit::core::Core;
 use crate::engine::Engine;
-use crate::report::work::JobInfo;
+use crate::report::jobs::JobInfo;
 use crate::table::Table;
 
 /// Tries to pin while files grow. Each takes microseconds for the files that grew.
@@ -117,6 +117,11 @@ impl Core {
             });
         match taken {
             Ok(at) => {
+                let durable = self.shared.wal.durable();
+                assert!(
+                    durable >= at,
+                    "BP1: the log is durable to {durable}, the copy ends at {at}"
+                );
                 let pinned = |t: &&Arc<Table>| t.store().existing_file().is_some();
                 self.backups.pinned.write().extend(tables.iter().filter(pinned).map(|t| t.id()));
                 self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);

@@ -23,7 +23,7 @@ use frond_row::{Deriver, Entries, RowCodec};
 use frond_tree::{Bounds, PrivateRuns};
 use frond_txn::Snapshot;
 
-use crate::background::works::Work;
+use crate::background::running_work::Work;
 use crate::catalog::alter::{Alter, NewIndex, Violation};
 use crate::catalog::entry_sort::EntrySort;
 use crate::commit::core::Core;

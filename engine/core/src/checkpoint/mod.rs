@@ -35,7 +35,7 @@ use frond_space::BlockChange;
 use frond_tree::{RunStore, StoredVersion, Tree, Version};
 use frond_wal::Claim;
 
-use crate::background::works::Work;
+use crate::background::running_work::Work;
 use crate::canary;
 use crate::checkpoint::holders::{oldest, Holder};
 use crate::checkpoint::recovery_time::Ages;

@@ -138,7 +138,7 @@ impl Appliers {
         }
         self.shared.help_until_done()?;
         let window = self.take_window();
-        self.shared.state.lock().left = window;
+        self.shared.begin(window);
         self.shared.help_until_done()
     }
 
@@ -165,7 +165,7 @@ impl Appliers {
         self.start_threads();
         self.shared.help_until_done()?; // AP1
         let window = self.take_window();
-        self.shared.state.lock().left = window;
+        self.shared.begin(window);
         match self.threads.is_empty() {
             true => return self.shared.help_until_done(),
             false => self.shared.work.notify_all(),
@@ -208,6 +208,14 @@ impl Drop for Appliers {
 }
 
 impl Shared {
+    /// The next window may be applied.
+    fn begin(&self, window: Vec<TreeChanges>) {
+        let mut state = self.state.lock();
+        assert!(state.left.is_empty() && state.taken == 0, "AP1: two windows are applied at once");
+        assert!(state.failure.is_none(), "AP3: a window is added after a failure");
+        state.left = window;
+    }
+
     /// A thread's life.
     fn work(&self) {
         let mut state = self.state.lock();

@@ -143,6 +143,7 @@ impl Rows {
         let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
         let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
         let (was, is) = (&*was, &*is);
+        debug_assert!(self.owns(txn, was, flags), "RW1: a row is changed without its lock");
         for index in 0..is.len() {
             if was.key(index) != is.key(index) {
                 self.lock_written(txn, index, is.key(index), flags)?;
@@ -228,6 +229,7 @@ impl Rows {
         }
         self.check_not_cascaded(txn, was)?;
         let was = &*was;
+        debug_assert!(self.owns(txn, was, flags), "RW1: a row is deleted without its lock");
         self.undone_together(txn, flags, |rows, txn| {
             for index in 0..was.len() {
                 let tree = rows.tree_no(index);
@@ -239,6 +241,11 @@ impl Rows {
                 false => rows.change_children(txn, was, Change::Deleted),
             }
         })
+    }
+
+    /// Whether the transaction holds the exclusive lock on the row of these entries, if it needs one.
+    fn owns(&self, txn: &Transaction, row: &Entries, flags: WriteFlags) -> bool {
+        flags.no_locks || txn.owns_row(&self.table, row.key(0))
     }
 
     /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its

@@ -11,8 +11,8 @@
 pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
+pub mod read_counts;
 pub(crate) mod readahead;
-pub mod reads;
 pub(crate) mod store;
 pub(crate) mod trees;
 
