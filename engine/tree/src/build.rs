@@ -84,7 +84,7 @@ impl Tree {
     pub fn hold(&self) -> Option<TreeHold> {
         let inner = &self.inner;
         let mut was_held = false;
-        // Under the install lock: after it, whoever takes nodes sees the mark.
+        // Under the install lock: a job that takes nodes after it sees the mark.
         inner.holding(|| {
             was_held = inner.phase.fetch_or(HELD, Ordering::AcqRel) & HELD != 0;
         });

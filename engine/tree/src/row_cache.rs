@@ -111,7 +111,7 @@ impl TreeInner {
 pub(crate) struct Telling {
     /// `None`: nothing is left.
     rest: Option<FrozenScan>,
-    /// The key before, of which the newest version came first.
+    /// The previous key; its newest version came first.
     key: Vec<u8>,
 }
 

@@ -1,8 +1,8 @@
 //! The open log: append, settle, trim. Who writes and syncs is in `group.rs`.
 //!
-//! Three locks. A thread that takes more than one takes them in this order: `io` (the leader alone
-//! takes it, for its round), `group` (who leads, who waits), `tail` (the buffer; held for the time
-//! of a copy). Trim has a lock of its own, so that commits do not wait for it.
+//! Three locks. A thread that takes more than one takes them in this order: `io` (only the leader
+//! takes it, for its round), `group` (the leader and the waiting threads), `tail` (the buffer; held
+//! for the time of a copy). Trim has a lock of its own, so that commits do not wait for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -254,7 +254,7 @@ impl Core {
         self.remove_description();
         self.backups.log_from.store(NOTHING, Ordering::Release);
         self.backups.held.store(0, Ordering::Relaxed);
-        // Last: whoever sees that nothing is pinned finds nothing else left of the backup.
+        // Last: a thread that sees that nothing is pinned finds nothing else left of the backup.
         self.backups.pinned.write().clear();
         self.queue.wake();
     }

@@ -36,8 +36,8 @@ pub enum RenameForeigns {
     /// The table makes room for its copy: its constraints wait, those that name it mean the copy.
     Aside,
     /// A copy, or a table that had made room, takes the name: its constraints are active from now on.
-    /// Constraints that name the table `instead_of` follow, if the copy replaces that one under
-    /// another name.
+    /// If the copy replaces the table `instead_of` under another name, constraints that name that
+    /// table follow it.
     InPlace { instead_of: Option<String> },
 }
 

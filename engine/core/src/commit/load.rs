@@ -11,9 +11,10 @@
 //!   unique index: its unique part) is accepted when it is larger than all keys before it, or when
 //!   no earlier key has its hash. In doubt the load ends: the ordinary path then finds a duplicate,
 //!   or none, exactly.
-//! - LD3. While a load goes on, the write set has nothing of the table's trees, and nothing of them is read: whoever
-//!   wants to read, change or lock rows of the table ends the load first ([`Transaction::settle`]). Only an engine's
-//!   [cursor](crate::commit::cursor::Cursor) that was opened before cannot, and returns an error.
+//! - LD3. While a load goes on, the write set has nothing of the table's trees, and nothing of them
+//!   is read: an operation that reads, changes or locks rows of the table ends the load first
+//!   ([`Transaction::settle`]). Only an engine's [cursor](crate::commit::cursor::Cursor) that was
+//!   opened before cannot, and returns an error.
 //! - LD4. A savepoint notes how many rows the chunks have: a rollback cuts them there. Runs are cut at live savepoints,
 //!   as all private runs are (P2).
 //!

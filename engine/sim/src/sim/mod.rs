@@ -144,7 +144,7 @@ pub(crate) struct Held {
     at: u64,
 }
 
-/// Who holds a row lock.
+/// The session that holds a row lock.
 #[derive(Default)]
 pub(crate) struct Holders {
     shared: BTreeSet<u64>,

@@ -3,7 +3,7 @@
 //! - A position is an entry of a page. Forward this is the version that the key resolves to.
 //!   Backward the cursor meets a key's oldest version first and goes on to its newest.
 //! - Keys may span pages: the fence of the next page tells without reading it.
-//! - A slice of which the snapshot sees nothing is skipped without a read.
+//! - A slice in which the snapshot sees no entry is skipped without a read.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -310,8 +310,8 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// The last entry `< from` of the last slice before position `after` of which `at` sees
-    /// anything.
+    /// Goes to the last entry `< from` of the last slice before position `after` in which `at` sees
+    /// an entry.
     fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         let seen = |s: &Slice| !s.run.meta().is_after(at);
         let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
