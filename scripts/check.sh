@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 #
-# The inner loop: lint, the tests of the packages that changed, one SQL test. `make check` runs this.
+# The inner loop: lint, the messages of new commits, the tests of the packages that changed, one SQL test. `make check`
+# runs this.
 #
 #   scripts/check.sh [PACKAGE...]     these packages instead of those that changed
 #
@@ -16,26 +17,23 @@ set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$ROOT" || exit 1
 
-passed=0
-failed=0
+# Where the change begins.
+base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo 'HEAD~1')}
 
-check() { # check LABEL COMMAND...
-    local label=$1 from=$SECONDS
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-        say "$label: $((SECONDS - from)) s"
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
+# Prints new commits whose message is a title alone (CONTRIBUTING.md).
+have_bodies() {
+    local commit bare=0
+    for commit in $(git rev-list --no-merges "$base..HEAD"); do
+        [[ -z $(git log -1 --format=%b "$commit") ]] || continue
+        git log -1 --format='%h has no body: %s' "$commit"
+        bare=1
+    done
+    return "$bare"
 }
 
 # The names of packages that own a changed file.
 changed_packages() {
-    local base file folder
-    base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || echo 'HEAD~1')}
+    local file folder
     { git diff --name-only "$base" -- && git ls-files --others --exclude-standard; } | sort -u |
         while read -r file; do
             folder=$(dirname "$file")
@@ -49,6 +47,7 @@ changed_packages() {
 if [[ $# -gt 0 ]]; then packages=("$@"); else mapfile -t packages < <(changed_packages); fi
 
 check "lint" scripts/stages/10-lint.sh
+check "messages of commits" have_bodies
 export FROND_FUZZ_SECONDS=${FROND_FUZZ_SECONDS:-1}
 if [[ ${#packages[@]} -gt 0 ]]; then
     check "tests of ${packages[*]}" cargo test --quiet "${packages[@]/#/--package=}"

@@ -36,6 +36,23 @@ die() {
     exit 1
 }
 
+# Counts of the script that calls check().
+passed=0
+failed=0
+
+check() { # check LABEL COMMAND...: one test
+    local label=$1 from=$SECONDS
+    shift
+    say "$label"
+    if "$@"; then
+        passed=$((passed + 1))
+        say "$label: $((SECONDS - from)) s"
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s\n' "$label"
+    fi
+}
+
 need_command() { # need_command NAME LEVEL: LEVEL is the part of setup.sh that installs it
     command -v "$1" >/dev/null 2>&1 || die "$1 is not installed" "run: scripts/setup.sh $2"
 }

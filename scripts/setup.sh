@@ -361,7 +361,7 @@ setup_all() {
     setup_peers
 }
 
-check() {
+check_installed() {
     local missing
     check_cargo
     mapfile -t missing < <(missing_packages "${BASE_PACKAGES[@]}" "${SERVER_PACKAGES[@]}" \
@@ -380,7 +380,7 @@ main() {
     mkdir -p "$APT_DIR"
     case $LEVEL in
         base | server | bench | digest | all) "setup_$LEVEL" ;;
-        check) check ;;
+        check) check_installed ;;
         *) die "unknown level: $LEVEL" "use base, server, bench, digest, all or check" ;;
     esac
     if [[ $LEVEL == base || $LEVEL == digest ]]; then

@@ -11,7 +11,8 @@ Rules
     belongs to one file. A list under a line "Invariants" has ids and no plain numbers, and so have references.
  5. An assert that names an invariant (`"W1: ..."`, `"... (W1)"`) names one that is defined.
  6. A folder of modules has its own file inside, `mod.rs`; no `x.rs` beside `x/`.
- 7. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
+ 7. What a document says is in a file is there: `Type::name` (`FILE`).
+ 8. Files of a crate do not name each other in a circle (`circles.py` says what it sees, and has the exceptions).
 
 It reads what git knows, a second for all of it. Tested by `--self-test`, which breaks each rule once.
 """
@@ -32,6 +33,7 @@ CODE = {".rs", ".cc", ".h", ".c", ".py", ".sh", ".js", ".css", ".pl"}
 TEXT = CODE | {".md", ".toml"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 QUOTED_PATH = re.compile(r"`([A-Za-z_.][\w.-]*(?:/[\w.-]+)+)`")
+NAME_IN_FILE = re.compile(r"`(?:\w+::)?(\w+)`\s+\(`([\w.-]+(?:/[\w.-]+)+)`")
 FOREIGN = ("../", "engines/", "frond/t/NAME", "include/", "target/", "usr/", "suite/", "percona/", "mysql-test/")
 ENDINGS = CODE | {".md", ".svg", ".test", ".result", ".toml", ".sql"}
 # What begins a line of a comment in Rust, C++, shell and make. In Python's texts nothing does.
@@ -94,6 +96,17 @@ def plain_numbers(lines: list[str]) -> list[int]:
     return found
 
 
+def misplaced_names(root: Path, text: str) -> list[tuple[int, str]]:
+    """Names in a document that the file behind them does not declare, with their lines."""
+    found: list[tuple[int, str]] = []
+    for match in NAME_IN_FILE.finditer(text):
+        name, file = match[1], root / match[2]
+        declared = rf"(?:fn|struct|enum|trait|const|static|type|mod|#define) {name}\b|\b{name}[(:]"
+        if file.is_file() and not re.search(declared, file.read_text(errors="replace")):
+            found.append((text.count("\n", 0, match.start()) + 1, f"`{match[2]}` has no `{name}`"))
+    return found
+
+
 def findings(root: Path) -> list[Finding]:
     found: list[Finding] = []
     homes: dict[str, set[str]] = defaultdict(set)
@@ -106,6 +119,8 @@ def findings(root: Path) -> list[Finding]:
         if path.suffix == ".rs":
             rust[name] = text
         lines = text.splitlines()
+        if path.suffix == ".md":
+            found += [(name, number, what) for number, what in misplaced_names(root, text)]
         if path.suffix in CODE and len(lines) > MOST_LINES:
             found.append((name, len(lines), f"longer than {MOST_LINES} lines"))
         if is_code(path):
@@ -146,6 +161,7 @@ def self_test() -> None:
         "long.py": "pass\n" * 601,
         "later.rs": "// TO" + "DO: more\n",
         "path.md": "See `docs/" + "nowhere.md`, or `../beside" + "/the/checkout`.\n",
+        "name.md": "`B::f` (`engine/" + "x/src/line/mod.rs`), `Base`\n(`engine/" + "x/src/line/mod.rs`, once).\n",
         "a.rs": "//! - W1. Once.\n//! - W1. Twice.\n/// W1. Named.\n",
         "c.h": "/* Invariants\n *  1. No id. */\n\n/* Steps\n *  1. One. */\n// Invariant V1: once, "
         "(invariant" + " 1).\n",
@@ -172,7 +188,8 @@ def self_test() -> None:
             (root / name).write_text(text)
         subprocess.run(["git", "add", "-A"], cwd=root, check=True)
         said = [what for _, _, what in findings(root)]
-    wanted = ["longer", "still to do", "nowhere", "W1 is defined twice", "W belong", "V1 is defined twice", "V belong"]
+    wanted = ["longer", "still to do", "nowhere", "has no `f`"]
+    wanted += ["W1 is defined twice", "W belong", "V1 is defined twice", "V belong"]
     wanted += ["without an id"] * 3 + ["by a plain number", "Q7", "as mod.rs"]
     wanted.append("engine/x/src/ring/first.rs -> engine/x/src/ring/second.rs, engine/x/src/ring/second.rs -> ")
     missed = [word for word in wanted if not any(word in what for what in said)]

@@ -9,21 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-passed=0
-failed=0
-
-check() { # check LABEL COMMAND...
-    local label=$1
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
-}
-
 check "the plugin" make --no-print-directory plugin
 check "the Rust tests, the tool and the simulator" cargo test --quiet "${TEST_BUILD[@]}" --no-run
 check "clippy's view of everything" cargo clippy --quiet --workspace --all-targets -- -D warnings

@@ -9,21 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-passed=0
-failed=0
-
-check() { # check LABEL COMMAND...
-    local label=$1
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
-}
-
 check_shell() {
     find scripts mariadb bench .ci -type f \( -name '*.sh' -o -path '.ci/run' \) -print0 |
         xargs -0 shellcheck -x

@@ -10,21 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 source scripts/common.sh
 
 OUT=$TARGET/examples-c
-passed=0
-failed=0
 skipped=0
-
-check() { # check LABEL COMMAND...
-    local label=$1
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
-}
 
 # memcheck checks pointers that C code gave to the library; memory that the library keeps until the
 # process ends (thread locals, the allocator's own) is reachable and not an error.

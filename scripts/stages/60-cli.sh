@@ -9,22 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-passed=0
-failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-check() { # check LABEL COMMAND...
-    local label=$1
-    shift
-    say "$label"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf 'FAILED %s\n' "$label"
-    fi
-}
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$TARGET}
 

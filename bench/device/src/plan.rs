@@ -149,7 +149,7 @@ fn run(step: Step, files: &Files, time: Duration, stop: &Stop) -> Result<Figure>
     })
 }
 
-/// Measures the device below `dir`. `progress` is told each step before it begins. The files are
+/// Measures the device below `dir`. Calls `progress` with each step before it begins. The files are
 /// gone when it returns.
 pub fn measure(
     dir: &Path,

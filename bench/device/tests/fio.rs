@@ -46,7 +46,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn compare(name: &str, mut ours: impl FnMut() -> f64, mut theirs: impl FnMut() -> f64) -> f64 {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        // Who is first changes as well.
+        // The order of the two alternates as well.
         if round % 2 == 0 {
             a.push(ours());
             b.push(theirs());

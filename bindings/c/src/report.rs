@@ -1,4 +1,4 @@
-//! Transactions, locks and waits, tables and trees; who is told of waits.
+//! Transactions, locks and waits, tables and trees; the hooks that hear of lock waits.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::ptr;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use frond_engine::{reads, Compression, IndexState};
+use frond_engine::{read_counts, Compression, IndexState};
 
 use crate::abi::{
     frond_cached_info, frond_file_info, frond_index_info, frond_job_info, frond_read_counts,
@@ -157,12 +157,12 @@ pub unsafe extern "C" fn frond_each_job(
 
 #[no_mangle]
 pub extern "C" fn frond_reads_begin() -> c_int {
-    reads::begin().into()
+    read_counts::begin().into()
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_reads_end(counts: *mut frond_read_counts) {
-    let now = reads::end();
+    let now = read_counts::end();
     let counted = frond_read_counts {
         accessed: now.accessed,
         from_file: now.from_file,

@@ -20,7 +20,7 @@ pub fn failed<'a>(doing: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> 
     move |e| Failure::Request(format!("{doing} {}: {e}", path.display()))
 }
 
-/// Who is told of the progress.
+/// Receives the progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Show {
     Nobody,

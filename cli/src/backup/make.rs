@@ -60,7 +60,7 @@ pub fn run(
     how: &HowArgs,
     out: &mut dyn Write,
 ) -> Outcome<()> {
-    // A wrong base, key or password is told before anything is made.
+    // A wrong base, key or password is reported before anything is made.
     let key = Key::of(how.key_file.as_deref())?;
     let base = base.map(|base| Store::open(base, key.as_ref())).transpose()?.map(|(_, read)| read);
     if dir.is_none() && std::io::stdout().is_terminal() {

@@ -134,7 +134,8 @@ fn rows(manifest: &Manifest, found: &BTreeMap<String, u64>, whole: bool) -> Vec<
     wanted.filter_map(wrong).collect()
 }
 
-/// Compares each piece of a table file with its checksum. Each is looked at even if others cannot be read.
+/// Compares each piece of a table file with its checksum. Each is checked even if others cannot be
+/// read.
 fn blocks(
     file: Arc<dyn VfsFile>,
     table: &TableFile,

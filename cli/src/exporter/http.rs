@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //!
-//! - HX1. A client has `PATIENCE` for its request and as long for its answer; at most `MOST` are served at once, more are
-//!   closed: whoever connects and says nothing keeps nobody else from the figures for long.
+//! - HX1. A client has `PATIENCE` to send its request and as long again to take its answer. At most
+//!   `MOST` are served at once, further ones are closed. So clients that connect and send nothing
+//!   block others only for a short time.
 //! - HX2. A request is at most `LONGEST` bytes; nothing in it but method, path and Accept is looked at.
 
 use std::io::{self, Read, Write};

@@ -46,7 +46,7 @@ pub fn run(args: &ExporterArgs, out: &mut dyn Write) -> Outcome<bool> {
     listener.set_nonblocking(true).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let stop = Stop::after(args.run_time);
-    // What is wrong now is said now; the server may come later all the same.
+    // Reports at once what is wrong now; the server may still come up later.
     if let Err(e) = source.ask() {
         eprintln!("frond: {e}");
     }

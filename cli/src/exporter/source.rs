@@ -28,7 +28,7 @@ pub struct Source {
 struct State {
     server: Option<Server>,
     last: Option<(Instant, Option<Arc<Sample>>)>,
-    /// What was said last, so that it is said once.
+    /// The last message, so that it is printed once.
     said: String,
 }
 

@@ -17,7 +17,7 @@ use crate::out::{Failure, Outcome};
 /// A shorter window misses what runs once a day.
 const DAY: u64 = 86_400;
 
-/// What is known of who reads the indexes of `tables`.
+/// What is known about reads of the indexes of `tables`.
 pub fn usage(
     args: &IndexesArgs,
     here: &mut Server,

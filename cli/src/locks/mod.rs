@@ -61,7 +61,8 @@ const NOTHING: &str = "no monitor output of InnoDB and no deadlock is in it: the
 
 /// Reads one file, packed or not, to its end.
 fn read(file: &Path, analysis: &mut Analysis) -> Result<(), String> {
-    // The format is given, so that nothing is guessed: what it is is seen by what is in it.
+    // The format is given, so that opening does not guess one: `Reader` tells the kind of text from
+    // the content.
     let mut input = Input::open(&Origin::of(file), Some(Format::Raw)).map_err(|e| e.what)?;
     let mut reader = Reader::default();
     let mut buffer = vec![0; 256 << 10];

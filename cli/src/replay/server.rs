@@ -19,7 +19,7 @@ const WARNINGS: usize = 64;
 /// The character set of what is no text.
 const BINARY: u16 = 63;
 
-/// Settings on which results depend, so that a difference in them is said first.
+/// Settings on which results depend; a difference in them is reported first.
 const SETTINGS: [&str; 7] = [
     "sql_mode",
     "character_set_server",
@@ -39,7 +39,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Connects once to each, so that what is wrong is said before anything is read.
+    /// Connects once to each server, so that a failure is reported before anything is read.
     pub fn of(args: &ReplayArgs) -> Outcome<Pair> {
         let ways = [
             args.way(&args.on).map_err(|e| Failure::Request(format!("--on: {e}")))?,

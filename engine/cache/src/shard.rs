@@ -11,8 +11,8 @@
 //! the ghost. A merge's read counts nothing and admits nothing. Pages that were just written fill
 //! free room, as if a scan had read them; they evict nothing.
 //!
-//! The *shadow* only measures: it knows the pages that left, from both queues, those excepted that one
-//! scan has read once. A read of such a page is one that more memory would have saved, about as much as
+//! The *shadow* only measures: it remembers the pages that left either queue, except those that a
+//! scan read once. A read of such a page is one that more memory would have saved, about as much as
 //! the shadow stands for; the row cache's share is decided by that (`arbiter.rs`).
 //!
 //! The ghost is a table of hashes with one slot per hash value: an insertion overwrites what was there,

@@ -381,12 +381,12 @@ impl Engine {
 
     // ---- lock waits ----
 
-    /// Who is told of lock waits from now on; false when somebody is already.
+    /// Sets the observer of lock waits; false when there is one already.
     pub fn set_wait_hooks(&self, hooks: Box<dyn WaitHooks>) -> bool {
         self.watch.set_hooks(hooks)
     }
 
-    /// Whether the operator is told of each deadlock.
+    /// Whether each deadlock is written to the operator's log.
     pub fn print_deadlocks(&self, on: bool) {
         self.watch.print_deadlocks(on);
     }

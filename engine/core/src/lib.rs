@@ -75,14 +75,14 @@ pub use options::{
     Durability, Options, RowCaching, CACHE_BYTES_MIN, KEY_BYTES_MAX, RECOVERY_TARGET_MAX,
     VALUE_BYTES_MAX,
 };
+pub use report::jobs::JobInfo;
 pub use report::lists::{HeldLock, LockWait, TransactionInfo, TransactionState};
 pub use report::places::{LockKind, LockPlace};
 pub use report::storage::{CachedInfo, FileInfo, IndexInfo};
 pub use report::tables::{TableInfo, TreeInfo};
 pub use report::watch::WaitHooks;
-pub use report::work::JobInfo;
 pub use status::Status;
 pub use table::image::TableImage;
-pub use table::reads::{self, ReadCounts};
+pub use table::read_counts::{self, ReadCounts};
 pub use table::trees::Trees;
 pub use table::{Table, TableStatistics};

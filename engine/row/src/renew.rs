@@ -69,7 +69,7 @@ impl RowCodec {
 }
 
 impl Renewer {
-    /// `history` is that of `schema`, whose `index` has rows.
+    /// `history` belongs to `schema`, in which `index` stores whole rows.
     pub fn new(schema: Arc<Schema>, history: History, index: usize) -> Renewer {
         let (tree, current) = (schema.indexes[index].tree, Form::new(&schema, index));
         let older = history.iter().map(|_| OnceLock::new()).collect();

@@ -87,8 +87,8 @@ pub struct RunFormat {
     pub filter: bool,
 }
 
-/// Which run of which table this is. Every page checksum is seeded with it, so that intact pages
-/// found in the wrong place do not verify.
+/// Identifies a run: its table and its block. Every page checksum is seeded with it, so that intact
+/// pages found in the wrong place do not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunIdentity {
     pub table: TableId,

@@ -48,7 +48,8 @@ pub struct RunIndex {
     keys: Vec<u8>,
     /// End of what is kept of each page's fence in `keys`.
     key_ends: Vec<u32>,
-    /// Leading bytes that are those of the fence before, and not kept; 0 for a whole fence.
+    /// Number of leading bytes shared with the previous fence, which are not kept; 0 for a whole
+    /// fence.
     shared: Vec<u32>,
     /// End of each page in the run.
     page_ends: Vec<u64>,

@@ -54,7 +54,7 @@ pub struct TableState {
 pub struct PreparedState {
     pub writes: Writes,
     pub used: BTreeSet<TableNo>,
-    /// Who holds its locks.
+    /// The session that holds its locks.
     pub who: u64,
     /// It holds no exclusive locks but of rows that it changed.
     pub all_changed: bool,

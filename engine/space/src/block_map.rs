@@ -12,7 +12,7 @@ use frond_base::BlockId;
 
 use crate::extent::{Extent, EXTENT_ALIGN};
 
-/// What a checkpoint's image names and the one before does not, and the other way round.
+/// The blocks that a checkpoint's image names and the previous image does not, and the reverse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockChange {
     /// Each once, and in the file.

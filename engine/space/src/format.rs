@@ -87,7 +87,7 @@ const KNOWN_FEATURES: u32 = 0;
 const HEADER_SECTOR: usize = 512;
 const CHECKSUM_AT: usize = HEADER_SECTOR - 8;
 
-/// Which file of which database this is.
+/// Identifies a file: its database and its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub database: u64,

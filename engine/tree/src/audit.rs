@@ -1,5 +1,5 @@
-//! The check of all that a tree has stored: its structure, and every page of every run against what the
-//! trunk records of it. A page that does not verify does not end the check.
+//! Checks all that a tree has stored: its structure, and every page of every run against the
+//! trunk's records of it. A page that does not verify does not end the check.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,8 @@ impl Tree {
     fn check_packs(&self, trunk: &Trunk, found: &mut dyn FnMut(Wrong)) {
         let TreeInner { id, store, packs, .. } = &*self.inner;
         trunk.walk(&mut |node, _, range| {
-            // While this is held no pack is given back; those that are gone by now are not in it (NP2).
+            // While this is held no pack is given back. Packs that were given back before are not
+            // in it (NP2).
             let packs = packs.lock();
             let stored = node.stored.get().filter(|place| packs.contains(&place.pack));
             let Some(place) = stored else { return };

@@ -105,8 +105,9 @@ impl Book {
         change.removed.iter().for_each(|run| noted.run_removed(run.block()));
     }
 
-    /// The image of a version is durable, of which the book said `then`: its nodes get their places, its packs
-    /// are those that the image names, and it has the version's runs.
+    /// Called when the image of a version is durable; `then` is the book as of that version. The
+    /// version's nodes get their places, and the book gets the image's packs and the version's
+    /// runs.
     pub fn imaged(
         &mut self,
         then: &Noted,

@@ -5,8 +5,8 @@
 //! leaf they become the base. So what was written meanwhile is newer, deletions included.
 //!
 //! - BD1. While a tree is built, its merges keep tombstones: the runs that come below may have their keys.
-//! - BD2. Runs are put below while no job of the tree is under way: a leaf merge takes runs that came
-//!   meanwhile for newer ones. The tree is held: no job begins.
+//! - BD2. Runs are put below only while no job of the tree is under way: a leaf merge takes runs
+//!   that arrive meanwhile for newer ones. The tree is held: no job begins.
 //! - BD3. An abandoned tree begins no job and takes no entries. [`Tree::clear`] empties it by one edit, which
 //!   frees all its blocks.
 //!
@@ -79,11 +79,12 @@ impl Tree {
         self.inner.keeps_tombstones()
     }
 
-    /// Holds the tree: the runs that it has stay as they are, but for jobs that are under way. `None`: it is held.
+    /// Holds the tree: no new job begins, so its runs change only by jobs that are under way.
+    /// `None`: it is held.
     pub fn hold(&self) -> Option<TreeHold> {
         let inner = &self.inner;
         let mut was_held = false;
-        // Under the install lock: after it, whoever takes nodes sees the mark.
+        // Under the install lock: a job that takes nodes after it sees the mark.
         inner.holding(|| {
             was_held = inner.phase.fetch_or(HELD, Ordering::AcqRel) & HELD != 0;
         });

@@ -1,19 +1,19 @@
 //! Ranges of keys in which readers found only deleted rows, so that later readers pass them in one step.
 //!
 //! A queue is the reason: rows come in on the right and go on the left. Until a flush the tombstones stay in the write
-//! buffer, and every look for the first row would walk all of them. Dropping a tombstone at
-//! commit was rejected: nobody knows then whether a run further down has the key.
+//! buffer, and every look for the first row would walk all of them. Rejected: dropping a tombstone
+//! at commit. At that moment it is unknown whether a run further down has the key.
 //!
-//! A reader that passed many dead keys of write buffers in a row announces their range, looks again whether the range
-//! has no row at all, at the newest versions, and confirms. A writer of a put removes the ranges around its
-//! key, announced ones too.
+//! A reader that passed many dead keys of write buffers in a row announces their range. Then it
+//! reads the range again, at the newest versions, and confirms it if it has no row. A writer of a
+//! put removes the ranges around its key, announced ones too.
 //!
 //! Invariants
 //!
 //! - KR1. In a confirmed range every snapshot from its sequence on sees no row: when it was confirmed the newest version of
 //!   each key was a tombstone at or before that sequence, and a later put removes the range before its commit is published.
-//! - KR2. A writer has inserted its puts before it looks for ranges; a reader has announced a range before it looks again. So
-//!   one of the two sees the other.
+//! - KR2. A writer inserts its puts before it looks for ranges. A reader announces a range before
+//!   it reads the range again. So at least one of the two sees the other.
 //! - KR3. Confirmed ranges are ascending and do not overlap.
 //!
 //! `cursor/dead.rs` is the reader's side. Tested here, in `tests/it/dead.rs`, and by the simulator.
@@ -98,7 +98,7 @@ impl DeadRanges {
         let Announced { lo, hi, .. } = ranges.announced.swap_remove(at);
         ranges.confirmed.retain(|r| r.hi <= lo || r.lo >= hi);
         if ranges.confirmed.len() == MOST {
-            // What was dead first is soonest merged away, and then nobody needs the range.
+            // The oldest range is the first to be merged away, and then no reader needs it.
             let oldest = ranges.confirmed.iter().enumerate().min_by_key(|(_, r)| r.from);
             let oldest = oldest.map(|(at, _)| at);
             oldest.map(|at| ranges.confirmed.remove(at));

@@ -127,7 +127,8 @@ impl Marks {
         }
     }
 
-    /// Marks of a node and all below it: one for a part of the trunk with at most `piece` entries.
+    /// Marks of a node and all below it: one for each part of the trunk with at most `piece`
+    /// entries.
     fn subtree(&mut self, node: &Node, piece: u64) {
         let inner = match &node.body {
             Body::Leaf(leaf) => return leaf.slices().for_each(|slice| self.slice(slice, piece)),

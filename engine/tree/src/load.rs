@@ -253,8 +253,8 @@ impl TreeLoader {
         })
     }
 
-    /// Takes node `id` out of the collection, so that a node met twice is missing the second time. True:
-    /// it and all below it are as stored.
+    /// Takes node `id` out of the collection, so that a node that is named twice is missing the
+    /// second time. True: it and all below it are as stored.
     fn build(
         &mut self,
         id: NodeId,

@@ -172,6 +172,7 @@ impl LeafMerge {
             for slice in newer.iter().rev().filter_map(|s| s.clip(&own)) {
                 leaf.place(slice);
             }
+            leaf.assert_base();
         }
         draft.replace_leaf(&self.key, self.id, pieces);
     }

@@ -157,6 +157,12 @@ impl Leaf {
         }
     }
 
+    /// ND4, in debug builds.
+    pub fn assert_base(&self) {
+        let ascends = || self.base.windows(2).all(|w| w[0].before(&w[1]));
+        debug_assert!(ascends(), "ND4: base slices that overlap or do not ascend");
+    }
+
     /// The part of the leaf within `range`.
     pub fn clip(&self, range: &Range) -> Leaf {
         let clip = |slices: &[Slice]| slices.iter().filter_map(|s| s.clip(range)).collect();
@@ -171,6 +177,15 @@ impl Inner {
         assert_eq!(count.0, count.1, "there is a pivot between each two children (ND1)");
         let around = &self.pivots[from.saturating_sub(1)..upto.min(self.pivots.len())];
         assert!(around.windows(2).all(|w| w[0] < w[1]), "pivots ascend (ND1)");
+    }
+
+    /// ND5, in debug builds: all children have the same height.
+    pub fn assert_level(&self) {
+        if cfg!(debug_assertions) {
+            let height = self.children[0].node.height();
+            let level = self.children.iter().all(|c| c.node.height() == height);
+            assert!(level, "ND5: leaves at different depths");
+        }
     }
 
     /// Position of the child whose range holds `key`.

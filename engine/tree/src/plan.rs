@@ -74,8 +74,8 @@ impl Tree {
                 Content::Buffer(_) => JobKind::Freeze,
                 Content::Runs(_) => JobKind::Attach,
             };
-            // Attached runs do not count as debt, so they slow no writer, but they keep the log:
-            // they, and the items before them, go before any merge.
+            // Attached runs do not count as debt, so they slow no writer, but they keep log from
+            // being trimmed. So they, and the items before them, are pushed before any merge.
             let runs_wait = view.frozen.iter().any(|f| matches!(f.content, Content::Runs(_)));
             let urgency = match runs_wait {
                 true => u64::MAX >> 8,

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //!
-//! - PV1. No edit, image or log record names a private run, so a crash frees its blocks. But those of a
-//!   transaction that was prepared are named by its record: they are [kept](PrivateRuns::keep).
+//! - PV1. No edit, image or log record names a private run, so a crash frees its blocks. The record
+//!   of a prepared transaction names its private runs: they are [kept](PrivateRuns::keep).
 //! - PV2. A generation holds the changes of one [`Segment`] of the transaction's operations; segments of
 //!   later generations are later. No live savepoint is inside a segment: a rollback drops whole
 //!   generations.
@@ -146,8 +146,8 @@ impl PrivateRuns {
         Ok(found.map(|(_, kind)| kind))
     }
 
-    /// Writes `input` out as the newest generation: one version per key, of the operations in
-    /// `segment`, which are later than all that are written. `poll` is called now and then and
+    /// Writes `input` out as the newest generation, one version per key. The operations in
+    /// `segment` are later than all that were written before. `poll` is called now and then and
     /// returns whether to go on. On `Err` nothing has changed.
     pub fn write(
         &mut self,
@@ -288,8 +288,8 @@ impl PrivateRuns {
         self.generations.iter().map(|g| g.runs.iter().map(named).collect()).collect()
     }
 
-    /// Forgets all runs without freeing their blocks: the record that names them may be in the log,
-    /// and only recovery can tell.
+    /// Forgets all runs without freeing their blocks: only recovery can tell whether the record
+    /// that names them is in the log.
     pub fn abandon(&mut self) {
         self.keep();
         self.generations.clear();

@@ -241,9 +241,9 @@ fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: &Frozen) -
             };
             let mut rest = Vec::new();
             for (i, child) in root.children.iter().enumerate() {
-                // Whole children, though the group before may have ended within this one (the root
-                // split, or children were joined): pending slices of an edge go down all or not at
-                // all. Entries that were installed already are then installed twice.
+                // Children are taken whole, even when the previous group ended within this one (the
+                // root split, or children were joined): either all pending slices of an edge go
+                // down or none. Entries that were installed already are then installed twice.
                 let range = root.range(i, &Range::all());
                 if range.intersect(&from).is_empty() {
                     continue;
@@ -354,9 +354,9 @@ fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Op
     Rewrite::new(tree, renewal, inputs, retention, format, bytes).map(Some)
 }
 
-/// Whether the target leaf has no key as large as the smallest new one. Holds until the job
-/// installs: only this job adds to the leaf (it is marked; as root it is fed by freezes only, and
-/// this is one).
+/// Whether the target leaf has no key as large as the smallest new one. This stays true until the
+/// job installs, because only this job adds to the leaf: the leaf is marked busy, or it is the
+/// root, to which only freezes add, and this is one.
 fn nothing_below(tree: &TreeInner, target: &Target) -> bool {
     let first = target
         .ranges

@@ -4,8 +4,9 @@
 //! all buffers, and to runs whose block number is below a limit. Block numbers only ascend, so the limit
 //! separates runs written before the newest form from those written since.
 //!
-//! - RNW1. The limit is set when no rewrite is under way that began before the newest form; each rewrite holds its
-//!   `Renewal`, so they can be counted. Until then every run may be old.
+//! - RNW1. The limit is set when no rewrite that began before the newest form is still under way.
+//!   Each rewrite holds its `Renewal`, so such rewrites can be counted. Until then every run may be
+//!   old.
 //! - RNW2. A run whose block is at the limit or above has no old value. A leaf merge keeps only such runs by reference, so it
 //!   leaves no old value in the base.
 //!
@@ -68,7 +69,8 @@ impl Renewal {
 }
 
 impl Renewals {
-    /// The renewal in force, for a job, which keeps it as long as it writes. All blocks so far are below `blocks_end()`.
+    /// The renewal in force. A job keeps it for as long as it writes. All blocks so far are below
+    /// `blocks_end()`.
     pub fn current(&self, blocks_end: impl FnOnce() -> BlockId) -> Arc<Renewal> {
         let mut all = self.now.lock();
         let (now, earlier) = &mut *all;

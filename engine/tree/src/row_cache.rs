@@ -52,7 +52,8 @@ impl TreeInner {
         Ok(found)
     }
 
-    /// A page was read to find that `found`, with `value`, is the newest version of the key in the trunk.
+    /// Called after a page was read: `found`, with `value`, is the newest version of the key in the
+    /// trunk.
     #[cold]
     fn offer(&self, view: &View, key: &[u8], found: Found, value: Option<&[u8]>) -> Result<()> {
         let Some(cache) = self.store.rows() else { return Ok(()) };
@@ -69,6 +70,7 @@ impl TreeInner {
                     let mut trace = Trace::default();
                     let again =
                         self.descend(view, key, SEQ_MAX, &mut Some(&mut value), &mut trace)?;
+                    assert!(!trace.passed, "RWC3: a version is above all snapshots");
                     cache.insert(&name, row_of(again), &value, may);
                 }
                 (None, _) => cache.insert(&name, row_of(found), &[], may),
@@ -109,7 +111,7 @@ impl TreeInner {
 pub(crate) struct Telling {
     /// `None`: nothing is left.
     rest: Option<FrozenScan>,
-    /// The key before, of which the newest version came first.
+    /// The previous key; its newest version came first.
     key: Vec<u8>,
 }
 

@@ -1,19 +1,22 @@
-//! The row cache as a tree uses it: what looking a key up in the trunk gave, for the next reader.
+//! The row cache as a tree uses it: it keeps the result of looking a key up in the trunk, for the
+//! next reader.
 //!
 //! A cached row is the newest version that the trunk has of its key, or that it has none. Merges, flushes and
 //! splits do not change that: they drop a version only below a newer one, and a deletion only when
-//! nobody sees what is below it. It changes when a frozen item is taken in. So the job that pushes the item
-//! goes over the item's keys, once, before its last edit, and gives each cached row its new version
-//! (`row_cache.rs`). Writers and commits do nothing.
+//! nobody sees what is below it. It changes when a frozen item is taken in. So the job that pushes
+//! the item goes over the item's keys once, before its last edit, and updates each cached row to
+//! its new version (`row_cache.rs`). Writers and commits do nothing.
 //!
-//! - RWC1. Before a view without the item is published, the rows of all its keys are current. Readers of
-//!   older views find the item's versions in the item, which they search first; those that do not see
-//!   the item's version of a key do not use the row either: its sequence is above their snapshot.
+//! - RWC1. Before a view without the item is published, the rows of all its keys are current.
+//!   Readers of older views search the item first and find its versions there. A reader whose
+//!   snapshot does not see the item's version of a key does not use the cached row either: the
+//!   row's sequence is above its snapshot.
 //! - RWC2. `told` counts the items whose keys a job has gone over, or is going over; `View::taken_in` counts the items
-//!   that the view's trunk has as a whole. A reader admits a row only when both are equal, by its own view and
-//!   under the latch under which a job would change the row. Then no job has gone over an item since it looked.
-//! - RWC3. A reader that has passed over a version that its snapshot does not see admits no row: it has not found the
-//!   newest version.
+//!   that the view's trunk has as a whole. A reader admits a row only when `told` equals the
+//!   `taken_in` of its own view; it compares them under the latch that a job needs to change the
+//!   row. Then no job has gone over an item since it looked.
+//! - RWC3. A reader that skipped a version which its snapshot does not see admits no row: what it
+//!   found is not the newest version.
 //! - RWC4. A reader sets `used` before it admits a row; a job reads `used` after it has set `told`, both sequentially
 //!   consistent. So a job may skip the items of a tree without rows, and no row slips in.
 //!

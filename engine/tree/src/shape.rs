@@ -64,6 +64,7 @@ impl Shaper<'_> {
         self.join_children(inner);
         let in_shape = inner.children.iter().all(|c| self.fits(&c.node) || !self.free(&c.node));
         assert!(in_shape, "a child has more than fanout children (DR2, SH4)");
+        inner.assert_level();
     }
 
     fn fits(&self, node: &Node) -> bool {

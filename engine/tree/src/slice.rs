@@ -195,8 +195,8 @@ pub(crate) fn scale(total: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The counts of `[lo, hi)` of a run by its page fences (SI2). If fences cannot be read, the counts
-/// of the whole run: counts only schedule work, correctness does not depend on them.
+/// The counts of `[lo, hi)` of a run by its page fences (SI2). If the fences cannot be read, it has
+/// the counts of the whole run: counts only schedule work, and correctness does not depend on them.
 fn share(run: &TrunkRun, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Counts {
     let meta = run.meta();
     let pages = u64::from(meta.pages);

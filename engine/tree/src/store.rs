@@ -2,9 +2,9 @@
 //!
 //! Invariants
 //!
-//! - TD1. A block is handed to exactly one of: `discard` (no edit and no commit ever named it), `retire`
-//!   (an edit removed it and the last reader has released it), or neither (the tree was closed while it
-//!   held it).
+//! - TD1. A block is passed to `discard` (no edit and no commit ever named it), to `retire` (an
+//!   edit removed it and the last reader has released it), or to neither (the tree was closed while
+//!   it held the block); never to both.
 //! - TD2. `sync` is called between the last `write_run` of the runs that an edit adds, or a commit
 //!   attaches, and that edit or the commit's record.
 
@@ -41,10 +41,12 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     /// The block was written but no edit names it: its space may be reused at once.
     fn discard(&self, block: BlockId);
     /// The edit logged at `lsn` removed the run, or a durable image of `lsn` does not name the pack any
-    /// more, and nobody reads it: its space may be reused once the log is durable up to there. Called by the thread that releases the run last, which may
-    /// be a reader: it must only note the block, never wait, never panic.
+    /// more, and nobody reads it: its space may be reused once the log is durable up to there. The
+    /// thread that releases the run last calls this, and that may be a reader. So an implementation
+    /// only notes the block; it never waits and never panics.
     fn retire(&self, block: BlockId, lsn: Lsn);
-    /// A trunk takes about `now` bytes of memory; it took `before`, 0 when it comes, and takes 0 when it goes.
+    /// A trunk takes about `now` bytes of memory and took `before` so far. `before` is 0 for a new
+    /// trunk, `now` is 0 for one that is dropped.
     fn charge_trunk(&self, _before: u64, _now: u64) {}
     /// The cache of single rows, if there is one.
     fn rows(&self) -> Option<&RowCache> {

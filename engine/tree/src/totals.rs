@@ -1,5 +1,5 @@
-//! Totals of a part of the trunk: each edge keeps the sums of its child and all below it, so that nobody looks into a
-//! subtree to learn how much is in it, or that there is nothing to do.
+//! Totals of a part of the trunk: each edge keeps the sums of its child and all below it. So
+//! nothing walks a subtree only to learn how much is in it, or that it has no work.
 //!
 //! A change copies the path to the root and recomputes the sums on that path only (`sums.rs`).
 //! So figures about a tree cost the height of the trunk, not its size.

@@ -78,6 +78,8 @@ pub(crate) struct TreeInner {
     /// Whether it is being built, or abandoned (`build.rs`).
     pub phase: AtomicU8,
     pub renewals: Renewals,
+    /// A version is being stored (VN1).
+    pub storing: AtomicBool,
 }
 
 /// State of jobs.
@@ -151,6 +153,7 @@ impl Tree {
             rows,
             phase: AtomicU8::new(0),
             renewals: Renewals::default(),
+            storing: AtomicBool::new(false),
         };
         inner.charge();
         inner.find_all_needs();
@@ -201,10 +204,10 @@ impl Tree {
     }
 
     /// Adds runs built elsewhere, by reference: lists of runs, oldest first, each ascending and not
-    /// overlapping; durable, with sequences above all that the tree holds for their keys, or 0. `lsn` is
-    /// where the record that names them starts, `boundary` where it ends: the record has nothing else
-    /// for this tree. As for `freeze`, no write is under way, and all records of earlier writes start
-    /// below `lsn`. False, and nothing was done, when a list is not in order.
+    /// overlapping; durable, with sequences above all that the tree holds for their keys, or 0.
+    /// `lsn` is where the record that names them starts, `boundary` where it ends; the record has
+    /// no other changes of this tree. As for `freeze`, no write is under way, and all records of
+    /// earlier writes start below `lsn`. False, and nothing was done, when a list is not in order.
     pub fn attach(&self, lists: Vec<Vec<(RunMeta, Extent)>>, lsn: Lsn, boundary: Lsn) -> bool {
         self.attach_named_at(lists, lsn, lsn, boundary)
     }
@@ -234,7 +237,7 @@ impl Tree {
     /// Memory of the active buffer.
     pub fn active_bytes(&self) -> u64 {
         let view = self.inner.view.load();
-        // Without the memory of an empty buffer, which no flush can free: with it, thousands of
+        // Does not count the memory of an empty buffer, because no flush can free it: thousands of
         // idle trees would stop writers for ever.
         if view.active.buffer.is_empty() {
             return 0;
@@ -429,7 +432,8 @@ impl TreeInner {
         f();
     }
 
-    /// Replaces the view by one made from it and an empty buffer; returns the view before, and what `f` adds.
+    /// Replaces the view by one that `f` makes from it and an empty buffer; returns the old view
+    /// and what else `f` returns.
     pub fn swap_view<R>(&self, f: impl FnOnce(&View, Arc<Active>) -> (View, R)) -> (Arc<View>, R) {
         let _order = self.view_lock.lock();
         let view = self.view.load_full();

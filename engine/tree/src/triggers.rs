@@ -2,9 +2,9 @@
 //! nodes and their heat.
 //!
 //! A leaf is merged when its deltas reach `alpha` of its base, when it is rich in tombstones, or
-//! when readers have wasted as much work on the deltas as the merge costs (then the merge costs at
-//! most as much as the waste did). An edge is flushed when it holds `node_runs` slices, when its
-//! slices are large, or when readers have wasted as much work on them.
+//! when readers have wasted as much work on the deltas as the merge costs. So merges for readers at
+//! most double the work. An edge is flushed when it holds `node_runs` slices, when its slices are
+//! large, or when readers have wasted as much work on them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -126,7 +126,7 @@ pub(crate) fn merge_mode(leaf: &Leaf, heat: &Heat, options: &TreeOptions) -> Opt
 }
 
 /// `(bytes, entries)`: a base run below either is rewritten with its neighbours, a larger one is
-/// kept. In a leaf that is merged because it has too many base runs those of middling size stay, so
+/// kept. When a leaf is merged because it has too many base runs, its middle-sized runs stay, so
 /// that small appends are rewritten a logarithmic number of times. (In entries, because the
 /// smallest runs are mostly padding.)
 pub(crate) fn keep_limits(leaf: &Leaf, options: &TreeOptions) -> (u64, u64) {

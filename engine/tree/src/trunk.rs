@@ -100,7 +100,8 @@ impl Trunk {
     }
 }
 
-/// A key that no key at or below `node`, or on the edge into it, is below; `None` when there is none.
+/// A lower bound of all keys at or below `node` and on the edge into it; `None` when there are no
+/// keys.
 pub(crate) fn first_key<'a>(node: &'a Node, edge: Option<&'a Child>) -> Option<&'a [u8]> {
     let below = match &node.body {
         Body::Leaf(leaf) => leaf.slices().map(Slice::first).min(),

@@ -4,13 +4,15 @@
 //! A small version is stored in its image as a whole. Of a larger one the nodes that changed since the image
 //! before are written into packs, children before parents, and the image names the root's place.
 //!
-//! Who stores a version looks at what changed alone: it walks down from the root as long as nodes have no place, and
-//! asks the book (`book.rs`) for the runs that came and went, and for the live bytes of packs.
+//! Storing a version visits only what changed: it walks down from the root while nodes have no
+//! place, and asks the book (`book.rs`) for the runs that were added and removed, and for the live
+//! bytes of packs.
 //!
-//! Packs with less than a quarter of live bytes are cleared: what is live in them is written again, and
-//! all above it, as long as that is less than what changed. So packs take about four times the live bytes, and more
-//! when little changes from one checkpoint to the next: 5.9 times with one leaf in a hundred, at random. A pack without
-//! live bytes is given back when the image that does not name it is durable (NP2).
+//! Packs of which less than a quarter is live are cleared: their live nodes, and all nodes above
+//! these, are written again, as long as that is less than what changed. So packs take about four
+//! times the live bytes, and more when little changes from one checkpoint to the next: 5.9 times
+//! with one leaf in a hundred, at random. A pack without live bytes is given back when the image
+//! that does not name it is durable (NP2).
 //!
 //! - VN1. At most one version of a tree is being stored: the table file's checkpoint pin sees to that.
 //! - VN2. Places change when the image is durable, not before: after a failure nothing has happened.
@@ -18,6 +20,7 @@
 //! The runs of a version are not given back while it is held.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{BlockId, NodeId, Result};
@@ -86,6 +89,8 @@ impl Version {
 
     /// Writes what the image needs beside itself. Call [`StoredVersion::set_durable`] when the image is durable.
     pub fn store(&self) -> Result<StoredVersion> {
+        let storing = self.tree.storing.swap(true, Ordering::AcqRel);
+        assert!(!storing, "VN1: two versions of tree {} are stored at once", self.tree.id);
         #[cfg(debug_assertions)]
         crate::audit::assert_book(&self.trunk, &self.noted);
         let mut out = StoredVersion {
@@ -191,6 +196,7 @@ impl Drop for StoredVersion {
             self.fresh.keys().for_each(|block| self.tree.store.discard(*block));
             // VN2
         }
+        self.tree.storing.store(false, Ordering::Release);
     }
 }
 

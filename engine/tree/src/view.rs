@@ -2,8 +2,8 @@
 //!
 //! Invariant VW1: sources are ranked active buffer, frozen items newest first, trunk. A key's versions
 //! in a higher source are newer than, or the same as, its versions in a lower one. They are the
-//! same while a frozen item is being flushed: it stays in the view until its last part is in the
-//! trunk, so every view has the entries in at least one of the two.
+//! same while a frozen item is being flushed. The item stays in the view until its last part is in
+//! the trunk, so every view has its entries in the item, in the trunk, or in both.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;

@@ -84,8 +84,8 @@ impl CommitClock {
         }
     }
 
-    /// The newest sequence below all commits that are being applied: of later ones it is not
-    /// certain that they are in the buffers. `None`: every commit that has begun is in the buffers.
+    /// The newest sequence below all commits that are being applied. Later commits may not be in
+    /// the buffers yet. `None`: every commit that has begun is in the buffers.
     pub fn applied_upto(&self) -> Option<Seq> {
         let pending = self.pending.lock();
         (!pending.is_empty()).then(|| self.published())

@@ -98,8 +98,8 @@ impl LockTable {
         DeadlockReport { victim, members: cycle.iter().filter_map(member).collect() }
     }
 
-    /// The one that the observer prefers; otherwise the one with the least weight; among equals the requester, whose
-    /// thread is running.
+    /// The victim: the transaction that the observer prefers, otherwise the one with the least
+    /// weight; among equals the requester, whose thread is running.
     fn choose_victim(&self, graph: &Graph, cycle: &[TxnId]) -> TxnId {
         let weight = |id: &TxnId| graph.waiting.get(id).map_or(u64::MAX, |p| p.owner.weight());
         let label = |id: &TxnId| graph.waiting.get(id).map_or(0, |p| p.owner.label());

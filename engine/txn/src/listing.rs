@@ -1,5 +1,6 @@
-//! Lists of owners, locks and waits, for people. Each is read in pieces, so that no latch is held for long and memory
-//! does not grow with the number of locks; so none of them is a consistent snapshot.
+//! Lists of owners, locks and waits, for people. Each list is read in pieces, so no latch is held
+//! for long and memory does not grow with the number of locks. Therefore no list is a consistent
+//! snapshot.
 //!
 //! Tested by `tests/it/listing.rs`.
 

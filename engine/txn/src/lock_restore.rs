@@ -1,5 +1,5 @@
-//! What an owner holds exclusively, to be written down; and taking it again after a restart, before anybody
-//! else asks.
+//! Lists an owner's exclusive locks, so that they can be stored, and takes them again after a
+//! restart, before other requests are allowed.
 //!
 //! Tested by `tests/it/restore.rs`.
 
@@ -107,7 +107,7 @@ impl Locker {
 
 impl Slot {
     /// How `owner` holds it.
-    fn held_by(&self, owner: TxnId) -> Option<LockMode> {
+    pub(crate) fn held_by(&self, owner: TxnId) -> Option<LockMode> {
         match &self.holding {
             Holding::One(holder, mode) => (*holder == owner).then_some(*mode),
             Holding::Many(crowd) => crowd.holders.iter().find(|h| h.0 == owner).map(|h| h.1),

@@ -200,7 +200,8 @@ impl Slot {
         let Holding::Many(c) = &self.holding else { return None };
         // From the back, where a request that has just been queued is.
         let at = c.waiting.iter().rposition(|w| w.owner.id == owner)?;
-        // The modes to check for conflicts: its own, and those of the requests before it for which it waits.
+        // The modes to check for conflicts: that of this request, and those of the requests before
+        // it for which it waits.
         let mut modes = vec![c.waiting[at].mode];
         let mut found = Vec::new();
         for w in c.waiting.iter().take(at).rev() {

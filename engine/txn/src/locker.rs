@@ -112,7 +112,7 @@ impl Locker {
         self.waits
     }
 
-    /// For other threads: interrupts.
+    /// For other threads, which may interrupt a wait.
     pub fn handle(&self) -> OwnerHandle {
         OwnerHandle(Arc::clone(&self.owner))
     }
@@ -168,6 +168,18 @@ impl Locker {
                 self.trees.push(tree, TreeHold { mode, rows: 0, escalate_at });
             }
         }
+    }
+
+    /// Whether this owner holds a lock on row `key` of `tree`, or on the tree, that covers `mode`.
+    pub fn covers(&self, tree: TreeId, key: &[u8], mode: RowMode) -> bool {
+        let Some(hold) = self.trees.get(tree) else { return false };
+        if hold.mode.covers(mode.into()) {
+            return true;
+        }
+        let hash = LockTable::hash(tree, Some(key));
+        let shard = self.table.shards[LockTable::shard_of(hash)].lock();
+        let slot = shard.find(hash, tree, Some(key)).map(|no| shard.slot(no));
+        slot.and_then(|s| s.held_by(self.owner.id)).is_some_and(|held| held.covers(mode.into()))
     }
 
     /// Row locks held on `tree`.

@@ -19,8 +19,8 @@ impl LockTable {
         self.range_readers.load(Relaxed) != 0
     }
 
-    /// Gives an owner that is not running a writer's lock on `range`, whatever others hold: it wrote there before they
-    /// came. False when it has it already.
+    /// Grants an owner that is not running a writer's lock on `range`, whatever locks others hold:
+    /// it wrote there before they came. False when it has it already.
     pub fn impose(&self, owner: &OwnerHandle, tree: TreeId, range: KeyRange) -> bool {
         self.change_ranges(|ranges| {
             let is_new = !ranges.is_held(tree, owner.id(), &range, LockMode::IX);

@@ -1,13 +1,15 @@
 //! Locks on key ranges of trees. The decisions are in `docs/rfcs/0008-range-locks.md`.
 //!
-//! A range has a lower end that belongs to it and an upper one that does not. Readers lock what they read S or X; writers
-//! lock the keys that they write IX, which goes with the IX of other writers, whose rows' locks keep them apart.
+//! A range has a lower end that belongs to it and an upper one that does not. Readers lock what
+//! they read S or X. Writers lock the keys that they write IX. IX is compatible with the IX of
+//! other writers: row locks keep writers of the same row apart.
 //!
 //! Invariants:
 //!
-//! - RL1. Granted ranges of different owners that overlap have modes that go together.
-//! - RL2. A request is granted when its mode goes with every overlapping range that another owner has been granted, and
-//!   with every overlapping request that waits longer, unless its owner is who that one waits for.
+//! - RL1. Overlapping ranges that different owners hold have compatible modes.
+//! - RL2. A request is granted when its mode is compatible with every overlapping range that
+//!   another owner holds, and with every overlapping request that has waited longer. A
+//!   longer-waiting request does not count when it waits for this owner.
 //! - RL3. `park` of a waiting owner leaves `Waiting` under the latch of this table.
 //! - RL4. An owner has at most `MOST_RANGES` ranges of a mode in a tree, as long as others leave room for one that
 //!   spans them.

@@ -59,7 +59,7 @@ impl Locker {
         let label = self.owner.label();
         loop {
             observer.waits(label, &self.labels_of_blockers(at));
-            // Who is overtaken goes on waiting; its time does not begin again.
+            // An overtaken owner goes on waiting; its time-out does not start again.
             let end = self.sleep(timeout.saturating_sub(self.table.now().saturating_sub(since)));
             observer.waited(label);
             if !matches!(end, Some(End::Overtaken)) {

@@ -191,7 +191,7 @@ fn read_segment(
                     if promised == at {
                         return Ok(frames);
                     }
-                    // Kept, so that the bad frames below it are not each followed by the same search.
+                    // Kept, so that the same search is not repeated for each bad frame below it.
                     report.promised = promised;
                 }
                 let next = reader.find_header(at + 8, |_, _| true)?;

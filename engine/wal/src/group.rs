@@ -1,16 +1,19 @@
-//! Group commit: who writes the buffer out and syncs, who waits, and what a failure does.
+//! Group commit: one thread, the leader, writes the buffer and syncs for all; the followers wait.
+//! What happens on a failure.
 //!
-//! No wake-up is lost: `written`, `durable` and the failure change before the leader steps down under
-//! `group`, and a follower looks at them under `group` before it joins those who wait. A leader that
-//! steps down wakes those whom its round has served, and one of the others, who leads unless somebody
-//! came before him: so as long as anybody waits, somebody leads or is on his way.
+//! No wake-up is lost. `written`, `durable` and the failure change before the leader steps down,
+//! which it does under `group`; a follower checks them under `group` before it starts to wait. A
+//! leader that steps down wakes the followers that its round has served, and one other, which
+//! becomes the leader unless a new thread was faster. So while a thread waits, there is a leader,
+//! or one is waking up.
 //!
 //! Rejected: one condition for all who wait. With many connections most of those whom the end of a round
 //! wakes wait for the next one, so each would be woken twice.
 //!
-//! Rejected: a leader that yields the processor before it takes what is buffered, so that more get into its
-//! round. With 64 connections and the binary log 0.8 syncs instead of 1.1 for each of its groups; but where other
-//! programs keep the processors busy every commit waits for its turn behind them (8 times as long).
+//! Rejected: a leader that yields the processor before it takes the buffer, so that more commits
+//! join its round. With 64 connections and the binary log 0.8 syncs instead of 1.1 for each of its
+//! groups; but where other programs keep the processors busy every commit waits for its turn behind
+//! them (8 times as long).
 //!
 //! Rejected: a writer thread of its own. It costs two context switches per commit, and the simulator would
 //! have to schedule it; a leader among the callers costs none when there is one caller.
@@ -85,7 +88,8 @@ impl Wal {
             drop(group);
             bell.wait();
             if self.reached(end, sync) {
-                // Off the list, or will be when the leader who has reached it steps down.
+                // Off the list, or about to leave it: the leader that has served it is stepping
+                // down.
                 return Ok(false);
             }
             group = self.group.lock();
@@ -125,6 +129,7 @@ impl Wal {
             if part.segment != io.segment {
                 self.rotate(io, &part)?;
             }
+            assert_eq!(part.segment, io.segment, "G2: frames of a segment that is not begun");
             let to = io.parts.get(i + 1).map_or(io.buf.len(), |next| next.from);
             let promised = self.durable();
             let bytes = &mut io.buf[part.from..to];
@@ -181,7 +186,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Ends a round: counts and wakes the served, and wakes one who leads the next.
+    /// Ends a round: counts and wakes the followers that it served, and wakes one that leads the
+    /// next round.
     fn step_down(&self) {
         let round = std::mem::take(&mut self.io.lock().counts);
         let mut group = self.group.lock();

@@ -58,8 +58,8 @@ pub struct WalOptions {
     pub segment_bytes: u64,
     /// Size of each of the two buffers; at least room for one frame (128 KiB) is taken.
     pub buffer_bytes: usize,
-    /// Trimmed segments kept for reuse: at least one more than are made ahead of need, or every trimmed
-    /// segment would be surplus and deleted.
+    /// Trimmed segments kept for reuse. At least one more than are made ahead of need; otherwise
+    /// every trimmed segment would be surplus and deleted.
     pub spare_segments: usize,
 }
 

@@ -1,8 +1,8 @@
 //! The open log: append, settle, trim. Who writes and syncs is in `group.rs`.
 //!
-//! Three locks. A thread that takes more than one takes them in this order: `io` (the leader alone
-//! takes it, for its round), `group` (who leads, who waits), `tail` (the buffer; held for the time
-//! of a copy). Trim has a lock of its own, so that commits do not wait for it.
+//! Three locks. A thread that takes more than one takes them in this order: `io` (only the leader
+//! takes it, for its round), `group` (the leader and the waiting threads), `tail` (the buffer; held
+//! for the time of a copy). Trim has a lock of its own, so that commits do not wait for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -180,9 +180,10 @@ impl Wal {
         self.append_frames(kind, 1, self.buffer_bytes, |_| (FIRST | LAST, payload, hash))
     }
 
-    /// As [`Wal::append`] for a small record, but a full buffer grows instead of being written (W5). For the
-    /// end of a prepared transaction: its larger prepare record came before it in the ordinary way, which
-    /// bounds the growth. Waits only for another thread's append of several frames.
+    /// As [`Wal::append`] for a small record, but a full buffer grows instead of being written
+    /// (W5). For the end of a prepared transaction. Its prepare record was larger and was appended
+    /// in the ordinary way, which bounds the growth. Waits only for another thread's append of
+    /// several frames.
     pub fn append_unwaited(&self, kind: u8, payload: &[u8]) -> Result<Appended> {
         assert_ne!(kind, MARKER, "kind 0 is the log's own");
         if payload.len() > PACK_FLOOR.min(self.chunk_bytes) {

@@ -141,7 +141,7 @@ pub fn check_chain(before: Option<&Segment>, header: &SegmentHeader) -> Result<(
 }
 
 /// The last segment has no frame, which would be bound to its place: its predecessors must lead exactly to
-/// its start. Frames prove those of them that have any; then the rest is for [`Recovered`] to verify.
+/// its start. Segments with frames are proven by these; [`Recovered`] verifies the rest.
 fn check_start(vfs: &dyn Vfs, database: u64, segments: &VecDeque<Segment>) -> Result<()> {
     let Some(last) = segments.back() else { return Ok(()) };
     for before in segments.iter().rev().skip(1) {

@@ -66,7 +66,7 @@ impl Recovered {
     }
 
     /// The next record; `None` at the end of the log. Bytes before it that do not verify are an
-    /// error of kind `Corruption`, after which the same error comes again.
+    /// error of kind `Corruption`; each later call returns the same error.
     #[allow(clippy::should_implement_trait)] // The record borrows from here.
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         self.next_of(|_| true)

@@ -18,7 +18,7 @@ pub(crate) struct Part {
     pub seed: u64,
 }
 
-/// Who writes and who waits.
+/// The leader and the threads that wait for it.
 pub(crate) struct Group {
     pub leading: bool,
     /// The longest waiting first.

@@ -1,9 +1,9 @@
 //! Totals of each class, with their error, estimated from a sample of the connections.
 //!
-//! As for all queries together (`sample`), connections are drawn, so the error comes from how much
-//! connections differ in their queries of a class. Figures per connection and class would need
-//! unbounded memory. Instead connections are put into groups at random, and the sums T_1 ... T_G of
-//! the groups are kept:
+//! As for all queries together (`sample`), the sample draws connections. So the error depends on
+//! how much connections differ in their number of queries of a class. Figures per connection and
+//! class would need unbounded memory. Instead connections are put into groups at random, and the
+//! sums T_1 ... T_G of the groups are kept:
 //!
 //! ```text
 //!     estimate = (T_1 + ... + T_G) / p
@@ -133,8 +133,8 @@ mod tests {
         }
     }
 
-    /// Connections that ask one class seldom and another by fits; the intervals hold the truth about
-    /// as often as two errors should.
+    /// Connections send one class seldom and another in bursts. The intervals contain the true
+    /// value about as often as two standard errors should.
     #[test]
     fn the_error_of_a_class_covers_the_truth_as_often_as_it_says() {
         let mut random = random(3);
@@ -178,7 +178,7 @@ mod tests {
     fn the_error_of_connections_numbered_in_sequence_is_not_stated_too_small() {
         let sampling = Sampling::parse("1/8").unwrap();
         const CONNECTIONS: u64 = 400;
-        // What the formula has the expectation of: (1 - p) / p^2 * (t_1^2 + ... + t_n^2), with t = 1.
+        // The expectation of the formula: (1 - p) / p^2 * (t_1^2 + ... + t_n^2), with t = 1.
         let expected = ((1.0 - 1.0 / 8.0) * 64.0 * CONNECTIONS as f64).sqrt();
         let mut squares = 0.0;
         const ROUNDS: u64 = 200;

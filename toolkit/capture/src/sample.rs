@@ -4,11 +4,11 @@
 //! the same choice can be made by tcpdump's filter, and then a busy server's capture is small
 //! enough not to lose packets.
 //!
-//! A port is taken if a multiple of it, modulo 2^16, is small. Its low bits would not do: Linux
-//! assigns even ports only, each a little above the one before, so `port & 7 == 1` takes no
-//! connection at all, and `port & 7 == 2` a quarter of them, perhaps always the same one of two
-//! that a request opens. The multiplier is 2^16 divided by the golden ratio: neighbours are spread
-//! evenly whatever the step between them.
+//! A port is taken if a multiple of it, modulo 2^16, is small. Rejected: the port's low bits. Linux
+//! assigns only even ports, each a little above the previous one. So `port & 7 == 1` takes no
+//! connection at all, and `port & 7 == 2` takes a quarter of them, perhaps always the same one of
+//! two that a request opens. The multiplier is 2^16 divided by the golden ratio: neighbours are
+//! spread evenly whatever the step between them.
 //!
 //! So the sample is taken as one in which each connection is there with probability p = 1/N,
 //! independently of its queries. For a sum T over all connections of their contributions t_i
@@ -20,8 +20,8 @@
 //! ```
 //!
 //! (Horvitz and Thompson's estimator for Poisson sampling.) Queries of one connection are not
-//! independent, so connections count as drawn: few long ones make the error large, as one of them
-//! more or less is a large part of the traffic.
+//! independent, so the unit that is drawn is the connection. A few long connections make the error
+//! large, because each of them is a large part of the traffic.
 //!
 //! The choice by ports is not independent, though: it is more even. Where heavy and light connections alternate over the
 //! ports in short periods the estimate is much better than the error says; where ports grow in strict steps and the period
@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    /// As Linux gives them out: even ones, in steps of a few; and of these every second, which is
-    /// what one kind of connection gets if requests open two.
+    /// Ports as Linux assigns them (even, in small steps), and every second one of these: what one
+    /// kind of connection gets if each request opens two.
     #[test]
     fn the_share_of_ports_that_is_taken_does_not_depend_on_their_pattern() {
         for one_in in [2u16, 3, 8, 10, 64] {

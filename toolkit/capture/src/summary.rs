@@ -32,7 +32,7 @@ pub struct Summary {
     pub encrypted: u64,
     /// Connections that the server closed before the client was let in.
     pub hung_up: u64,
-    /// Connections whose client said something, of which no command and no login was ever read.
+    /// Connections whose client sent bytes, but in which no command and no login was recognised.
     pub not_understood: u64,
     pub not_sampled: u64,
     /// Connections closed early to free memory.
@@ -68,16 +68,16 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Packets with payload that were not captured: estimated from the missing bytes and the mean
-    /// length of those that were, if the gaps are about as long as they are when packets are lost
-    /// whatever their length. Otherwise long ones were lost rather than short ones, or many at a
-    /// time: then as many as fill the gaps if all are as long as the longest.
+    /// Estimated number of packets with payload that were not captured: missing bytes divided by
+    /// the mean length of captured packets, if the gaps have about the lengths that losses
+    /// independent of packet length would give. Otherwise mostly long packets were lost, or many in
+    /// a row: then it is the number of packets of the greatest length that fill the gaps.
     pub fn packets_lost(&self) -> u64 {
         let (segments, gaps) = (self.segments.max(1) as f64, self.gaps as f64);
         let mean = self.segment_bytes as f64 / segments;
         let missing = self.bytes_missing as f64;
-        // A packet is behind a gap with the chance that any is lost, and that makes gaps of
-        // 1 / (1 - chance) packets.
+        // A packet follows a gap with the probability that a packet is lost; a gap then has 1 / (1
+        // - probability) packets on average.
         let chance = (gaps / segments).min(0.9);
         let at_random = missing <= 3.0 * gaps * mean / (1.0 - chance);
         let by_mean = if at_random && mean > 0.0 { missing / mean } else { 0.0 };

@@ -46,7 +46,8 @@ struct Written {
     means: String,
     set: String,
     check: String,
-    /// The test that makes the situation real, or `not here:` and why none does.
+    /// The test that creates the situation on a real server, or `not here:` and the reason why none
+    /// does.
     proven: String,
 }
 

@@ -41,7 +41,8 @@ pub fn decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
     Some((value, used))
 }
 
-/// The same for `bytes` that are long enough to be read in words and a number of usual length; `None` otherwise, too.
+/// The same, faster, for `bytes` that are long enough to be read in words and a number of usual
+/// length; `None` for others.
 #[inline]
 pub fn short_decimal(bytes: &[u8], scale: u64) -> Option<(u64, usize)> {
     let (whole, digits) = up_to_8_digits(bytes.first_chunk()?);

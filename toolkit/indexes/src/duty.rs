@@ -1,4 +1,4 @@
-//! What a key must stay for, whoever reads it or not (IX1).
+//! Reasons for which a key must stay even if nothing reads it (IX1).
 
 use crate::model::{same_name, Key, KeyKind, Table};
 

@@ -42,7 +42,7 @@ pub struct Wait {
     pub by: Vec<Blocker>,
     /// Blockers beyond `MOST`.
     pub more: usize,
-    /// Transactions that wait for the same, and of which it is not known whether they are in front: dumps with whole
+    /// Transactions that wait for the same lock with an unknown order: the dump has times in whole
     /// seconds.
     pub unordered: usize,
     /// Why `by` is empty.
@@ -143,7 +143,8 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
     }
     for wait in &mut found {
         for by in &mut wait.by {
-            // The tables have no word for it: who waits for the same is in front.
+            // The server's tables do not say which blocker holds the lock: one that waits for the
+            // same record is in front, but does not hold it.
             let trx = |at: usize| dump.trxs[at].waiting_lock();
             let (theirs, ours) = (trx(by.trx), trx(wait.waiter));
             by.holds = !matches!((theirs, ours), (Some(a), Some(b)) if same_record(a, b));

@@ -34,7 +34,7 @@ pub enum Kind {
     Comma,
     Dot,
     Semicolon,
-    /// Anything else; of several bytes where the grammar has such an operator.
+    /// Anything else. It has several bytes where the grammar has such an operator.
     Op,
 }
 
@@ -120,8 +120,8 @@ pub(super) struct Lexer<'a> {
     mode: SqlMode,
     /// Executable comments that are open here.
     executable: u32,
-    /// The last token was a dot, or a name that touches the dot that follows: what comes next may
-    /// begin with a digit and still be a name.
+    /// The last token was a dot, or a name directly before a dot: the next token may begin with a
+    /// digit and still be a name.
     after_dot: bool,
 }
 

@@ -97,8 +97,8 @@ fn closed(text: &[u8], mode: SqlMode) -> bool {
     if *last != quote {
         return false;
     }
-    // Of the quotes at the end the first is escaped by an odd number of backslashes before it; of the others each
-    // pair is one quote of the text.
+    // An odd number of backslashes escapes the first of the quotes at the end; each pair of the
+    // others stands for one quote of the text.
     let quotes = 1 + before.iter().rev().take_while(|c| **c == quote).count();
     let text = &body[..body.len() - quotes];
     let backslashes = text.iter().rev().take_while(|c| **c == b'\\').count();

@@ -21,7 +21,7 @@ use crate::server::{Programs, Server, Site};
 /// No more than [`QUIET_CPU`] in such a time is quiet.
 const QUIET: Duration = Duration::from_millis(500);
 const QUIET_CPU: f64 = 0.015;
-/// Who is never quiet is waited for no longer.
+/// A server that never gets quiet is waited for this long.
 const QUIET_MOST: Duration = Duration::from_secs(10);
 
 pub struct Options {

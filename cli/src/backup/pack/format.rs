@@ -56,7 +56,7 @@ pub const MAX_PLAIN: usize = 5 << 20;
 const TAG: usize = 16;
 const SALT: usize = 16;
 
-/// What a backup is, for everybody who has it.
+/// The description of a backup, readable without its key.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {

@@ -225,8 +225,8 @@ impl Chunk {
         self.max_seq = self.max_seq.min(seq);
     }
 
-    /// Removes a leaf without entries, unless it is the only one: the one before it takes its range, or
-    /// the one behind it that of the first.
+    /// Removes an empty leaf, unless it is the only one. Its left neighbour takes over its range;
+    /// for the first leaf, its right neighbour does.
     fn drop_if_empty(&mut self, leaf: usize) {
         let n = self.leaves.len();
         if self.leaves[leaf].len() > 0 || n == 1 {

@@ -80,9 +80,9 @@ impl Core {
         self.return_memory();
     }
 
-    /// Work that is not noted in the ledger otherwise (LG2): that caused by readers, and that of
-    /// tables just opened. A round checks some tables and the next one continues there, so that a
-    /// round of many tables takes no longer.
+    /// Notes in the ledger the work that nothing else notes (LG2): work caused by readers, and work
+    /// of tables just opened. A round checks some tables and the next one continues there, so that
+    /// a round of many tables takes no longer.
     fn sweep(&self) {
         let tables: Vec<Arc<Table>> = {
             let tables = self.tables.read();

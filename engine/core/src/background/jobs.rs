@@ -8,7 +8,7 @@ use std::time::Duration;
 use frond_base::{Error, ErrorKind, Readers};
 use frond_tree::{Plan, Step, Tree};
 
-use crate::background::works::{name_of, Work};
+use crate::background::running_work::{name_of, Work};
 use crate::commit::core::Core;
 use crate::table::Table;
 

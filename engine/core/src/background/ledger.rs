@@ -48,8 +48,8 @@ struct State {
     sums: Sums,
     /// Active buffers, the largest first, by size class.
     by_size: BTreeSet<(Reverse<u32>, TreeId)>,
-    /// Offered work that frees memory, and other; the most urgent first, equally urgent by tree, so that it is
-    /// taken in the same order in every run.
+    /// Offered work: `freeing` has what frees memory, `other` the rest. The most urgent is first;
+    /// ties go by tree, so every run takes work in the same order.
     freeing: BTreeSet<(Reverse<u64>, TreeId)>,
     other: BTreeSet<(Reverse<u64>, TreeId)>,
 }

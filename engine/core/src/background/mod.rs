@@ -14,7 +14,7 @@
 //! disk_full     whether commits are refused
 //! upkeep        the log thread's state between its rounds
 //! held_writers  where writers sleep
-//! works         what is under way, for people
+//! running_work  what is under way, for people
 //! ```
 //!
 //! `maintain` is OPTIMIZE; `dropped` clears away dropped tables.
@@ -30,5 +30,5 @@ pub(crate) mod maintain;
 pub(crate) mod pacing;
 pub(crate) mod pressure;
 pub(crate) mod queue;
+pub(crate) mod running_work;
 pub(crate) mod upkeep;
-pub(crate) mod works;

@@ -12,7 +12,7 @@ use super::format::{Description, PIN_FILE};
 use super::{Backup, Phase, NOTHING};
 use crate::commit::core::Core;
 use crate::engine::Engine;
-use crate::report::work::JobInfo;
+use crate::report::jobs::JobInfo;
 use crate::table::Table;
 
 /// Tries to pin while files grow. Each takes microseconds for the files that grew.
@@ -117,6 +117,11 @@ impl Core {
             });
         match taken {
             Ok(at) => {
+                let durable = self.shared.wal.durable();
+                assert!(
+                    durable >= at,
+                    "BP1: the log is durable to {durable}, the copy ends at {at}"
+                );
                 let pinned = |t: &&Arc<Table>| t.store().existing_file().is_some();
                 self.backups.pinned.write().extend(tables.iter().filter(pinned).map(|t| t.id()));
                 self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);
@@ -249,7 +254,7 @@ impl Core {
         self.remove_description();
         self.backups.log_from.store(NOTHING, Ordering::Release);
         self.backups.held.store(0, Ordering::Relaxed);
-        // Last: whoever sees that nothing is pinned finds nothing else left of the backup.
+        // Last: a thread that sees that nothing is pinned finds nothing else left of the backup.
         self.backups.pinned.write().clear();
         self.queue.wake();
     }
@@ -394,7 +399,8 @@ mod tests {
     use crate::engine::Engine;
     use crate::options::Options;
 
-    /// What is written between the pin of a file and the position in the log may be named by a record below it.
+    /// A record below the log position may name what is written between the pin of a file and that
+    /// position.
     #[test]
     fn blocks_that_are_made_while_the_position_is_taken_are_pinned() {
         let options = Options { background_threads: 0, ..Options::default() };

@@ -7,10 +7,11 @@
 //! - BI1. The snapshot is taken after commits have begun to write the new indexes' entries, and no transaction
 //!   that began before has changes of the table (ALT2). So each row's entry comes from the scan, or from a
 //!   commit, or from both, and then the commit's is the newer one.
-//! - BI2. Uniqueness. Writers are not refused while an index is built. When all entries are in the tree, it is
-//!   read once at a second snapshot; from that on the keys that commits put are noted, and those are looked up,
-//!   in rounds, until few are left. The last round is in [`Alter::commit`], when nobody writes any more. A
-//!   round takes the keys and its snapshot while no commit is under way (the gate), so it sees all it has.
+//! - BI2. Uniqueness. Writers are not refused while an index is built. When all entries are in the
+//!   tree, the tree is read once at a second snapshot. From that snapshot on, the keys that commits
+//!   put are noted. These keys are looked up in rounds, until few are left. The last round is in
+//!   [`Alter::commit`], when nobody writes any more. A round takes the keys and its snapshot while
+//!   no commit is under way (the gate), so its snapshot sees every key that it took.
 //!
 //! What fails ends the build: dropping the `Alter` drops the new trees.
 
@@ -22,7 +23,7 @@ use frond_row::{Deriver, Entries, RowCodec};
 use frond_tree::{Bounds, PrivateRuns};
 use frond_txn::Snapshot;
 
-use crate::background::works::Work;
+use crate::background::running_work::Work;
 use crate::catalog::alter::{Alter, NewIndex, Violation};
 use crate::catalog::entry_sort::EntrySort;
 use crate::commit::core::Core;
@@ -39,7 +40,8 @@ const CHUNKS_MAX: usize = 128 << 20;
 const FEW_BYTES: usize = 16 << 10;
 const ROUNDS: u32 = 20;
 
-/// Called now and then with the part of the work that is done, in rows, and all of it; false ends the work.
+/// Called now and then with the number of rows that are done and the number of all rows; false ends
+/// the work.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// What a build needs besides the table, and how far it is.

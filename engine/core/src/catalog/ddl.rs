@@ -268,8 +268,8 @@ impl Core {
         self.replace_by_empty(name, &|_| Ok(()))
     }
 
-    /// As [`Core::truncate_table`], by a table whose definition is the one before but for `change`. Not of a table
-    /// whose rows are discarded.
+    /// Like [`Core::truncate_table`], but `change` may alter the definition of the new table. Not
+    /// of a table whose rows are discarded.
     pub(crate) fn replace_by_empty(
         self: &Arc<Self>,
         name: &str,

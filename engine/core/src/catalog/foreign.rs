@@ -5,8 +5,9 @@
 //! | `F` child-table NUL name | version (1), state, on delete, on update: one varint each; parent table; number of columns; per column its name in the child and in the parent. Names: length and bytes |
 //!
 //! Both tables are known by name: a parent may be missing, and its number changes when it is truncated
-//! or replaced by a copy. Rejected: constraints in the definitions of their tables. A RENAME of a parent
-//! would have to write its children's definitions, and a constraint of a missing parent has only one.
+//! or replaced by a copy. Rejected: constraints in the definitions of both tables. A RENAME of a
+//! parent would have to write its children's definitions, and a constraint whose parent is missing
+//! has only one table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub struct Foreign {
     /// The child.
     pub table: String,
     pub parent: String,
-    /// Columns of the child, and those of the parent that they name, in the same order.
+    /// Columns of the child, and the parent's columns that they refer to, in the same order.
     pub columns: Vec<String>,
     pub parent_columns: Vec<String>,
     pub on_delete: Action,

@@ -1,9 +1,9 @@
 //! What CREATE, RENAME, ALTER and DROP do to foreign keys: changes of constraints' rows, which are committed
 //! with the table's own.
 //!
-//! - FD1. Of an active constraint whose parent exists, both tables fit (FF1), unless one was created while
-//!   parents might miss: each other change of a table is checked against the constraints that name it. A
-//!   parent that does not fit is as one that is missing.
+//! - FD1. If a constraint is active and its parent exists, both tables fit (FF1): each change of a
+//!   table is checked against the constraints that name it. The exception is a table created while
+//!   parents may be missing; a parent that does not fit counts as missing.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub enum RenameForeigns {
     /// The table makes room for its copy: its constraints wait, those that name it mean the copy.
     Aside,
     /// A copy, or a table that had made room, takes the name: its constraints are active from now on.
-    /// Constraints that name the table `instead_of` follow, if the copy replaces that one under
-    /// another name.
+    /// If the copy replaces the table `instead_of` under another name, constraints that name that
+    /// table follow it.
     InPlace { instead_of: Option<String> },
 }
 

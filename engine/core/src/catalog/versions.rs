@@ -4,8 +4,9 @@
 //! a version as long as a run, or a write buffer, can have rows of it (TDF3).
 //!
 //! - RVN1. A version is forgotten by an ALTER, in the record that changes the definition, when all trees with rows have
-//!   only runs from `blocks_below` on, and nothing buffered from before `logged_below`. Both were reached by edits that
-//!   are in the log before that record, so whoever replays it has them, too.
+//!   only runs from `blocks_below` on, and nothing buffered from before `logged_below`. The edits
+//!   by which both were reached are in the log before that record, so a recovery that replays the
+//!   record has them, too.
 //! - RVN2. In memory the descriptions of forgotten versions stay until the table is closed: readers may hold runs, and
 //!   caches rows, that no tree has any more.
 //!
@@ -71,7 +72,8 @@ fn row_trees<'t>(trees: &'t Trees, schema: &Schema) -> Vec<(usize, &'t Tree)> {
 }
 
 /// Has `trees` renew rows as `def` has them, which is in force and has `history`. `before`: the version of rows until now,
-/// or `None` when the table is opened. A definition that cannot be read is reported by whoever reads rows.
+/// or `None` when the table is opened. The reader of a row reports a definition that cannot be
+/// decoded.
 pub(crate) fn renew_rows(trees: &Trees, def: &TableDef, history: &History, before: Option<u32>) {
     let Ok(schema) = Schema::decode(&def.schema, &def.name).map(Arc::new) else { return };
     let below = match before {

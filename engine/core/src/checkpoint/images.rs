@@ -6,9 +6,8 @@
 //! with the newest list.
 //!
 //! - I1. A listed image is durable: it is noted here when its header is durable.
-//! - I2. A list is in the log, synced, before the segments are removed that it allows to remove;
-//!   the newest list is never removed, as a trim reaches at most to the log's end before its own
-//!   record.
+//! - I2. A list is durable in the log before the segments that it allows to remove are removed. The
+//!   newest list is never removed: a trim reaches at most to the log's end before its own record.
 //! - I3. A table may be listed after it was dropped, never left out while it has an image. The log
 //!   says that it was dropped, so its file is not needed.
 //! - I4. An image older than the one listed suffices while the log still reaches back to it: the

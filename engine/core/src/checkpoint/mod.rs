@@ -9,9 +9,9 @@
 //!   Otherwise a crash could keep this table's part of a transaction that the log lost.
 //! - K2. The log is trimmed only below the records that holders need (`holders.rs`), computed after
 //!   its end was read (ST3).
-//! - K3. Before segments are removed, a durable record says up to where, and which image each table has
-//!   (`images.rs`): recovery can tell a trimmed log from one whose first segments are lost, and a table
-//!   without rows from one without its file.
+//! - K3. Before segments are removed, a durable record says up to where, and which image each table
+//!   has (`images.rs`). So recovery can tell a trimmed log from one that lost its first segments,
+//!   and a table without rows from one that lost its file.
 //! - K4. The log is not trimmed beyond commits that are in the log and not in the buffers yet: an
 //!   image taken meanwhile makes their table look clean.
 //! - K5. A close writes an image of the catalog at the log's end: a log that ends before it has
@@ -35,7 +35,7 @@ use frond_space::BlockChange;
 use frond_tree::{RunStore, StoredVersion, Tree, Version};
 use frond_wal::Claim;
 
-use crate::background::works::Work;
+use crate::background::running_work::Work;
 use crate::canary;
 use crate::checkpoint::holders::{oldest, Holder};
 use crate::checkpoint::recovery_time::Ages;
@@ -95,7 +95,7 @@ impl Core {
         });
         if written.is_err() {
             // The table needs the log from its previous position on. Not from the old image's LSN:
-            // before the first image that is the creation of the file, and the table's first
+            // before the first image that LSN is the creation of the file, and the table's first
             // records are older.
             store.touched(dirty_from);
         }
@@ -159,8 +159,9 @@ impl Core {
         trimmed
     }
 
-    /// Works towards a log that begins where `ages` say: freezes trees of which older changes are buffered, and
-    /// images tables that need older log and of which nothing so old is buffered any more, at most [`IMAGES`].
+    /// Works towards a log that begins where `ages` say. Freezes trees whose buffers have older
+    /// changes. Writes images, at most [`IMAGES`], of tables that still need older log although
+    /// their buffers have nothing so old any more.
     pub(crate) fn shorten_log(&self, ages: &Ages) -> Result<()> {
         let mut holding: Vec<(Lsn, Arc<Table>)> = {
             let tables = self.tables.read();
@@ -244,8 +245,8 @@ mod tests {
     use crate::options::Options;
     use crate::record::{put_counters, put_entry, put_tree_section, KIND_TRANSACTION};
 
-    /// An image of a table is taken and the log is trimmed while a commit is between its record and
-    /// the buffers: for a large commit that takes seconds, for a thread that is not scheduled any
+    /// A table is imaged and the log is trimmed while a commit is between its record and the
+    /// buffers. A large commit is there for seconds, and one whose thread is not scheduled for any
     /// time.
     #[test]
     fn log_of_a_commit_that_is_not_in_the_buffers_yet_is_kept() {

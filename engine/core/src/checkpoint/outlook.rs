@@ -46,7 +46,8 @@ impl Core {
         (oldest < ages.youngest()).then_some(ages)
     }
 
-    /// The oldest record that has changes which are not in runs yet, and the number of tables that need log.
+    /// The oldest record with changes that are not in runs yet, and the number of tables that need
+    /// log.
     fn needed(&self) -> (Option<Lsn>, u64) {
         let oldest = self.clock.holds_log_from();
         let tables = self.tables.read();

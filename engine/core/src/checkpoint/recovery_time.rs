@@ -42,8 +42,8 @@ const YOUNGEST: f64 = 0.40;
 const OLDEST: f64 = 0.75;
 /// Different ages in between.
 const LEVELS: usize = 16;
-/// Of the target, this much at least is for the log, whatever opening tables takes: otherwise many tables would make
-/// every buffer tiny.
+/// At least this part of the target is for the log, however long opening the tables takes:
+/// otherwise many tables would make every buffer tiny.
 const LEAST: f64 = 0.25;
 
 /// Changes that have less log than this behind them are not too old, however slow the machine.
@@ -184,8 +184,9 @@ impl Target {
         self.slowness.store(found.map_or(0, |n| n.clamp(least, most)), Relaxed);
     }
 
-    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is at stake. But one start
-    /// on a machine that was busy with other things makes it at most [`RISE`] times what it was.
+    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is
+    /// at stake. One opening raises it to at most [`RISE`] times its old value: the machine may
+    /// just have been busy with other things.
     pub fn measured(&self, work: &Work, time: Duration) {
         let micros = time.as_micros() as u64;
         self.last_micros.store(micros, Relaxed);

@@ -33,8 +33,8 @@ use crate::background::held_writers::HeldWriters;
 use crate::background::ledger::Ledger;
 use crate::background::pressure::Pressure;
 use crate::background::queue::Queue;
+use crate::background::running_work::Works;
 use crate::background::upkeep::Upkeep;
-use crate::background::works::Works;
 use crate::backup::Backups;
 use crate::catalog::names::Names;
 use crate::checkpoint::images::Images;
@@ -286,8 +286,8 @@ impl Core {
     ) -> Result<Lsn> {
         let counters = self.put_counters(&mut payload, writes, tables);
         let prepared = self.shared.wal.prepare(KIND_TRANSACTION, &payload)?;
-        // Rejected: one gate per tree. A commit would take several in order, and freezing is so rare that
-        // a shared increment per transaction (not per row) is all this one costs.
+        // Rejected: one gate per tree. A commit would have to take several locks in order. Freezing
+        // is rare, so this one lock costs one shared increment per transaction (not per row).
         let _whole = Whole(&self.shared);
         let gate = self.gate.read();
         self.readers_came(covered)?;
@@ -411,8 +411,8 @@ fn write_tree(table: &Table, tree: TreeId, writes: &WriteSet, from: Lsn, seq: Ls
     }
 }
 
-/// Held from a commit's record to its publication: when a panic ends it in between, later commits must
-/// not be acknowledged, since none of them could become visible.
+/// Held from a commit's record to its publication. A panic in between must stop all later commits
+/// from being acknowledged, because none of them could become visible.
 pub(crate) struct Whole<'a>(pub(crate) &'a Shared);
 
 impl Drop for Whole<'_> {

@@ -7,12 +7,14 @@
 //! - LD1. A load begins when the table's trees have no row, and then its transaction has locked whole trees: the
 //!   primary one and those of unique indexes. So no row of others can have the key of a loaded one. (With a hidden
 //!   primary key nobody has the keys, and the primary tree is not locked. A copy that nobody sees locks nothing.)
-//! - LD2. Keys in the chunks and in the runs that were made of them are distinct. A key (of a unique index: its
-//!   unique part) is taken when it is above all before it, or when its hash is not among those of the others.
-//!   In doubt the load ends: the ordinary path then finds a duplicate, or none, exactly.
-//! - LD3. While a load goes on, the write set has nothing of the table's trees, and nothing of them is read: whoever
-//!   wants to read, change or lock rows of the table ends the load first ([`Transaction::settle`]). Only an engine's
-//!   [cursor](crate::commit::cursor::Cursor) that was opened before cannot, and returns an error.
+//! - LD2. Keys in the chunks and in the runs that were made of them are distinct. A key (of a
+//!   unique index: its unique part) is accepted when it is larger than all keys before it, or when
+//!   no earlier key has its hash. In doubt the load ends: the ordinary path then finds a duplicate,
+//!   or none, exactly.
+//! - LD3. While a load goes on, the write set has nothing of the table's trees, and nothing of them
+//!   is read: an operation that reads, changes or locks rows of the table ends the load first
+//!   ([`Transaction::settle`]). Only an engine's [cursor](crate::commit::cursor::Cursor) that was
+//!   opened before cannot, and returns an error.
 //! - LD4. A savepoint notes how many rows the chunks have: a rollback cuts them there. Runs are cut at live savepoints,
 //!   as all private runs are (P2).
 //!
@@ -30,7 +32,8 @@ use crate::commit::spill::{unless_short, RUN_BYTES_MIN};
 use crate::commit::transaction::Transaction;
 use crate::table::chunk::{Chunk, SortedChunk};
 
-/// Loads share a part of the cache; each has at least this many bytes, if its transaction may have them.
+/// Loads share a part of the cache. Each gets at least this many bytes, unless the limit of its
+/// transaction is lower.
 const SHARE: usize = 4;
 const LOAD_BYTES_MIN: usize = 256 << 10;
 

@@ -308,6 +308,7 @@ impl Core {
     fn end_by_commit(self: &Arc<Self>, xid: &Xid, entry: &Entry) -> Result<Option<Ended>> {
         let mut state = entry.state.lock();
         let Some(found) = &mut *state else { return Ok(None) };
+        found.assert_room();
         let had_runs = !found.parts.spilled.is_empty();
         let end = match found.at {
             NOTHING => None,
@@ -378,7 +379,9 @@ impl Core {
     /// False: no such transaction, or it has ended.
     fn end_by_rollback(&self, xid: &Xid, entry: &Entry) -> Result<bool> {
         let mut state = entry.state.lock();
-        let Some(State { mut parts, at, room }) = state.take() else { return Ok(false) };
+        let Some(found) = state.take() else { return Ok(false) };
+        found.assert_room();
+        let State { mut parts, at, room } = found;
         let logged = match at {
             NOTHING => None,
             _ => {

@@ -60,6 +60,14 @@ pub(crate) struct State {
     pub room: Option<KeptRoom>,
 }
 
+impl State {
+    /// For the record of its end, if it has one.
+    pub fn assert_room(&self) {
+        let has_record = self.at != NOTHING;
+        assert!(!has_record || self.room.is_some(), "PX2: no room in the log for its end");
+    }
+}
+
 impl PreparedSet {
     pub fn add(&self, xid: &Xid, entry: Arc<Entry>) -> Result<()> {
         match self.entries.lock().entry(xid.clone()) {

@@ -8,7 +8,8 @@
 //! - RX2. A commit or prepare that found no reader ([`frond_txn::LockTable::has_readers`]) is visible, or among the prepared
 //!   ones, before a reader that came later reads. One-phase commits hold the gate from that moment on, and the
 //!   reader passes the gate exclusively; prepared ones are in their set before they look.
-//! - RX3. A prepared transaction needs no lock of ranges to commit: a reader gives it the lock and waits for it.
+//! - RX3. A prepared transaction takes no range locks itself: a reader that comes later grants it
+//!   the lock and waits for it.
 //!
 //! Tested by `tests/it/ranges.rs`.
 

@@ -1,8 +1,8 @@
 //! The readers' snapshots, for merges and write buffers, which drop the versions that no reader needs.
 //!
-//! Every read happens at a registered snapshot, as long as that is held, or at `SEQ_MAX`. While recovery
-//! runs there are no snapshots and all that the log holds counts as published: only the newest version of
-//! a key is brought back.
+//! Every read is at a snapshot that stays registered while it reads, or at `SEQ_MAX`. While
+//! recovery runs there are no snapshots and all that the log holds counts as published: only the
+//! newest version of a key is brought back.
 
 use std::sync::Arc;
 

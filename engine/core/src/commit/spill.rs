@@ -177,8 +177,8 @@ fn attach(spilled: &mut Spilled, tables: &[Arc<Table>], at: Appended) {
 impl Transaction {
     // ---- what this transaction wrote ----
 
-    /// The kind of its own newest version of `key`, whose value is appended to `value`; `None`: it has not
-    /// written the key.
+    /// The kind of the transaction's own newest version of `key`; appends its value to `value`.
+    /// `None`: the transaction has not written the key.
     pub(crate) fn own(
         &self,
         tree: TreeId,
@@ -342,8 +342,8 @@ impl Stretches {
         Stretches { segments, bytes }
     }
 
-    /// The operation behind which entries stay in memory. A small last part would become a run of its own,
-    /// and the savepoints of single statements, which cause it, are released soon.
+    /// The operation behind which entries stay in memory. A small last part would become a run of
+    /// its own. Such parts come from savepoints of single statements, which are released soon.
     fn kept_from(&self, all: bool) -> u64 {
         let Some(last) = self.segments.last() else { return u64::MAX };
         let total: usize = self.bytes.iter().sum();

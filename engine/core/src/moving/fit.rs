@@ -12,8 +12,8 @@ type Fits<T> = std::result::Result<T, String>;
 pub type CollationName<'a> = &'a dyn Fn(u32) -> String;
 
 /// The definition of the imported table. From `theirs` it has the trees, the schema's version and the ids of columns; from
-/// `ours` names, the order of indexes, storage formats and meta. It has no older schema: what TDF4 says about places is
-/// true of the other file only, so the import renews such rows (MV6).
+/// `ours` names, the order of indexes, storage formats and meta. It has no older schema: the places
+/// that TDF4 requires would be those of the other file, so the import renews such rows (MV6).
 ///
 /// # Errors
 /// [`ErrorKind::Mismatch`] with the first difference.

@@ -43,7 +43,7 @@ pub struct Import {
     core: Arc<Core>,
     /// That of the discarded table.
     ours: Arc<TableDef>,
-    /// That of the imported table, but for its number.
+    /// The definition of the imported table, except for its number.
     def: TableDef,
     described: ExportDescription,
     /// Per tree: makes rows of the newest schema out of its values (MV6).

@@ -18,8 +18,9 @@
 //!   again. The file and log records of an unfinished import belong to no definition.
 //! - MV4. When the record that names an imported table is written, its file has an image of all of it, durably.
 //! - MV5. An import reads and verifies every page of every index in use.
-//! - MV6. An imported table has no row of an older schema. The definition says where such rows are in the other file,
-//!   which is not true of the copy; so rows are renewed as they are copied.
+//! - MV6. An imported table has no row of an older schema. The exported definition says where such
+//!   rows are in the other file. In the copy they are elsewhere, so rows are renewed as they are
+//!   copied.
 //!
 //! Tested by `tests/it/moving.rs`.
 

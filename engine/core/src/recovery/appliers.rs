@@ -32,7 +32,8 @@ use crate::table::Table;
 
 /// Bytes of entries in a window. Two windows are in memory: more gains nothing, as a batch of one tree is long enough.
 const WINDOW: usize = 4 << 20;
-/// A window that ends early and is smaller than this is applied by the reader: waking a thread takes longer.
+/// The reader itself applies a window that ended early and is smaller than this: waking a thread
+/// would take longer.
 const SMALL: usize = 64 << 10;
 /// What a change counts beside its entries.
 const OVERHEAD: usize = 64;
@@ -137,7 +138,7 @@ impl Appliers {
         }
         self.shared.help_until_done()?;
         let window = self.take_window();
-        self.shared.state.lock().left = window;
+        self.shared.begin(window);
         self.shared.help_until_done()
     }
 
@@ -164,7 +165,7 @@ impl Appliers {
         self.start_threads();
         self.shared.help_until_done()?; // AP1
         let window = self.take_window();
-        self.shared.state.lock().left = window;
+        self.shared.begin(window);
         match self.threads.is_empty() {
             true => return self.shared.help_until_done(),
             false => self.shared.work.notify_all(),
@@ -207,6 +208,14 @@ impl Drop for Appliers {
 }
 
 impl Shared {
+    /// The next window may be applied.
+    fn begin(&self, window: Vec<TreeChanges>) {
+        let mut state = self.state.lock();
+        assert!(state.left.is_empty() && state.taken == 0, "AP1: two windows are applied at once");
+        assert!(state.failure.is_none(), "AP3: a window is added after a failure");
+        state.left = window;
+    }
+
     /// A thread's life.
     fn work(&self) {
         let mut state = self.state.lock();

@@ -93,7 +93,8 @@ impl Loading {
         &mut self.loaders[index]
     }
 
-    /// All edits are in: the table as it was when the log ended, without what is in the log alone.
+    /// Called when all edits are in: the table as it was when the log ended, without the entries
+    /// that only the log has.
     pub fn finish(mut self, core: &Core, def: &TableDef, log_from: Lsn) -> Result<Table> {
         let name = self.store.file_name().to_owned();
         core.images.check(def.id, &name, self.image, log_from)?;
@@ -211,7 +212,7 @@ pub fn check_trees(table: &Table) -> Result<()> {
     ))
 }
 
-/// The image is that of its header's checkpoint, and its counters can be counted on.
+/// Checks that the image belongs to its header's checkpoint, so that its counters can be trusted.
 pub fn check_image(image: &TableImage, lsn: Lsn, name: &str) -> Result<()> {
     let bad = |what: String| Err(Error::corruption(name, format!("checkpoint image: {what}")));
     match image.lsn {

@@ -73,7 +73,8 @@ struct Found {
     entries: u64,
     /// Image and edits are in, transactions not yet.
     loading: BTreeMap<TableId, Loading>,
-    /// Tables whose file is missing or does not verify, and what to say if they are not dropped (R1).
+    /// Tables whose file is missing or does not verify, with the error to report if the log does
+    /// not drop them (R1).
     lost: HashMap<TableId, Error>,
     /// The file contents of tables that were lost while their edits were read.
     opened: HashMap<TableId, FoundImage>,
@@ -130,8 +131,8 @@ impl Core {
         Ok(table)
     }
 
-    /// Brings everything back from images and log, but for the tables that are returned: they cannot be
-    /// used and are to be discarded before anything else happens. Opening began at `began`.
+    /// Brings everything back from images and log. Returns the tables that cannot be used; the
+    /// caller discards them before it does anything else. Opening began at `began`.
     pub(crate) fn recover(
         self: &Arc<Self>,
         log: &mut Recovered,

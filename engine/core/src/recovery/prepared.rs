@@ -1,7 +1,8 @@
 //! Prepared transactions in recovery: how each one ended, and which are still undecided (R8).
 //!
-//! The first reading finds out which private runs are in use, the second brings committed changes back when
-//! their commit record's turn comes, and keeps what is left (PX1 to PX5 of `commit/prepared.rs`).
+//! The first reading finds out which private runs are in use. The second brings back a
+//! transaction's changes when it comes to the commit record, and keeps transactions without an end
+//! (PX1 to PX5 of `commit/prepared.rs`).
 
 use std::sync::Arc;
 

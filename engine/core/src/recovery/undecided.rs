@@ -10,8 +10,8 @@ use crate::record::{AttachedRuns, KIND_COMMIT_PREPARED, KIND_PREPARE, KIND_ROLLB
 pub(super) const PREPARED_KINDS: [u8; 3] =
     [KIND_PREPARE, KIND_COMMIT_PREPARED, KIND_ROLLBACK_PREPARED];
 
-/// First reading: the private runs of transactions that are prepared at this place of the log, by where their
-/// newest record starts.
+/// First reading: the private runs of transactions that are prepared at this place of the log, by
+/// the LSN at which their newest record starts.
 pub(super) type PreparedRuns = BTreeMap<Lsn, Vec<AttachedRuns>>;
 
 /// Second reading: their records.

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 /// Slots of the lock table that are read at a time.
 const BATCH: usize = 512;
 
-/// Transactions that are named of those that one waits for.
+/// At most this many of the transactions for which one waits are named.
 const MOST_BLOCKERS: usize = 100;
 
 /// What a transaction does.

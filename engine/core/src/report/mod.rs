@@ -5,13 +5,13 @@
 //! - `lists.rs`   transactions, locks and waits, one after the other
 //! - `tables.rs`  tables and trees, one after the other
 //! - `storage.rs` indexes, files, what is in the page cache
-//! - `work.rs`    background work
+//! - `jobs.rs`    background work
 //!
 //! Tested by `tests/it/reports.rs` and by the plugin's tests.
 
+pub(crate) mod jobs;
 pub(crate) mod lists;
 pub(crate) mod places;
 pub(crate) mod storage;
 pub(crate) mod tables;
 pub(crate) mod watch;
-pub(crate) mod work;

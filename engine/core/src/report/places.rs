@@ -31,8 +31,8 @@ pub struct LockPlace {
     pub table: String,
     /// Empty for a table of plain keys.
     pub index: String,
-    /// Empty for a whole index. Columns and values ("id=7"), or hexadecimal where there is no schema. Of a range
-    /// its ends ("id=7 to id=9"), of which the second does not belong to it.
+    /// Empty for a whole index. Columns and values ("id=7"), or hexadecimal where there is no
+    /// schema. For a range: its two ends ("id=7 to id=9"); the second is not part of the range.
     pub key: String,
 }
 

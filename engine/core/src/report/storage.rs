@@ -4,9 +4,9 @@
 //! Tables are opened when they are first used, so indexes and files are listed by the catalog, and have figures when
 //! the table is open: nothing is read to make a list.
 //!
-//! The cache does not know indexes, only blocks. A list of it costs the pages that are cached and the runs of
-//! the tables that have some: trunks are walked, which stops nobody. Rejected: an index's number in each cached
-//! page, memory for a question that is rarely asked.
+//! The cache does not know indexes, only blocks. Listing the cache costs a step per cached page and
+//! per run of the tables that have cached pages. Walking the trunks blocks nobody. Rejected: an
+//! index's number in each cached page, memory for a question that is rarely asked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Lock waits and deadlocks are told to the owner of the database, and deadlocks to the operator if wanted.
+//! Reports lock waits and deadlocks to the program that opened the database, and deadlocks to the
+//! operator's log if wanted.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -138,7 +138,8 @@ impl Source {
     }
 }
 
-/// Values of entries as the current schema writes them: those of clustering indexes have versions.
+/// Values of entries as the current schema writes them: entries of clustering indexes may have
+/// older versions.
 struct Renewed {
     renewer: Option<Renewer>,
     bytes: Vec<u8>,

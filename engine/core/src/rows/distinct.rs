@@ -10,11 +10,12 @@
 //!
 //! - equal values at both ends: there is no change in between, exactly. So one value (usually NULL)
 //!   that fills a third of the index does not make the rest look less distinct;
-//! - different values: as many changes per entry as in the two stretches, at least one. Where all stretches
-//!   together have few changes, their number is chance (of a hundred million entries with a thousand values
-//!   most samples see none); then each stretch stands for one change per length of the value that it begins
-//!   with, from the tree's estimate of ranges (metadata in memory, about right for values of several
-//!   pages), within a standard deviation of the changes seen.
+//! - different values: as many changes per entry as in the two stretches, at least one. Where all
+//!   stretches together have few changes, their number is a matter of chance: among a hundred
+//!   million entries with a thousand values most samples see none. Then each stretch counts one
+//!   change per length of the value that it begins with. The length comes from the tree's estimate
+//!   of ranges (metadata in memory, about right for values of several pages). The result stays
+//!   within a standard deviation of the changes seen.
 //!
 //! NULLs are equal to each other, as is InnoDB's default (innodb_stats_method = nulls_equal).
 //!

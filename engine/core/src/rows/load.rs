@@ -11,8 +11,8 @@ use crate::commit::loads::{Loading, Unique};
 use crate::commit::spill::Spill;
 use crate::commit::transaction::{check_sizes, Transaction};
 
-/// A load begins when a transaction has inserted so many rows into an empty table, or fewer that are large: a small
-/// transaction neither gains from it nor may lock a table.
+/// A load begins when a transaction has inserted this many rows into an empty table, or fewer large
+/// ones. A small transaction would gain nothing from a load, and must not lock a whole table.
 const FROM_ROWS: u32 = 10_000;
 const FROM_ROWS_LARGE: u32 = 256;
 const FROM_BYTES: usize = 4 << 20;
@@ -125,8 +125,8 @@ impl Rows {
         Ok(true)
     }
 
-    /// Whether the trees of `indexes` have no committed row, nor one that the transaction's snapshot sees and it may
-    /// not overtake: what was deleted after the snapshot must not come again (X3).
+    /// Whether the trees of `indexes` have no committed row, and none that was deleted after the
+    /// transaction's snapshot: a load must not bring such a row back (X3).
     fn is_empty_for(
         &self,
         txn: &Transaction,

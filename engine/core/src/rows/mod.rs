@@ -59,8 +59,9 @@ pub struct Rows {
     new: Entries,
     old: Entries,
     last_key: Vec<u8>,
-    /// The foreign keys that rows have to do with, as of `foreign_version`; per constraint that changes children
-    /// the binding of these; and, in such a binding, the rows above.
+    /// The table's foreign keys, as of `foreign_version`; for each constraint that changes
+    /// children, the binding of the child table; and in such a binding, the rows of the cascade
+    /// above it.
     plan: Option<Box<Plan>>,
     foreign_version: u64,
     cascades: Vec<Option<Box<Rows>>>,

@@ -70,7 +70,8 @@ impl Rows {
         Ok(Written::Done)
     }
 
-    /// Writes a row and does what follows from it by foreign keys; takes all of it back when a part fails (FK4).
+    /// Writes a row and the changes that foreign keys demand; undoes all of it when a part fails
+    /// (FK4).
     fn undone_together(
         &mut self,
         txn: &mut Transaction,
@@ -142,6 +143,7 @@ impl Rows {
         let changes = was.key(0) != is.key(0) || was.value(0) != is.value(0);
         let all = changes && is.len() > 1 && self.overtakes_snapshot(txn, was.key(0))?;
         let (was, is) = (&*was, &*is);
+        debug_assert!(self.owns(txn, was, flags), "RW1: a row is changed without its lock");
         for index in 0..is.len() {
             if was.key(index) != is.key(index) {
                 self.lock_written(txn, index, is.key(index), flags)?;
@@ -227,6 +229,7 @@ impl Rows {
         }
         self.check_not_cascaded(txn, was)?;
         let was = &*was;
+        debug_assert!(self.owns(txn, was, flags), "RW1: a row is deleted without its lock");
         self.undone_together(txn, flags, |rows, txn| {
             for index in 0..was.len() {
                 let tree = rows.tree_no(index);
@@ -238,6 +241,11 @@ impl Rows {
                 false => rows.change_children(txn, was, Change::Deleted),
             }
         })
+    }
+
+    /// Whether the transaction holds the exclusive lock on the row of these entries, if it needs one.
+    fn owns(&self, txn: &Transaction, row: &Entries, flags: WriteFlags) -> bool {
+        flags.no_locks || txn.owns_row(&self.table, row.key(0))
     }
 
     /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its
@@ -344,8 +352,8 @@ impl Rows {
         }
         let Some((_, kind)) = tree.newest(key)? else { return Ok(true) };
         if !flags.no_locks {
-            // A row inserted or deleted after the snapshot (X3): this transaction could not see the
-            // duplicate, or its new row would hide one that it sees.
+            // The row was inserted or deleted after the snapshot (X3). So this transaction could
+            // not see the duplicate, or its new row would hide a row that its snapshot sees.
             txn.check_conflict(&self.table, 0, key)?;
         }
         Ok(kind == EntryKind::Delete)

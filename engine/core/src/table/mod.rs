@@ -11,8 +11,8 @@
 pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
+pub mod read_counts;
 pub(crate) mod readahead;
-pub mod reads;
 pub(crate) mod store;
 pub(crate) mod trees;
 
@@ -67,7 +67,8 @@ pub struct TableStatistics {
     pub file_bytes: u64,
     /// Holes in the file.
     pub free_bytes: u64,
-    /// Changes of rows since the table was opened, about: one that a later change replaced in memory does not count.
+    /// About how many row changes were made since the table was opened; one that a later change
+    /// replaced in memory does not count.
     pub changes: u64,
     /// When the last change was committed, in seconds since the Unix epoch; 0: not since the table was opened.
     pub updated: u64,

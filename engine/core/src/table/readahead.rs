@@ -123,7 +123,8 @@ impl Readahead {
 }
 
 impl State {
-    /// A chunk that has all of `page`, and the position in it; a chunk read to its end is dropped.
+    /// The chunk that has all of `page`, and the position of the page in it. A chunk that was read
+    /// to its end is dropped.
     fn find(
         &mut self,
         place: Place,

@@ -33,8 +33,8 @@ use parking_lot::Mutex;
 use crate::canary;
 use crate::record::{edit_record, KIND_EDIT};
 use crate::shared::Shared;
+use crate::table::read_counts;
 use crate::table::readahead::Plan;
-use crate::table::reads;
 
 /// `dirty_from` of a table that no record touched since its newest image.
 pub const CLEAN: Lsn = u64::MAX;
@@ -246,7 +246,7 @@ impl TableStore {
             }
             match readahead.plan(self.id, &run.meta, self.page_place(run, *page)?, access) {
                 Plan::Found(bytes) => {
-                    reads::count(|c| c.read_ahead += 1);
+                    read_counts::count(|c| c.read_ahead += 1);
                     pages[i] = Some(self.parsed(run, *page, bytes, access)?);
                 }
                 Plan::Read(want) => {
@@ -265,13 +265,13 @@ impl TableStore {
 
     /// Reads `pages` pages from the file, counted if this thread counts.
     fn timed<T>(&self, pages: usize, read: impl FnOnce() -> Result<T>) -> Result<T> {
-        if !reads::is_counting() {
+        if !read_counts::is_counting() {
             return read();
         }
         let began = self.shared.vfs.now();
         let read = read();
         let time = self.shared.vfs.now().saturating_sub(began);
-        reads::count(|c| {
+        read_counts::count(|c| {
             c.from_file += pages as u64;
             c.time += time;
         });
@@ -285,7 +285,7 @@ impl TableStore {
         let readahead = &self.shared.readahead;
         let bytes = match readahead.plan(self.id, &run.meta, place, access) {
             Plan::Found(bytes) => {
-                reads::count(|c| c.read_ahead += 1);
+                read_counts::count(|c| c.read_ahead += 1);
                 bytes
             }
             Plan::Read(want) => {
@@ -321,7 +321,7 @@ impl Drop for TableStore {
 
 impl PageSource for TableStore {
     fn page(&self, run: &Run, page: u32, access: Access) -> Result<Arc<Page>> {
-        reads::count(|c| c.accessed += 1);
+        read_counts::count(|c| c.accessed += 1);
         if access != Access::Verify {
             if let Some(hit) = self.shared.cache.get(&self.key(run, page), access) {
                 return Ok(hit);
@@ -331,7 +331,7 @@ impl PageSource for TableStore {
     }
 
     fn page_for_point(&self, run: &Run, page: u32, read: &mut bool) -> Result<Arc<Page>> {
-        reads::count(|c| c.accessed += 1);
+        read_counts::count(|c| c.accessed += 1);
         if let Some(hit) = self.shared.cache.get(&self.key(run, page), Access::Point) {
             return Ok(hit);
         }
@@ -340,7 +340,7 @@ impl PageSource for TableStore {
     }
 
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
-        reads::count(|c| c.accessed += wants.len() as u64);
+        read_counts::count(|c| c.accessed += wants.len() as u64);
         let cached =
             |(run, page): &(Arc<Run>, u32)| self.shared.cache.get(&self.key(run, *page), access);
         let mut pages: Vec<_> = wants.iter().map(cached).collect();
@@ -355,7 +355,7 @@ impl PageSource for TableStore {
             let file = self.file.get().ok_or_else(|| self.missing())?;
             let tail = &run.meta.index;
             let read = || file.read(run.meta.block(), tail.offset, tail.len as usize);
-            reads::count(|c| c.accessed += 1);
+            read_counts::count(|c| c.accessed += 1);
             let bytes = self.timed(1, read)?;
             let index = RunIndex::parse(&bytes, &run.meta, &self.name)?;
             self.charge_index(&run.meta, index.memory_bytes());
@@ -458,7 +458,7 @@ impl RunStore for TableStore {
 impl EditLog for TableStore {
     fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()> {
         // Also when the edit names no run (a buffer of deletions only was flushed): recovery takes
-        // an edit without a file for one of a dropped table.
+        // a table that has an edit but no file for a dropped one.
         self.file()?;
         if !canary::active(canary::COMMIT_BEFORE_SYNC) {
             let unsynced = self.unsynced.lock();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use frond_engine::{reads, CachedInfo, Engine, FileInfo, IndexInfo, JobInfo, ReadCounts, Table};
+use frond_engine::{
+    read_counts, CachedInfo, Engine, FileInfo, IndexInfo, JobInfo, ReadCounts, Table,
+};
 
 use crate::support::*;
 
@@ -152,22 +154,22 @@ fn a_thread_counts_its_own_reads_while_it_asks_for_it() {
     let engine = open(&vfs);
     let t = engine.open_table("t").unwrap();
     let read = |n| assert!(begin(&engine).get(&t, 0, &key(n), &mut Vec::new()).unwrap());
-    assert!(reads::begin() && !reads::begin());
+    assert!(read_counts::begin() && !read_counts::begin());
     read(7);
-    let first = reads::end();
+    let first = read_counts::end();
     assert!(first.accessed >= 1 && first.from_file >= 2, "a page and its fences: {first:?}");
-    assert!(reads::begin());
+    assert!(read_counts::begin());
     read(7);
-    let again = reads::end();
+    let again = read_counts::end();
     assert!(again.accessed < first.accessed && again.from_file == 0, "{again:?}");
     read(7);
-    assert_eq!(reads::end(), ReadCounts::default(), "not while nobody asks");
-    assert!(reads::begin());
+    assert_eq!(read_counts::end(), ReadCounts::default(), "not while nobody asks");
+    assert!(read_counts::begin());
     std::thread::scope(|threads| threads.spawn(|| read(2_000)).join().unwrap());
-    assert_eq!(reads::end(), ReadCounts::default());
-    assert!(reads::begin());
+    assert_eq!(read_counts::end(), ReadCounts::default());
+    assert!(read_counts::begin());
     assert_eq!(all(&engine, &t).len(), 3_000);
-    let scan = reads::end();
+    let scan = read_counts::end();
     assert!(scan.read_ahead > scan.from_file && scan.from_file > 0, "{scan:?}");
     assert!(scan.accessed >= scan.read_ahead + scan.from_file, "{scan:?}");
 }

@@ -34,10 +34,10 @@ use crate::model::{Key, Model, TableNo, Writes};
 use crate::rng::{mix, Rng};
 use crate::world::{Op, Profile, World, OPS};
 
+mod checked_reads;
 mod definitions;
 mod life;
 mod prepared;
-mod reads;
 mod rot;
 mod segment;
 mod transactions;
@@ -144,7 +144,7 @@ pub(crate) struct Held {
     at: u64,
 }
 
-/// Who holds a row lock.
+/// The session that holds a row lock.
 #[derive(Default)]
 pub(crate) struct Holders {
     shared: BTreeSet<u64>,

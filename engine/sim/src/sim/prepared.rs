@@ -23,7 +23,7 @@ pub(super) fn xid(name: u64) -> Xid {
     Xid::new(7, &bytes[..6], &bytes[6..]).unwrap_or_else(|e| unreachable!("{e}"))
 }
 
-/// Who holds the locks of a transaction that a restart found.
+/// The holder of the locks of a transaction that a restart found.
 fn found_owner(name: u64) -> u64 {
     u64::MAX - name
 }
@@ -192,8 +192,8 @@ impl Sim {
         }
     }
 
-    /// A full disk refused to end one of which the model does not know all locks: it cannot stay while others
-    /// lock rows. Nothing was lost, and with space again it ends.
+    /// A full disk refused to end a transaction, and the model does not know all of its locks. It
+    /// cannot stay while others lock rows. Nothing was lost, and with space again it ends.
     fn end_with_space(&mut self, name: u64, refused: &Error) -> Check {
         note!(self, "  refused, again with space: {refused:?}");
         self.stats.failed_calls += 1;
@@ -213,9 +213,10 @@ impl Sim {
         real.commit(wait).map(drop)
     }
 
-    /// After a restart: who is prepared now, with which locks. As a coordinator does, most are ended at once;
-    /// those that had locked more than they changed always: the engine restores such a lock for trees with private
-    /// runs and secondary indexes only, and the model does not know which these are.
+    /// After a restart: the transactions that are prepared now, with their locks. As a coordinator
+    /// does, most are ended at once; those that had locked more than they changed always: the
+    /// engine restores such a lock for trees with private runs and secondary indexes only, and the
+    /// model does not know which these are.
     pub(super) fn prepared_found(&mut self) -> Check {
         let found: Vec<(u64, Arc<PreparedState>)> =
             self.model.latest().prepared.iter().map(|(name, p)| (*name, p.clone())).collect();

@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use frond_engine::{Engine, Error, ErrorKind};
 
-use super::reads::dump;
+use super::checked_reads::dump;
 use super::{fail, note, Check, Sim};
 use crate::machine::content::{Content, SECTOR};
 use crate::machine::disk::Disk;

@@ -2,7 +2,7 @@
 
 use frond_engine::{Durability, Engine, TxnOptions};
 
-use super::reads::{dump, verify_counts};
+use super::checked_reads::{dump, verify_counts};
 use super::{fail, note, Check, Failure, Sim};
 use crate::machine::disk::Disk;
 use crate::machine::points::Phase;

@@ -1,4 +1,5 @@
-//! Dead keys that a cursor passes: it skips the ranges that other readers found, and tells of new ones (KR1, KR2).
+//! Dead keys on a cursor's way: it skips the ranges that other readers found, and reports new ones
+//! (KR1, KR2).
 
 use frond_base::{Result, SEQ_MAX};
 
@@ -8,7 +9,8 @@ use crate::bounds::{successor, Bounds};
 use crate::dead_ranges::{DeadRange, KEY_BYTES};
 use crate::tree::Tree;
 
-/// So many dead keys in a row, besides those in ranges that are known, are worth a range: finding them costs as much again.
+/// This many dead keys in a row, not counting those in known ranges, are worth a range: confirming
+/// it costs as much again as passing them did.
 const WORTH: u64 = 64;
 
 impl TreeCursor {

@@ -1,7 +1,8 @@
 //! Steps within a page or a buffer's batch, where only one source has the next entries: most steps of a scan.
 //!
-//! As long as no other source comes in between, the next entry is the next one there: no source is compared
-//! with another, and no key is copied. How far that goes is found out once for many steps.
+//! While no other source has an entry in between, the cursor's next entry is the next one of that
+//! page or batch: sources are not compared and no key is copied. How far that goes is found out
+//! once for many steps.
 //!
 //! Invariant GD1: `limit` is a position in the page or batch of the current source. All entries between the current
 //! one and it belong to the current window and the bounds, are seen by the snapshot, and are below the keys of all other
@@ -12,8 +13,8 @@ use super::TreeCursor;
 use crate::source::{Source, SourceBody};
 
 impl TreeCursor {
-    /// To the next entry, if that takes neither a page nor a look at other sources; false, and nothing is done,
-    /// otherwise.
+    /// Goes to the next entry if that needs neither another page nor a comparison with other
+    /// sources; otherwise does nothing and returns false.
     #[inline]
     pub fn glide(&mut self) -> bool {
         let Some(current) = self.current else { return false };

@@ -49,7 +49,8 @@ pub enum Seek {
     Lt,
 }
 
-/// Memory of a batch that is kept for the next view; a resting cursor keeps it, and as much for keys.
+/// Most memory of a batch that a cursor keeps for its next view. A resting cursor keeps it, and as
+/// much again for keys.
 const SPARE_BYTES: usize = 32 << 10;
 
 /// An ordered read position. Owns its view; may move between threads.
@@ -68,7 +69,8 @@ pub struct TreeCursor {
     current: Option<usize>,
     /// Sources other than `current` at the same key.
     tied: Vec<usize>,
-    /// How far the current source's page or batch is read without a look at the others (GD1), if that is known.
+    /// How far the current source's page or batch can be read without comparing it with other
+    /// sources (GD1), if that is known.
     limit: Option<usize>,
     /// The source that was chosen last, and whether it was the one before as well.
     winner: Option<usize>,

@@ -45,8 +45,8 @@ impl BufferSource {
         from
     }
 
-    /// Goes to the next entry if that is a row in the batch, before position `limit`, which
-    /// [`Self::alone_up_to`] gave; false, and nothing is done, otherwise.
+    /// Goes to the next entry if that is a row in the batch before position `limit` (of
+    /// [`Self::alone_up_to`]); otherwise does nothing and returns false.
     #[inline]
     pub fn glide(&mut self, limit: usize, key: &mut Vec<u8>, seq: &mut Seq) -> bool {
         let at = self.at + 1;

@@ -1,9 +1,9 @@
 //! Slices of runs as a source.
 //!
-//! - A position is an entry of a page. Forward it is the version that the key resolves to; backward the
-//!   walk meets a key's oldest version first, and goes on to its newest.
+//! - A position is an entry of a page. Forward this is the version that the key resolves to.
+//!   Backward the cursor meets a key's oldest version first and goes on to its newest.
 //! - Keys may span pages: the fence of the next page tells without reading it.
-//! - A slice of which the snapshot sees nothing is skipped without a read.
+//! - A slice in which the snapshot sees no entry is skipped without a read.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -70,7 +70,8 @@ impl RunSource {
         }
     }
 
-    /// The open entry, whose sequence is `seq`, is what the current key resolves to.
+    /// Sets the open entry, whose sequence is `seq`, as the version that the current key resolves
+    /// to.
     #[inline]
     fn resolve(&mut self, seq: Seq) {
         let Some(open) = &mut self.open else { return };
@@ -152,8 +153,8 @@ impl RunSource {
         walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
     }
 
-    /// The first entry `>= from` of slice `slice`, or of the first one behind it of which `at` sees
-    /// anything.
+    /// Goes to the first entry `>= from` of slice `slice`, or else to the first entry behind that
+    /// slice that `at` sees.
     fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
         while self.slices.get(slice).is_some_and(|s| s.run.meta().is_after(at)) {
             slice += 1;
@@ -251,8 +252,8 @@ impl RunSource {
         open.reader.page().lower_bound(rival).min(open.end)
     }
 
-    /// Goes to the next entry if that is in the open page, before position `limit`, which
-    /// [`Self::alone_up_to`] gave; false, and nothing is done, otherwise.
+    /// Goes to the next entry if that is in the open page before position `limit` (of
+    /// [`Self::alone_up_to`]); otherwise does nothing and returns false.
     #[inline]
     pub fn glide(&mut self, limit: usize, walk: &mut Walk, key: &mut Vec<u8>) -> bool {
         let Some(open) = &mut self.open else { return false };
@@ -309,8 +310,8 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// The last entry `< from` of the last slice before position `after` of which `at` sees
-    /// anything.
+    /// Goes to the last entry `< from` of the last slice before position `after` in which `at` sees
+    /// an entry.
     fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         let seen = |s: &Slice| !s.run.meta().is_after(at);
         let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };
@@ -380,8 +381,8 @@ impl RunSource {
         Ok(true)
     }
 
-    /// The position is the last (oldest) version of a key: goes to its first version, resolving the
-    /// key; on to the key before if the snapshot sees none of it.
+    /// The position is at the last (oldest) version of a key. Goes to the key's first version and
+    /// resolves the key; if the snapshot sees no version, goes on to the key before it.
     fn settle_backward(&mut self, walk: &mut Walk, key: &mut Vec<u8>) -> Result<bool> {
         loop {
             let Some(open) = &mut self.open else { return Ok(false) };

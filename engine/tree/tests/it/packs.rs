@@ -41,6 +41,14 @@ fn checkpoint_without_a_change_writes_nothing() {
 }
 
 #[test]
+#[should_panic(expected = "VN1")]
+fn two_checkpoints_of_a_tree_at_once_are_a_bug() {
+    let bench = Bench::new(tiny());
+    let _first = bench.tree.version().store().unwrap();
+    let _second = bench.tree.version().store();
+}
+
+#[test]
 fn checkpoint_writes_what_changed_and_the_path_above_it() {
     let tree = synthetic::tree(5000, 40);
     let whole = tree.version().store().unwrap();

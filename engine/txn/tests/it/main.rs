@@ -437,10 +437,13 @@ fn escalation_needs_that_nobody_else_is_in_the_way() {
     lock(&mut b, "other row", S, LONG).unwrap();
     assert!(a.should_escalate(TREE) && !a.escalate(TREE, X));
     assert!(!a.should_escalate(TREE), "not again at once");
+    assert!(a.covers(TREE, b"1", X) && !a.covers(TREE, b"other row", S));
+    assert!(b.covers(TREE, b"other row", S) && !b.covers(TREE, b"other row", X));
     assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait), "rows stay locked");
     let memory = t.memory_bytes();
     b.release_all();
     assert!(a.escalate(TREE, X));
+    assert!(a.covers(TREE, b"other row", X) && !b.covers(TREE, b"other row", S));
     assert!(t.memory_bytes() < memory);
     assert_eq!(lock(&mut b, "other row", S, Wait::NoWait), Err(ErrorKind::LockNoWait));
     assert_eq!(lock(&mut b, "1", S, Wait::NoWait), Err(ErrorKind::LockNoWait));

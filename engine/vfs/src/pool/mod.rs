@@ -63,7 +63,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Ring {
-    /// The files that are open, in the order in which they are looked at.
+    /// The open files, in the order in which the search for a victim visits them.
     open: VecDeque<Arc<Slot>>,
     /// The files that have a handle, by name; not the removed ones.
     named: HashMap<String, Arc<Slot>>,

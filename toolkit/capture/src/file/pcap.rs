@@ -128,8 +128,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// False for headers that no program writes: more than a second below the second, or a packet
-    /// of no bytes on the wire, as zeros have where a file has a hole.
+    /// False for headers that no program writes: a fraction of more than a second, or a packet of
+    /// no bytes on the wire (a hole in a file reads as zeros).
     #[inline]
     pub(super) fn is_possible(&self) -> bool {
         self.nanoseconds < SECOND && (self.wire | self.captured) > 0

@@ -189,8 +189,8 @@ impl Flow {
         }
     }
 
-    /// A packet of a closed connection: it is late, or of the next connection between the same
-    /// ports, whose begin was lost.
+    /// A packet of a closed connection: it is late, or it belongs to the next connection between
+    /// the same ports, whose first packets were lost.
     #[cold]
     fn reopen(&mut self, segment: &Segment<'_>, output: &mut Output<'_>) {
         let side = self.side(segment);

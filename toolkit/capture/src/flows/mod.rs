@@ -9,9 +9,9 @@
 //! Invariants
 //!
 //! - FL1. The table holds at most `Options::most_connections`, and the connections' buffers at most
-//!   `Options::most_memory` bytes in all; past that, those longest without a packet forget the
-//!   texts of their prepared statements, and if that is not enough they are closed until their next
-//!   packet.
+//!   `Options::most_memory` bytes in all. Above that, the connections that were idle longest forget
+//!   the texts of their prepared statements. If that is not enough, they are closed until their
+//!   next packet.
 //! - FL2. A closed connection stays in the table until its space is needed, so that its late
 //!   packets do not begin another.
 //! - FL3. Connections without a byte of payload, and closed ones, are removed before working ones,

@@ -1,10 +1,10 @@
 //! The meaning of a server's packets, from the first to the last of an answer.
 //!
 //! Capabilities need not be known: a connection may have begun before the capture. Where the
-//! protocol has two forms, the packets tell which: an EOF packet has 5 bytes at most, the OK packet
-//! that replaced it at least 7; a column count with another byte before or behind it is that of a
-//! client that does not need its columns again. If one answer shows how EOF packets are used, that
-//! holds for the connection ([`Dialect`]).
+//! protocol has two forms, the packets tell which one is used. An EOF packet has at most 5 bytes,
+//! the OK packet that replaced it at least 7. A column count with one more byte before or behind it
+//! is sent to clients that do not need the columns again. If one answer shows how EOF packets are
+//! used, that holds for the connection ([`Dialect`]).
 //!
 //! Invariants
 //!
@@ -342,9 +342,8 @@ impl Answer {
     }
 }
 
-/// The number of columns, and whether their definitions follow. That there are two bytes tells that
-/// both sides can do without definitions, and their order which of two forms it is: no result has
-/// 0 columns.
+/// The number of columns, and whether their definitions follow. Two bytes mean that both sides can
+/// do without definitions. Their order tells which of the two forms it is: no result has 0 columns.
 fn column_count(head: &[u8]) -> Option<(u64, bool)> {
     let counted = |bytes| {
         let mut cursor = Cursor::new(bytes);

@@ -1,5 +1,5 @@
-//! Recognising the protocol's packets where nothing before them is known: in the middle of a
-//! connection, behind a gap, on an unknown port.
+//! Recognises the protocol's packets where nothing is known of the bytes before them: in the middle
+//! of a connection, behind a gap, on an unknown port.
 //!
 //! Each test is of a whole segment, because a sender's packets begin with a segment unless they are
 //! pipelined. A false yes would give a statement that never was, so the tests are strict.
@@ -17,8 +17,8 @@ pub(crate) fn is_greeting(segment: &[u8]) -> bool {
         && handshake::greeting(&segment[4..]).is_some()
 }
 
-/// A client's segment that begins with a statement as text: the strictest test, for connections of
-/// which not even the protocol is known.
+/// A client's segment that begins with a statement as text. This is the strictest test, for
+/// connections whose protocol is unknown.
 pub(crate) fn is_statement(segment: &[u8]) -> bool {
     matches!(segment.get(4), Some(0x03 | 0x16)) && is_command(segment)
 }

@@ -49,8 +49,8 @@ pub(super) struct Request {
     pub expect: Option<u8>,
     /// Time of the answer's first byte.
     pub first: Option<i64>,
-    /// When the answer before this one ended, if that was after `sent`: the server cannot have
-    /// begun with this one earlier.
+    /// When the previous answer ended, if that was after `sent`: the server cannot have begun with
+    /// this request before that.
     pub floor: i64,
     /// Statements of MariaDB's bulk execution.
     pub bulk_rows: Option<u64>,

@@ -69,8 +69,8 @@ impl Unpacker {
         self.header_length == 0
     }
 
-    /// Unpacks the next part: gives the inner bytes that came of it to `each`, and returns how many
-    /// bytes were used. 0 only if `bytes` is empty.
+    /// Unpacks the next part: passes its inner bytes to `each` and returns the number of bytes
+    /// used, which is 0 only if `bytes` is empty.
     pub(super) fn step(
         &mut self,
         bytes: &[u8],

@@ -9,8 +9,8 @@
 //! - STR1. Each byte of a direction is yielded at most once and in order: retransmitted or
 //!   overlapping bytes are dropped, the first copy counts.
 //! - STR2. Bytes are yielded only after everything that their segment acknowledges was yielded or
-//!   declared missing. So a request comes after the answer before it, and an answer after its
-//!   request, even if the capture has them the other way round or lost one of them.
+//!   declared missing. So a request comes after the previous answer, and an answer after its
+//!   request, even if the capture has them in the wrong order or lost one of them.
 //! - STR3. Nothing is declared missing while it may still arrive: bytes that the receiver has
 //!   acknowledged were delivered, so the capture lost them unless it is a few packets out of order
 //!   ([`way::PATIENCE_PACKETS`], [`way::PATIENCE`]); bytes that nobody acknowledged may be
@@ -18,8 +18,8 @@
 //!   still count as missing: the capture may have lost their first copy.
 //! - STR4. Bytes held back are bounded by [`MOST_HELD`] per connection; past that, and at the end, holes
 //!   are declared missing at once. (The bound over all connections is the caller's.)
-//! - STR5. Numbers that cannot be this connection's begin another one between the same ports
-//!   ([`Receiver::another`]): nothing known of this one applies to that one.
+//! - STR5. Sequence numbers that cannot belong to this connection begin another one between the
+//!   same ports ([`Receiver::another`]), to which nothing known of this one applies.
 //!
 //! Not here: which direction is the client's, and when connections begin and end (`flows`).
 
@@ -238,8 +238,8 @@ impl Streams {
             self.retransmitted += 1;
             return;
         }
-        // Sent again, long after what follows it: whether it was the capture that lost the first copy
-        // is not known, and then the time of this one is false. It is missing.
+        // These bytes were sent again, long after the bytes that follow them. The capture may have
+        // lost the first copy, and then the time of this copy would be wrong. It is missing.
         let again =
             held.get(index).is_some_and(|h| h.piece.time.saturating_add(PATIENCE) < piece.time);
         let payload: Option<Box<[u8]>> = (!again).then(|| segment.payload.into());
@@ -248,9 +248,10 @@ impl Streams {
     }
 }
 
-/// True if both directions' numbers have jumped, and equally far: a kernel begins the numbers of
-/// connections between the same ports with a clock (RFC 6528), so the next one's are ahead by the
-/// time between them. A gap of this many bytes in both directions at once is not accepted.
+/// True if the sequence numbers of both directions have jumped equally far. A kernel derives the
+/// first numbers of connections between the same ports from a clock (RFC 6528), so those of the
+/// next connection are ahead by the time that has passed. A gap of this many bytes in both
+/// directions at once is not accepted.
 fn are_anothers(own: i32, other: i32) -> bool {
     const FAR: i32 = 1 << 20;
     let (a, b) = (i64::from(own), i64::from(other));

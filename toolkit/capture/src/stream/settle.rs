@@ -5,8 +5,8 @@ use super::way::{Noticed, Way, OVERHEAD, PATIENCE, PATIENCE_PACKETS, RETRANSMISS
 use super::{give_out, Receiver, Side, Streams, MOST_HELD};
 
 impl Streams {
-    /// Yields whatever can be, and declares holes missing whose time has come (STR3), or
-    /// all of them if `last`.
+    /// Yields all bytes that can be yielded, and declares holes missing that are old enough (STR3),
+    /// or all of them if `last`.
     #[cold]
     pub(super) fn settle(&mut self, now: Noticed, last: bool, receiver: &mut impl Receiver) {
         let aged = |since: Option<Noticed>| {
@@ -59,9 +59,9 @@ impl Streams {
         }
     }
 
-    /// Declares bytes of a direction missing, at most up to `goal`: only as far as keeps what the
-    /// other side said in its place. An answer that is missing is missing after its request, even
-    /// if that waits behind a hole of its own; then that hole is declared missing instead.
+    /// Declares bytes of a direction missing, at most up to `goal`, and only as far as the order
+    /// relative to the other direction stays right. A missing answer must come after its request.
+    /// If the request itself waits behind a hole, that hole is declared missing instead.
     fn declare_missing(&mut self, side: Side, goal: u64, receiver: &mut impl Receiver) {
         let (own, other) = self.pair(side);
         let own_front = own.held.front().map(|f| f.piece.acknowledged);

@@ -25,8 +25,8 @@ pub(super) fn compile(expression: Expression) -> Result<(Vec<Step>, u16), String
     Ok((tests, start))
 }
 
-/// Appends the tests of `expression` so that evaluation goes on at `on_true` or `on_false`, and
-/// says where it begins. Later parts are appended first: their places are then known.
+/// Appends the tests of `expression`, after which evaluation continues at `on_true` or `on_false`;
+/// returns the first test. Later parts are appended first: their places are then known.
 fn emit(tests: &mut Vec<Step>, expression: Expression, on_true: u16, on_false: u16) -> u16 {
     match expression {
         Expression::Test(test) => {

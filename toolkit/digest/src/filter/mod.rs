@@ -66,8 +66,8 @@ impl Filter {
         Ok(Filter { tests, start, dialect: context.dialect, class })
     }
 
-    /// Whether the expression asks for the class, so that a caller that knows the fingerprint
-    /// anyway had better hand it over.
+    /// Whether the expression asks for the class: then a caller that has the fingerprint should
+    /// pass it.
     pub fn needs_class(&self) -> bool {
         self.class
     }

@@ -26,8 +26,8 @@ impl fmt::Display for TimeError {
 impl std::error::Error for TimeError {}
 
 /// The time that `text` names: before `now` for a plain duration, in `zone` unless it names one.
-/// A time that the zone skips (the clock goes forward) is the one an hour later, of a time that
-/// the zone has twice the first is meant.
+/// A time that the zone skips (the clock goes forward) stands for the one an hour later; a time
+/// that the zone has twice stands for the first.
 pub fn parse_time(text: &str, now: Micros, zone: &TimeZone) -> Result<Micros, TimeError> {
     let trimmed = text.trim();
     let error = |why: &str| TimeError { text: text.to_string(), why: why.to_string() };

@@ -6,9 +6,9 @@
 //! | `processlist` | running statements, polled: statements with times that are lower bounds |
 //! | `digests` | `performance_schema.events_statements_summary_by_digest`: totals for each class |
 //!
-//! There is no connection here. The caller has one (as `frond digest`), sends the queries of this
-//! module (`SELECT ...`), and passes rows as bytes, in the order of columns that the module names;
-//! so users of the library may use any client, and the tests need no server.
+//! There is no connection here. The caller has a connection (as `frond digest` has), sends this
+//! module's queries (`SELECT ...`), and passes the rows as bytes, with the columns in the order of
+//! the query. So users of the library may use any client, and the tests need no server.
 //!
 //! The report says what each source lacks (`note` functions): the table and the processlist lack
 //! statements shorter than `long_query_time` or the interval, digests have no distribution.

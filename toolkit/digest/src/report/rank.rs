@@ -255,8 +255,8 @@ pub fn rank_among(
     let (mut shown, mut hidden, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     let mut sum = 0.0;
     for (value, class) in ranked {
-        // A share of a sum of maxima would mean nothing, and the whole of a sum is not all classes: those of
-        // statements that never returned have no part in it.
+        // A share of a sum of maxima would mean nothing. Nor does a sum cover all classes: classes
+        // of statements that never returned add nothing to it.
         let wanted = !additive || limit.share >= 1.0 || sum < total * limit.share || total <= 0.0;
         if shown.len() < limit.most && wanted {
             shown.push(class);

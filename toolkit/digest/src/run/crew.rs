@@ -57,9 +57,10 @@ impl Crew for Alone {
     }
 }
 
-/// Several threads, of which this one reads. It parses, too, whenever the others have enough to do: so no thread waits
-/// for another while there is work, and there are no more threads than were asked for. One that only reads, beside
-/// those that parse, was rejected: on two processors three threads waited for each other.
+/// Several threads, of which this one reads. It also parses whenever the other threads have enough
+/// to do. So no thread waits while there is work, and there are no more threads than were asked
+/// for. One that only reads, beside those that parse, was rejected: on two processors three threads
+/// waited for each other.
 pub(super) struct Team {
     pub(super) worker: Worker,
     pub(super) jobs: std::sync::mpsc::SyncSender<Job>,

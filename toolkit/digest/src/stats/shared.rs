@@ -76,8 +76,8 @@ impl Shared {
         (self.name(name), self.groups.lock().bits(name))
     }
 
-    /// The sample of a class, if the class exists and no thread adds to its shard now: an unneeded
-    /// sample is better than waiting.
+    /// The sample of a class, if the class exists and no other thread is using its shard: keeping a
+    /// sample that is not needed is better than waiting.
     pub fn best(&self, hash: u64, key: &[u8]) -> Option<Best> {
         self.shards[self.shard(hash)].try_lock()?.best(hash, key)
     }

@@ -62,7 +62,7 @@ pub struct Reader {
     problems: Vec<String>,
 }
 
-/// Of the begin, and of the end, so many bytes are looked at.
+/// Bytes that are examined at the begin and at the end.
 const EDGE: usize = 4096;
 
 impl Reader {

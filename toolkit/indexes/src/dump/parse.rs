@@ -384,7 +384,7 @@ fn references(t: &mut Tokens<'_>, db: &str) -> Option<ForeignKey> {
         if action == "SET" || action == "NO" {
             action = format!("{action} {}", t.text().to_uppercase());
         }
-        // RESTRICT is what is done if nothing is said, and so is NO ACTION.
+        // RESTRICT and NO ACTION are the default, so they are left out.
         if action != "RESTRICT" && action != "NO ACTION" {
             actions += &format!("ON {} {action} ", event.to_uppercase());
         }

@@ -24,7 +24,7 @@ pub struct SeenWait {
     pub micros: u64,
     pub first: Option<i64>,
     pub last: Option<i64>,
-    /// Of the last dump: who is in front; whether it has the lock.
+    /// In the last dump: the transaction in front, and whether it holds the lock.
     pub by: Vec<(Key, bool)>,
     pub more: usize,
     pub roots: Vec<Key>,

@@ -10,7 +10,7 @@ use crate::model::Dump;
 
 /// Nodes that are shown at most.
 const MOST: usize = 1_000;
-/// Waits of which it is asked whether they are in a circle.
+/// At most this many waits are checked for being in a circle.
 const CIRCLES: usize = 200;
 
 struct Forest<'a> {

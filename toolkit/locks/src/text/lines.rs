@@ -3,7 +3,7 @@
 /// A longer line is cut. A whole dump can be one line: clients in batch mode write `\n` for each of its ends.
 pub const MAX_LINE: usize = 4 << 20;
 
-/// Cuts what it is fed at the ends of lines.
+/// Cuts its input into lines.
 #[derive(Default)]
 pub struct Lines {
     /// The begin of a line whose end has not come yet.

@@ -208,7 +208,7 @@ impl State {
         if what == b"TRANSACTION:" {
             self.end_member();
             if self.deadlock.is_none() {
-                // A log of which the begin is missing; in the section its time has not come either.
+                // The begin of the log is missing, and the section has not had a time yet either.
                 self.begin_deadlock(self.at);
             }
         } else if what.starts_with(b"WAITING FOR THIS LOCK") {

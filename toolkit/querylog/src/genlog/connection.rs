@@ -19,8 +19,8 @@ pub(super) struct Connection {
 const PROTOCOLS: [&[u8]; 7] =
     [b"Socket", b"TCP/IP", b"SSL/TLS", b"Named Pipe", b"Shared Memory", b"Internal", b"Error"];
 
-/// Reads `user@host on db using Socket`, `user@host as anonymous on db`; and what is written of one that was refused,
-/// in the server's language: all of them have `'user'@'host'` somewhere.
+/// Reads `user@host on db using Socket`, `user@host as anonymous on db`, and the message about a
+/// refused connection, which is in the server's language but always has `'user'@'host'` somewhere.
 pub(super) fn connected(argument: &[u8]) -> Connection {
     let refused = memchr::memmem::find(argument, b"'@'").is_some();
     if refused || argument.starts_with(b"Access denied") {

@@ -16,8 +16,8 @@ pub const PIECE: usize = 1 << 20;
 /// The longest event that is read as a whole.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// Finds where to cut a buffer, which is not the log's last: at the begin of an event, not at 0. The other argument
-/// is the buffer's offset in the unpacked log.
+/// Finds where to cut a buffer that is not the log's last one: at the begin of an event, but not at
+/// 0. The other argument is the buffer's offset in the unpacked log.
 pub type Boundary<'a> = &'a mut dyn FnMut(&[u8], u64) -> Option<usize>;
 
 /// Takes a piece: (buffer, length, offset in the unpacked log, whether it is the last). It may take the buffer and

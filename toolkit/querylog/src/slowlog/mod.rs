@@ -104,8 +104,9 @@ impl Parser {
         self.parse_until(piece, false, marks, sink).1
     }
 
-    /// Gives the events of a buffer's begin to `sink`, as far as they do not depend on what follows the buffer: the
-    /// same as cutting it (`split::cut`) and parsing what is before the cut. Gives the bytes used, too.
+    /// Passes the events at the buffer's begin to `sink`, as far as they do not depend on what
+    /// follows the buffer. Has the effect of cutting the buffer (`split::cut`) and parsing the part
+    /// before the cut. Gives the bytes used, too.
     pub fn parse_certain<'a, S: Sink + ?Sized>(
         &self,
         piece: Piece<'a>,

@@ -5,8 +5,9 @@
 
 use memchr::memmem;
 
-/// False only if no quote or comment can be open at the end of `sql`, which is the begin of a line: nothing that could
-/// hide a quote, and an even number of the one kind there is.
+/// False only if no quote or comment can be open at the end of `sql`, which is the begin of a line.
+/// That is so if `sql` has nothing that could hide a quote, and quotes of at most one kind, an even
+/// number of them.
 #[inline]
 pub(super) fn maybe_open(sql: &[u8]) -> bool {
     let (mut single, mut double, mut back) = (0_u8, 0_u8, 0_u8);
@@ -86,8 +87,9 @@ impl<'a> Quotes<'a> {
         self.inside.is_some() || self.at > offset
     }
 
-    /// Behind the comment that begins at `begin`, or behind its begin if it is closed neither before `offset` nor soon: then
-    /// it is not a comment. A comment that the log's end leaves open is open to the end.
+    /// The position behind the comment that begins at `begin`. If the comment is closed neither
+    /// before `offset` nor soon after it, it is not a comment, and the result is the position
+    /// behind its opening mark. A comment that the log's end leaves open is open to the end.
     fn behind_comment(&mut self, begin: usize, offset: usize) -> usize {
         let end = self.sql.len().min(offset.max(begin + COMMENT));
         let from = (begin + 2).max(self.no_close);
@@ -104,8 +106,9 @@ impl<'a> Quotes<'a> {
     }
 }
 
-/// Behind the quote that closes a literal, looked for from `from` on, which is not in the middle of an escape. `Err`
-/// if it is not in `sql`, with where to go on looking: at its end, or one further, behind an escape.
+/// The position behind the quote that closes a literal. The search begins at `from`, which is not
+/// in the middle of an escape. `Err` if it is not in `sql`, with where to go on looking: at its
+/// end, or one further, behind an escape.
 pub(super) fn close_quote(sql: &[u8], from: usize, quote: u8) -> Result<usize, usize> {
     let mut pos = from;
     loop {

@@ -262,7 +262,7 @@ fn hostile_repetition_takes_linear_time() {
     }
 }
 
-/// What this thread has had of the processor, where the system tells; else the time.
+/// CPU time of this thread, where the system tells it; otherwise the wall clock.
 fn processor_time() -> std::time::Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = told.as_ref().and_then(|text| text.split(' ').next()?.parse().ok());

@@ -1,9 +1,10 @@
 //! Whether an event ended although a quote of its statement is open.
 //!
-//! MariaDB writes statements as they were sent. With `;` behind them stand those that failed for want of a closing
-//! quote, and those of sessions in `NO_BACKSLASH_ESCAPES`, where `'c:\'` is whole. Read on, such a quote is "closed" by
-//! the first one of a later event, which the report would lose. On the other side are literals that hold events, of
-//! those who keep logs in tables.
+//! MariaDB writes statements as they were sent. Statements that failed because a closing quote was
+//! missing are logged with `;` behind them, and so are statements of sessions in
+//! `NO_BACKSLASH_ESCAPES`, where `'c:\'` is a whole literal. Read on, such a quote is "closed" by
+//! the first one of a later event, which the report would lose. On the other hand there are
+//! literals that contain events: some applications store logs in tables.
 //!
 //! The two are told apart by what the bytes say if they are read on as one statement:
 //! 1. A literal ends where something can follow it, and the next begins where one can: `'x', 'y'`, but not `'x'y` and

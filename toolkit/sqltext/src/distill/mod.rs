@@ -16,9 +16,9 @@
 //! its comments but without strings. So `insert into t values ('please update')` is an INSERT
 //! UPDATE, and a table in a comment counts.
 //!
-//! Tested in `tests/it/`, beside the tool where it is installed. White space inside of
-//! lists of tables and words that look like two things at once are where the two may differ; no
-//! statement of the corpus does.
+//! Tested in `tests/it/`, beside the tool where it is installed. The two may differ in white space
+//! within lists of tables and in words that can be read in two ways; no statement of the corpus
+//! differs.
 
 mod names;
 mod show;

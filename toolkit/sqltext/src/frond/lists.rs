@@ -65,8 +65,8 @@ impl Writer<'_> {
         self.clause = false;
     }
 
-    /// The end of a list of nothing but plain numbers and strings at `at`; none for any other,
-    /// which need not be no list.
+    /// The end of the list at `at` if it has only plain numbers and strings. `None` for other lists
+    /// and for what is no list.
     fn plain_list(&self, at: usize) -> Option<usize> {
         let sql = self.sql;
         let mut at = skip_blank(sql, at);

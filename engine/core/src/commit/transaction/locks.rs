@@ -66,7 +66,13 @@ impl Transaction {
         self.locker.lock_tree(table.tree(0).id(), mode, wait)
     }
 
-    /// Makes the row lock that was just granted as new one that can be given back, until it is asked for again.
+    /// Whether it holds the exclusive lock on the row `key` of the table's first index.
+    pub(crate) fn owns_row(&self, table: &Table, key: &[u8]) -> bool {
+        self.locker.covers(table.tree(0).id(), key, RowMode::X)
+    }
+
+    /// Marks the row lock that was just granted as one that can be given back, until the
+    /// transaction asks for it again.
     pub fn loosen_lock(&mut self) -> LooseLock {
         self.locker.loosen()
     }

@@ -1,7 +1,7 @@
 //! The children of a parent row that goes or gets another key.
 //!
-//! As in InnoDB: a cascade goes through at most [`LEVELS`] tables below the first, and one that would update a
-//! table which the same chain updates already is refused, because it might not end.
+//! As in InnoDB, a cascade goes through at most [`LEVELS`] tables below the first. A cascade that
+//! would update a table that it is already updating is refused, because it might not end.
 
 use frond_base::{Error, ErrorKind, Result, TableId, SEQ_MAX};
 use frond_row::{Entries, OwnedBlobs, RecordLayout, RowInput};

@@ -1,13 +1,17 @@
 //! Foreign keys of rows: checked per row and at once, as InnoDB does.
 //!
-//! `plan.rs` finds the constraints of a table and compiles them. `parents.rs` looks for the parents of
-//! a child row that is written, `children.rs` for the children of a parent row that goes or gets another
-//! key, and changes them. `again.rs` takes the locks of prepared transactions after a restart. Why no row can lose its parent is in `docs/rfcs/0009-foreign-keys.md`:
+//! `plan.rs` finds the constraints of a table and compiles them. `parents.rs` looks for the parents
+//! of a child row that is written. `children.rs` looks for the children of a parent row that is
+//! deleted or gets another key, and changes them. `again.rs` takes the locks of prepared
+//! transactions after a restart. Why no row can lose its parent is in
+//! `docs/rfcs/0009-foreign-keys.md`:
 //!
-//! - FK1. Who writes a child row locks its parent shared (the key, where it identifies the row) before the
-//!   look at the newest version, and keeps the lock to its end. The snapshot plays no part.
-//! - FK2. Who removes or changes a parent's key holds it exclusively before the look at the newest version
-//!   of the child's index. So a child that was written by a transaction still running is behind the lock.
+//! - FK1. A transaction that writes a child row locks the parent shared (its key, where that
+//!   identifies the row), then reads the parent's newest version, and keeps the lock to its end.
+//!   The snapshot plays no part.
+//! - FK2. A transaction that removes or changes a parent's key locks it exclusively, then reads the
+//!   newest version of the child's index. So a child that was written by a transaction still
+//!   running is behind the lock.
 //! - FK3. Plans are looked up anew after the locks of FK2 are held: a constraint that was added in between
 //!   has copied its rows under the locks of FK1.
 //! - FK4. What follows from a row is undone with it: a savepoint is around a row that has children.

@@ -32,8 +32,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Whether the row `was`, which was read without the write set in between, may have been changed by a
-    /// cascade of the same statement: then its entries are out of date.
+    /// Whether a cascade of the same statement may have changed the row `was` since it was read:
+    /// then its entries are out of date.
     pub(in crate::rows) fn check_not_cascaded(
         &self,
         txn: &Transaction,
@@ -129,14 +129,14 @@ fn no_parent(f: &Foreign) -> Error {
     Error::of_constraint(ErrorKind::NoParent, (&f.table, &f.name), what)
 }
 
-/// Whether there is a row whose key begins with `key`, in its newest version; it is locked.
+/// Whether a row whose key begins with `key` exists in its newest version; locks it.
 fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
     let (table, codec) = (&parent.table, &parent.codec);
     txn.settle(table.id())?;
     let tree = codec.schema().indexes[parent.index].tree;
     if parent.unique {
-        // The lock that who inserts, changes or deletes the row holds exclusively, so the
-        // lock comes first and the look may be simple.
+        // A transaction that inserts, changes or deletes the row holds this lock exclusively. So
+        // the lock is taken first, and a plain read suffices after it.
         txn.lock(table, tree, key, RowMode::S, OnLocked::Wait)?;
         if parent.index == 0 {
             return txn.read(table, tree, key, SEQ_MAX, &mut Vec::new());

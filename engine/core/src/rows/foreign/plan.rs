@@ -1,5 +1,5 @@
-//! The constraints of one table, compiled: which index leads to the parent, which to the children, and
-//! how a key becomes the other's.
+//! The constraints of one table, compiled: which index leads to the parent, which to the children,
+//! and how a child's key becomes a parent's and the reverse.
 
 use std::sync::Arc;
 

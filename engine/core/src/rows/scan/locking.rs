@@ -223,10 +223,10 @@ impl Scan {
         }
     }
 
-    /// With READ COMMITTED, a scan of the primary key does not wait for rows that others hold, but
-    /// delivers their last committed version without a lock. It is for statements that change
-    /// matching rows: for such a row they call [`Scan::was_semi_consistent`], and the next step
-    /// returns it again, locked.
+    /// With READ COMMITTED, a scan of the primary key does not wait for rows that others have
+    /// locked. It delivers their last committed version without a lock. It is for statements that
+    /// change matching rows: for such a row they call [`Scan::was_semi_consistent`], and the next
+    /// step returns it again, locked.
     pub fn set_semi_consistent(&mut self, txn: &Transaction, on: bool) {
         let on = on && txn.options().isolation == Isolation::ReadCommitted;
         self.semi = if on { Semi::Try } else { Semi::Off };

@@ -190,7 +190,7 @@ impl Session {
         torn: bool,
         options: &Options,
     ) {
-        // Each packet has a header; all but the last are as long as can be.
+        // Each packet has a header; all but the last have the maximum length.
         let packets = request.size / (u64::from(LONGEST) + 4) + 1;
         let length = request.size.saturating_sub(4 * packets);
         let missing = length.saturating_sub(payload.len() as u64);

@@ -32,8 +32,8 @@ impl Session {
         self.fall_silent(output);
     }
 
-    /// The server has closed the connection at `time`. True if the client was still waiting to be let in: then the
-    /// login is an event with the time that it took to fail.
+    /// The server has closed the connection at `time`. True if the login was still under way: then
+    /// it is an event, with the time until it failed.
     pub(crate) fn hung_up(&mut self, time: i64, offset: u64, output: &mut Output<'_>) -> bool {
         let waits = matches!(self.phase, Phase::Greeting | Phase::Login | Phase::Authentication);
         if !waits || self.had_gap || self.opened.is_none() {

@@ -56,8 +56,8 @@ impl Session {
         }
     }
 
-    /// What is missing is all of one packet of a request, whose header was seen: so is where it
-    /// ends, and nothing else is touched.
+    /// All missing bytes belong to one packet of a request whose header was seen. So its end is
+    /// known, and nothing else is affected.
     fn bridge(&mut self, at: u64, length: u64, output: &mut Output<'_>) -> bool {
         let ready = self.phase == Phase::Commands
             && self.requests.synced

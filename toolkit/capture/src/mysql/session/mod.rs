@@ -5,20 +5,20 @@
 //!
 //! Invariants
 //!
-//! - CS1. A request is measured only if its first byte, every byte of it, and the first byte of its
-//!   answer were captured, nothing between the answer before and this answer is missing, the
-//!   answer's segment acknowledges the whole request, and the packets' sequence numbers go on
-//!   from the request's. Otherwise it is yielded without a time, or, where what is there of its
-//!   text does not tell its class, counted.
+//! - CS1. A request is measured only if all of these hold: every byte of it and the first byte of
+//!   its answer were captured; nothing is missing between the previous answer and this one; the
+//!   answer's segment acknowledges the whole request; and the answer's packets continue the
+//!   request's sequence numbers. Otherwise it is yielded without a time, or only counted if the
+//!   part of its text that was captured does not tell its class.
 //! - CS2. After a loss, the server's packets are found again only at the position that the next
-//!   request acknowledges: a client sends its next request when it has the answer before, so
-//!   there its own answer begins. The client's packets are found again at a segment that has the
-//!   form of a command (`recognise`), its header perhaps in the segment before. What is missing
-//!   within one packet of a request leaves both sides in their places: that packet's header says
-//!   where it ends.
-//! - CS3. A pipelined request's time begins not before the answer before it has ended, so that it
-//!   does not contain another's time. Behind a loss a request has a time only if its answer can be
-//!   told from those to requests that were lost or are still due (`steps` says how).
+//!   request acknowledges. A client sends its next request when it has the previous answer, so at
+//!   that position the answer to this request begins. The client's packets are found again at a
+//!   segment that has the form of a command (`recognise`), its header perhaps in the segment
+//!   before. Bytes missing within one packet of a request lose neither side's position: the
+//!   packet's header says where it ends.
+//! - CS3. A pipelined request's time begins no earlier than the end of the previous answer, so that
+//!   it does not include another request's time. After a loss a request has a time only if its
+//!   answer can be told from the answers to lost and to earlier requests (`steps` says how).
 //! - CS4. Memory is bounded: [`state::MOST_PENDING`] requests wait for answers, [`steps::MOST_HELD`] are held
 //!   back, of [`state::MOST_PENDING_BYTES`] in all.
 //!

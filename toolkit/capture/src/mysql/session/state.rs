@@ -34,8 +34,8 @@ pub(crate) struct Session {
     pub(super) capabilities: Option<u32>,
     pub(super) dialect: Dialect,
     pub(super) statements: Statements,
-    /// The inner packets' sequence numbers then do not go on by one (each flush sets them to those
-    /// of the compressed packets), so they are not looked at.
+    /// The inner packets' sequence numbers are then not consecutive (each flush sets them to the
+    /// compressed packet's), so they are not checked.
     pub(super) compressed: bool,
     /// The client's side and the server's.
     pub(super) requests: Framing,
@@ -103,8 +103,8 @@ pub(super) struct HeaderAlone {
 }
 
 impl HeaderAlone {
-    /// An ordinary header has 4 bytes, one of compressed packets 7, and in both the fourth is that
-    /// of a first packet.
+    /// An ordinary header has 4 bytes, that of a compressed packet 7. In both, the fourth byte is
+    /// the sequence number, which is 0 in a first packet.
     pub(super) fn of(segment: &[u8], piece: Piece) -> Option<HeaderAlone> {
         let length = segment.len();
         if !matches!(length, 4 | 7) || segment[3] != 0 {
@@ -125,7 +125,7 @@ impl HeaderAlone {
     }
 }
 
-/// A name to be kept as long as the connection: servers allow fewer bytes than this.
+/// Most bytes of a name, which is kept as long as the connection: servers allow fewer than this.
 pub(super) fn kept(bytes: &[u8]) -> Vec<u8> {
     bytes[..bytes.len().min(512)].to_vec()
 }

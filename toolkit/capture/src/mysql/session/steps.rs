@@ -1,23 +1,25 @@
 //! Are requests and answers in step? (CS3 of `session`.)
 //!
 //! A client is in one of three states.
-//!  - It waits for its answers: one answer stands between two requests, and what was lost is known
-//!    by the places of what was not. That is assumed after it waited [`STEPS`] times;
-//!    [`super::synchrony::STEPS_AGAIN`] times, without a doubt, if it did not wait once before. A PREPARE and the
-//!    execution of "the statement prepared last" that follows it are one step.
-//!  - It does not wait: whatever is lost leaves a doubt whose answers follow, until both sides were
-//!    silent for [`QUIET`], and longer than any answer took.
-//!  - Neither yet, behind a loss or where the begin of the connection is not known: requests are
-//!    held back, [`MOST_HELD`] at most, until the client was seen to wait since. If it is seen not
-//!    to, they have no time. Rejected: to hold nothing back, and give what is sent meanwhile no time.
-//!    That is as honest, but much is lost: of the load in `tests/it/losses.rs` 95 of 100 statements are
-//!    measured then instead of 98 when 1 % of the packets is missing, 73 instead of 90 when 5 % is, 25
-//!    instead of 63 when 20 % is; and a capture that begins within a connection lacks its first times.
+//!  - It waits for its answers: exactly one answer lies between two requests, so the positions of
+//!    the captured packets tell what was lost. That is assumed after it waited [`STEPS`] times;
+//!    [`super::synchrony::STEPS_AGAIN`] times, without a doubt, if it did not wait once before. A
+//!    PREPARE and the execution of "the statement prepared last" that follows it are one step.
+//!  - It does not wait (it pipelines): after any loss it is uncertain to which requests the next
+//!    answers belong. This ends when both sides were silent for [`QUIET`], and for longer than any
+//!    answer took.
+//!  - Not known yet, because there was a loss or the connection's begin was not captured: requests
+//!    are held back, at most [`MOST_HELD`], until the client is seen to wait. If it is seen not to,
+//!    they have no time. Rejected: to hold nothing back, and give what is sent meanwhile no time.
+//!    That is as honest, but much is lost: of the load in `tests/it/losses.rs` 95 of 100 statements
+//!    are measured then instead of 98 when 1 % of the packets is missing, 73 instead of 90 when 5 %
+//!    is, 25 instead of 63 when 20 % is; and a capture that begins within a connection lacks its
+//!    first times.
 //!
-//! Of any client, a request behind a loss that acknowledges none of the server's bytes since may
-//! have been sent before the answer to a lost one. Requests are in doubt from there on until one
-//! exchange shows that requests and answers are in step. Where bytes of both sides are missing that
-//! is unknown, and only a client that is assumed to wait is trusted.
+//! With any client, if the first request after a loss acknowledges no new bytes of the server, it
+//! may have been sent before the answer to a lost request. Requests are in doubt from there on
+//! until one exchange shows that requests and answers are in step. Where bytes of both sides are
+//! missing this cannot be checked, and only a client that is assumed to wait is trusted.
 
 use super::state::{Session, MOST_PENDING_BYTES};
 use super::synchrony::{Synchrony, STEPS};
@@ -32,8 +34,8 @@ pub(super) const QUIET: i64 = 1_000_000_000;
 pub(super) const MOST_HELD: usize = 16;
 
 impl Session {
-    /// A request is there: what it shows of the client, and whether it can be told which answer is
-    /// its own.
+    /// Called for each request: decides what it shows about the client, and whether its answer can
+    /// be identified.
     pub(super) fn step(&mut self, request: &mut Request, output: &mut Output<'_>) {
         // A torn request may be known only when the loss of its answer is, too.
         let passed = |r: &Request, end: u64| r.first.is_none() && r.begun.acknowledged < end;
@@ -71,8 +73,8 @@ impl Session {
         request.ambiguous |= self.steps.sync == Synchrony::Doubtful;
     }
 
-    /// The last answer was that to the last request, which was sent at `before`: the client goes on
-    /// behind it, and nothing else is due.
+    /// The last answer belonged to the last request, which was sent at `before`: no other answer is
+    /// due, and the client continues from there.
     fn in_step(&self, request: &Request, before: i64) -> bool {
         self.answered.is_some_and(|(time, at)| {
             let silence = request.begun.time.saturating_sub(time.max(before));
@@ -95,7 +97,8 @@ impl Session {
         }
     }
 
-    /// The server's place is lost: of a client that does not wait, whose answers follow is not known.
+    /// The position in the server's stream is lost. If the client does not wait, it is unknown to
+    /// which requests the next answers belong.
     pub(super) fn doubt_answers(&mut self) {
         if self.pending.is_empty() {
             return;

@@ -26,8 +26,8 @@ pub(super) struct Steps {
     pub(super) pipelines: bool,
     /// The request before, and what it acknowledged, if none was lost since.
     pub(super) before: Option<(Command, u64)>,
-    /// Requests for which it had waited for an answer to the one before, since it last did not
-    /// wait, and since requests were lost, too.
+    /// Number of requests that the client sent only after the answer to its previous request.
+    /// Counted from the last time it did not wait, or the last loss of requests.
     pub(super) waited: u8,
     pub(super) proven: u8,
     /// Time of the request before, lost or not.

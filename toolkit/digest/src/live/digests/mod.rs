@@ -79,7 +79,7 @@ pub fn question(has: &dyn Fn(&str) -> bool) -> String {
     ask(TABLE, &|name| name != EVENT_NAME && has(name))
 }
 
-/// The question for kinds of commands; rows are those of the other one.
+/// The query for kinds of commands; its rows have the columns of the other query.
 pub fn events_question(has: &dyn Fn(&str) -> bool) -> String {
     let counted = &COLUMNS[COUNTED];
     ask(EVENTS_TABLE, &|name| (name == EVENT_NAME || counted.contains(&name)) && has(name))
@@ -340,7 +340,8 @@ pub fn note(period: Period, seconds: Option<f64>) -> Vec<String> {
             EXECUTES[0],
         ));
     }
-    // They are not read at the same moment, and statements are counted in one before the other.
+    // The two tables are not read at the same moment, and a statement is counted in one of them
+    // earlier than in the other.
     if let Some((digested, parsed)) =
         period.both.filter(|(d, p)| d.abs_diff(*p) > 100 + d.max(p) / 50)
     {

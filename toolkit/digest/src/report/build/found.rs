@@ -164,7 +164,8 @@ fn capture(losses: &Losses, outcome: &Outcome, options: &Options) -> model::Capt
         unmeasured: of(|s| s.unmeasured),
         partial: of(|s| s.partial),
         not_sampled: losses.not_sampled,
-        // Not the summary's: that is of all that was read, these are of what filters chose, as all else is.
+        // Not the summary's counts: those are of everything that was read, these of what the
+        // filters chose, like the rest of the report.
         sampling: outcome.sampled.as_ref().map(|sampled| {
             let totals = sampled.overall();
             let ports = if options.ports.is_empty() { seen } else { options.ports.clone() };

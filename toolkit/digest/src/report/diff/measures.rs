@@ -79,15 +79,16 @@ impl Side<'_> {
         side.independent = spread * spread / time.count as f64;
         let over_time = Blocks::of_class(class).and_then(|b| b.ratio(Sum::Time, Sum::Calls));
         side.mean = over_time.filter(|r| r.value > 0.0).map(|r| {
-            // The series has the time in an interval, which of long statements is not that of the calls that end there:
-            // only the error is taken from it.
+            // The series has the time spent in an interval, which for long statements is not the
+            // time of the calls that end in it. So only the error is taken from it.
             let variance = r.variance * (time.mean / r.value).powi(2);
             Estimate { value: time.mean, variance: variance.max(side.independent), ..r }
         });
         side
     }
 
-    /// By how much the variance of the mean is more than that of independent calls, with its degrees of freedom.
+    /// The ratio of the mean's variance to the variance that independent calls would give, with its
+    /// degrees of freedom.
     fn factor(&self) -> Option<(f64, f64)> {
         let mean = self.mean?;
         let factor = if self.independent > 0.0 { mean.variance / self.independent } else { 1.0 };

@@ -1,8 +1,8 @@
 //! The changes between two reports: classes that are new or gone, slower or faster, called more or less.
 //!
 //! Which measures are tested, and how, is in `diff/measures`; how the dependence of statements on each other is counted, in
-//! `diff/blocks`. Of a class on one side only, `presence` is the chance that a class with so many calls has none there at
-//! the same rate; calls count as independent in it.
+//! `diff/blocks`. For a class on one side only, `presence` is the probability that a class with
+//! this many calls has none on the other side at the same rate; it treats calls as independent.
 //!
 //! All p-values of a comparison are adjusted together (Benjamini and Hochberg); a change is called one if the adjusted
 //! value is below `LEVEL` and it is at least `LEAST_CHANGE`.

@@ -1,8 +1,8 @@
 //! A class's statement as that tool prints it: shortened, ready for EXPLAIN, or with a query that reads what the
 //! statement changes.
 //!
-//! The rules were learnt from its output. It works on text; here quotes are respected, so that a
-//! parenthesis in a literal ends nothing (there it does).
+//! The rules were learnt from its output. That tool works on plain text. Here quotes are respected:
+//! a parenthesis in a literal ends nothing (in that tool it does).
 
 use std::io::{self, Write};
 

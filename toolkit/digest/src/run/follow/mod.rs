@@ -3,10 +3,11 @@
 //! Invariants:
 //!
 //! - FO1. An event is counted once, in the interval in which its end was read.
-//! - FO2. A rotated log is read to its end before the next one is begun. A server writes to the file it has open until
-//!   `FLUSH LOGS`, however long another one has the name: the old file is left when there is something in the new one
-//!   and the old one is quiet for `QUIET`. A log that is missing for a while (between two steps of `logrotate`) is
-//!   waited for. A log that became shorter (`copytruncate`) is read from its begin.
+//! - FO2. A rotated log is read to its end before the next one is begun. A server writes to the
+//!   file that it has open until `FLUSH LOGS`, even when another file has its name by then. So the
+//!   reader leaves the old file when the new one has content and the old one was quiet for `QUIET`.
+//!   A log that is missing for a while (between two steps of `logrotate`) is waited for. A log that
+//!   became shorter (`copytruncate`) is read from its begin.
 //! - FO3. The event at the end of the log is held back until the next begins or the log is quiet for `QUIET`: a server
 //!   writes an event in more than one piece.
 //!

@@ -183,8 +183,8 @@ impl Order {
     }
 }
 
-/// Files of the same time. The log before a rotation and the one behind it share a moment only, however short one of
-/// them is: the longest statements are logged late.
+/// Files of the same time. The logs before and after a rotation overlap for a moment only, because
+/// long statements are logged late. This holds however short one of the logs is.
 fn overlaps<'n>(
     ranges: &[(Place, Micros, Micros)],
     name: &dyn Fn(Place) -> &'n str,

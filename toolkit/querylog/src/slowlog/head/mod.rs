@@ -3,9 +3,10 @@
 //! One table maps every name a server writes to what it sets; the hash was chosen so that a lookup is one probe and
 //! one comparison. Names that are not in it go to `Event::extra` as they are.
 //!
-//! A server writes the same attributes in the same order again and again. `Names::line` expects after each label (a
-//! name with what is before and behind it) one of those that came after it before, and reads values in words. Whatever
-//! it does not expect, it leaves to `attributes`, which reads the whole line again, and learns from it. Both read a line
+//! A server writes the same attributes in the same order again and again. `Names::line` first
+//! compares with the labels that followed the same label in earlier events (a label is a name with
+//! the bytes around it), and it reads values a word at a time. Whatever it does not expect, it
+//! leaves to `attributes`, which reads the whole line again, and learns from it. Both read a line
 //! alike: which of them does, depends on the lines before.
 
 use super::found::Found;

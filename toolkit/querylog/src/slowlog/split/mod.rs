@@ -29,8 +29,8 @@ pub const LOOK_AHEAD: usize = 16 << 20;
 /// Lines of a head that may be damaged; servers write fewer before `# Query_time:`.
 const DAMAGED_LINES: usize = 4;
 
-/// Where the head begins whose strong line is at `line`, if the lines before that are comments behind a whole
-/// statement: they are lines of the head in which bytes were damaged.
+/// The begin of the head whose strong line is at `line`, if the lines before it are comments behind
+/// a whole statement: these are damaged lines of the head.
 fn damaged_head(sql: &[u8], line: usize) -> Option<usize> {
     let mut at = line;
     for _ in 0..DAMAGED_LINES {
@@ -137,8 +137,8 @@ fn is_whole(text: &[u8]) -> bool {
     text.trim_ascii_end().ends_with(b";")
 }
 
-/// Where the last line begins if it is the begin of a head and no more: the log was cut there, and what is before it
-/// is whole.
+/// The begin of the last line, if that is only the begin of a head: the log was cut there, and
+/// everything before it is whole.
 fn cut_head(sql: &[u8]) -> Option<usize> {
     let line = memchr::memrchr(b'\n', sql)? + 1;
     let rest = &sql[line..];

@@ -6,12 +6,13 @@ use std::time::Duration;
 use frond_base::{IndexNo, TableId};
 
 use super::storage::index_name;
-use crate::background::works::name_of;
+use crate::background::running_work::name_of;
 use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// Trees with work that waits, whose plans are looked at: enough to see what there is most of.
+/// For at most so many trees with waiting work the plans are looked at: enough to show the largest
+/// kinds of work.
 const MOST_WAITING: usize = 1000;
 
 /// A piece of background work.
@@ -66,7 +67,7 @@ impl Engine {
 impl Core {
     fn jobs_under_way(&self) -> Vec<JobInfo> {
         let now = self.shared.vfs.now();
-        let info = |work: &Arc<crate::background::works::Work>| {
+        let info = |work: &Arc<crate::background::running_work::Work>| {
             let mut info = JobInfo::new(work.kind, "RUNNING");
             if let Some(table) = self.table_if_open(work.table) {
                 info = info.of(&table, work.index);

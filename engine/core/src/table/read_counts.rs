@@ -1,4 +1,5 @@
-//! Pages that one thread reads, counted while it asks for it: what a statement's reads cost.
+//! Counts the pages that a thread reads, between `begin` and `end`: the cost of a statement's
+//! reads.
 //!
 //! While nobody counts, a page costs one load of a variable that does not change. What background threads read is not
 //! counted: only threads that asked are.
