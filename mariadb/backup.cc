@@ -3,6 +3,7 @@
 // Backups of a running server. The decisions are in docs/rfcs/0011-backup.md.
 //
 //   SET SESSION frond_backup = 'begin'       a session asks for a pin
+//   SET SESSION frond_backup = 'shorten'     the log is made short, so that less of it is copied
 //   BACKUP STAGE START                       prepare_for_backup()
 //   FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS     flush_logs(): takes the pin, anew if there is one
 //   BACKUP STAGE END                         end_backup(): breaks the pin if a transaction has committed since
@@ -39,6 +40,10 @@ static std::atomic<bool> marked{false};
 static std::atomic<uint64_t> commits{0};
 
 void frond_count_commit() { commits.fetch_add(1, std::memory_order_relaxed); }
+
+// Microseconds.
+static const ulonglong SHORTEN_TIME = 30 * 1000 * 1000;
+static const ulong SHORTEN_PAUSE = 20 * 1000;
 
 static uint64_t connection() { return current_thd ? thd_get_thread_id(current_thd) : 0; }
 
@@ -88,6 +93,7 @@ static bool flush_logs(handlerton *) {
     if (!frond_database)
         return false;
     if (staging && is_awaited()) {
+        const bool again = marked;
         commits_at_mark = commits.load();
         uint64_t taken = 0;
         if (!step("mark", &taken)) {
@@ -95,6 +101,9 @@ static bool flush_logs(handlerton *) {
             return true;
         }
         marked = taken != 0;
+        // Commits may be blocked by now; the first flush has synced the log, and 'describe' does before it is copied.
+        if (again && marked)
+            return false;
     }
     return frond_sync(frond_database) != 0;
 }
@@ -116,9 +125,31 @@ void frond_backup_abandon(uint64_t id) {
         asking = 0;
 }
 
+// Has the engine work towards a short log for as long as it helps, but no longer than is sensible before a backup: what is
+// left of the log is copied.
+static bool shorten(THD *thd, uint64_t id) {
+    const ulonglong end = microsecond_interval_timer() + SHORTEN_TIME;
+    for (uint64_t more = 1; more;) {
+        more = id;
+        if (!step("shorten", &more)) {
+            my_printf_error(ER_UNKNOWN_ERROR, "Frond: %s", MYF(0), frond_last_error());
+            return true;
+        }
+        if (thd_kill_level(thd) != THD_IS_NOT_KILLED) {
+            my_error(ER_QUERY_INTERRUPTED, MYF(0));
+            return true;
+        }
+        if (microsecond_interval_timer() >= end)
+            break;
+        if (more)
+            my_sleep(SHORTEN_PAUSE);
+    }
+    return false;
+}
+
 // Takes the step. On failure returns true with an error in the diagnostics area.
 bool frond_backup_step(THD *thd, uint step_number) {
-    static const char *const steps[] = {"", "begin", "begin", "describe", "log_copied", "end"};
+    static const char *const steps[] = {"", "begin", "begin", "shorten", "describe", "log_copied", "end"};
     if (check_global_access(thd, RELOAD_ACL))
         return true;
     if (!frond_database || step_number >= array_elements(steps))
@@ -131,6 +162,8 @@ bool frond_backup_step(THD *thd, uint step_number) {
         if (step_number == FROND_BACKUP_NONE)
             return false;
     }
+    if (step_number == FROND_BACKUP_SHORTEN)
+        return shorten(thd, id);
     if (!step(steps[step_number], &id)) {
         my_printf_error(ER_UNKNOWN_ERROR, "Frond: %s", MYF(0), frond_last_error());
         return true;

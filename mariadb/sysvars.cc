@@ -120,7 +120,7 @@ static MYSQL_SYSVAR_ULONGLONG(backup_pin_limit, backup_pin_limit, PLUGIN_VAR_RQC
                               nullptr, change_pin_limit, 64 * GIB, 16 * MIB, 1ULL << 50, MIB);
 
 // The step is taken when the value is checked, because only the check can fail.
-static const char *backup_names[] = {"none", "begin", "begin_other", "describe", "log_copied", "end", NullS};
+static const char *backup_names[] = {"none", "begin", "begin_other", "shorten", "describe", "log_copied", "end", NullS};
 static TYPELIB backup_typelib = {array_elements(backup_names) - 1, "", backup_names, nullptr};
 
 static int take_backup_step(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
@@ -136,7 +136,7 @@ static int take_backup_step(THD *thd, st_mysql_sys_var *, void *save, st_mysql_v
 
 static MYSQL_THDVAR_ENUM(backup, PLUGIN_VAR_NOCMDOPT,
                          "The step of a backup that this session takes ('frond backup' does): begin or begin_other, "
-                         "describe, log_copied, end. Needs RELOAD",
+                         "shorten, describe, log_copied, end. Needs RELOAD",
                          take_backup_step, nullptr, FROND_BACKUP_NONE, &backup_typelib);
 
 static MYSQL_SYSVAR_BOOL(print_all_deadlocks, print_all_deadlocks, PLUGIN_VAR_OPCMDARG,

@@ -66,6 +66,7 @@ def late_changes(bench: Any) -> None:
 def prepared(bench: Any) -> None:
     """A full backup of a chain is the same database, without the others."""
     bench.full("p0")
+    _short_log(bench, "p0")
     run(bench.admin, "DELETE FROM kill9.bulk WHERE id % 5 = 0")
     told = bench.incremental("p1", "p0")
     bench.frond("prepare", bench.dir("p1"), bench.dir("p2"), "--quiet")
@@ -82,6 +83,14 @@ def prepared(bench: Any) -> None:
     bench.restored("p2", told)
     bench.frond("prepare", bench.dir("p2"), bench.dir("p2"), "--quiet", status=2)
     shutil.rmtree(bench.dir("p2"))
+
+
+def _short_log(bench: Any, name: str) -> None:
+    """What was in the log alone was written to the tables' files before the full backup: the log was up to 16 MiB."""
+    files = json.loads((Path(bench.dir(name)) / "manifest.json").read_text())["files"]
+    log = sum(file["bytes"] for path, file in files.items() if path.startswith("frond/log."))
+    if log > 1 << 20:
+        raise Problem(f"{log} bytes of log are in {name}")
 
 
 def against(bench: Any) -> None:
@@ -260,9 +269,26 @@ def recipes(bench: Any) -> None:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             raise Problem(f"{mine}\n{done.stdout}")
+    units(text, home)
     listed = bench.frond("list", str(place))
     if listed.count("whole") != 2 or " full " not in listed or " incremental " not in listed:
         raise Problem(listed)
     for directory in (place, home):
         shutil.rmtree(directory)
     run(bench.admin, "DROP USER backup@localhost")
+
+
+def units(text: str, home: Path) -> None:
+    """The units of docs/backup.md are what systemd takes, where it can be asked."""
+    found = re.findall(r"^    # /etc/systemd/system/(frond-full\.\w+);.*\n((?:    .+\n)+)", text, re.MULTILINE)
+    if [name for name, _ in found] != ["frond-full.service", "frond-full.timer"]:
+        raise Problem(f"units in docs/backup.md: {found}")
+    for name, unit in found:
+        # The script is not installed here.
+        (home / name).write_text(re.sub("^    ", "", unit, flags=re.MULTILINE).replace("/usr/local/sbin/frond-backup-full", "/bin/true"))
+    if not shutil.which("systemd-analyze"):
+        return
+    done = subprocess.run(["systemd-analyze", "verify", *(str(home / name) for name, _ in found)], text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode or "frond-full" in done.stdout:
+        raise Problem(done.stdout)

@@ -124,6 +124,8 @@ int frond_sync(frond_db *db);
 /* A backup of the running database: takes the next `step`.
  *   "begin"        opens all tables and asks for a pin; `*id` is the backup's number from then on
  *   "armed"        sets `*id` to 1 when a pin is asked for and not taken, else to 0
+ *   "shorten"      of the backup `*id`, before the mark: works towards a short log, so that less of it is copied. Sets `*id`
+ *                  to 1 when another such step, a little later, may reach more, else to 0
  *   "mark"         takes the pin; nothing may commit meanwhile. Sets `*id` to 1, or to 0 if none was asked for
  *   "proven"       nothing committed since; "unproven": something did, and the pin is broken
  *   "describe"     writes the file backup.pin: what to copy

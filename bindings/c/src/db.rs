@@ -166,6 +166,7 @@ pub unsafe extern "C" fn frond_backup(
         let given = match step {
             "begin" => engine.backup_begin()?,
             "armed" => u64::from(engine.backup_is_armed()),
+            "shorten" => u64::from(engine.backup_shorten(known)?),
             "mark" => u64::from(engine.backup_mark()?),
             "proven" | "unproven" => {
                 engine.backup_proven(step == "proven");

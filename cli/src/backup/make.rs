@@ -247,7 +247,7 @@ fn stage(
     let drives = how.with_mariadb_backup || others.is_some();
     let mut manifest = Manifest::new(meter.machine().random_u64(), &session.name);
     let staged = match drives {
-        true => session.drive(how, server, meter)?,
+        true => session.drive(how, server, base, meter)?,
         // DDL and then commits wait until the stages end.
         false => meter.unlimited(|meter| session.stages(server, base, meter))?,
     };

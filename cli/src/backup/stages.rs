@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use frond_vfs::{OpenHow, OsVfs, Vfs};
+use serde::Serialize;
 
 use super::copy::{self, failed, Meter};
 use super::manifest::{Manifest, Part, PlainFile};
@@ -50,10 +51,27 @@ impl Stamp {
     }
 }
 
+/// For `--json`: what commits waited for.
+#[derive(Serialize)]
+struct Blocked {
+    event: &'static str,
+    /// Until no transaction was committing any more.
+    stage_ms: u64,
+    /// The position in the binary log, and the pin.
+    pin_ms: u64,
+    /// Copying again what changed.
+    files_ms: u64,
+    /// BACKUP STAGE END.
+    end_ms: u64,
+}
+
 impl Session {
     /// Stages by this program: copies definitions and system tables to `to`, and has the pin taken.
     pub fn stages(&mut self, to: &Path, base: Option<&Manifest>, meter: &Meter) -> Outcome<Staged> {
         self.step("begin")?;
+        if base.is_none() {
+            self.shorten_log();
+        }
         for stage in ["START", "FLUSH", "BLOCK_DDL"] {
             self.run(&format!("BACKUP STAGE {stage}"))?;
         }
@@ -78,13 +96,25 @@ impl Session {
         }
         self.settle()?;
         let began = meter.seconds();
+        let until_now = || ((meter.seconds() - began) * 1000.0).ceil() as u64;
         self.run("BACKUP STAGE BLOCK_COMMIT")?;
+        let stage = until_now();
         let binlog = self.position()?;
         // Aria's log is complete afterwards, and Frond is pinned.
         self.run("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")?;
+        let pin = until_now();
         let again = self.changed(to, &before, meter)?;
+        let copied = until_now();
         self.run("BACKUP STAGE END")?;
-        let blocked_ms = Some(((meter.seconds() - began) * 1000.0).ceil() as u64);
+        let all = until_now();
+        meter.event(&Blocked {
+            event: "blocked",
+            stage_ms: stage,
+            pin_ms: pin - stage,
+            files_ms: copied - pin,
+            end_ms: all - copied,
+        });
+        let blocked_ms = Some(all);
         for path in again {
             files.insert(name(&path), copy::checksum(&to.join(path), meter)?);
         }

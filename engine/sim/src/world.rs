@@ -64,6 +64,7 @@ pub enum Op {
     Bulk,
     Background,
     FlushAll,
+    Backup,
     Sync,
     Create,
     Drop,
@@ -77,7 +78,7 @@ pub enum Op {
     PowerLoss,
 }
 
-pub const OPS: [(Op, u32); 27] = [
+pub const OPS: [(Op, u32); 28] = [
     (Op::Begin, 60),
     (Op::Put, 200),
     (Op::Delete, 80),
@@ -94,6 +95,7 @@ pub const OPS: [(Op, u32); 27] = [
     (Op::Bulk, 30),
     (Op::Background, 90),
     (Op::FlushAll, 3),
+    (Op::Backup, 4),
     (Op::Sync, 8),
     (Op::Create, 5),
     (Op::Drop, 3),

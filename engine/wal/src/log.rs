@@ -252,10 +252,7 @@ impl Wal {
         let size = frame_bytes(stored.len()) as u64;
         let lsn = tail.end;
         if HEADER_BYTES + (lsn - tail.segment_start) + size > self.segment_bytes {
-            tail.segment += 1;
-            tail.segment_start = lsn;
-            tail.seed = segment_seed(self.database, tail.segment);
-            self.room.tail_moved(tail.segment, lsn);
+            self.enter_segment(tail);
         }
         if tail.parts.last().is_none_or(|p| p.segment != tail.segment) {
             tail.parts.push(Part {
@@ -275,6 +272,33 @@ impl Wal {
         tail.buf.extend_from_slice(&[0; 8][..padding]);
         tail.end = lsn + size;
         lsn
+    }
+
+    /// The next frame begins a segment.
+    fn enter_segment(&self, tail: &mut Tail) {
+        tail.segment += 1;
+        tail.segment_start = tail.end;
+        tail.seed = segment_seed(self.database, tail.segment);
+        self.room.tail_moved(tail.segment, tail.end);
+    }
+
+    /// The next record begins a segment, even if there is room in the current one: then a trim can remove all that was
+    /// appended before. Returns where that is. Does nothing when the current segment is empty.
+    ///
+    /// # Errors
+    /// Of [`Wal::reserve`]: the rest of the current segment is given up, so the room that others have reserved in it
+    /// has to be found elsewhere (RM1).
+    pub fn begin_segment(&self) -> Result<Lsn> {
+        let rest = self.segment_bytes - HEADER_BYTES;
+        let _room = self.reserve(rest, Claim::Ordinary)?;
+        let mut tail = self.tail.lock();
+        while tail.taken {
+            self.turn.wait(&mut tail);
+        }
+        if tail.end > tail.segment_start {
+            self.enter_segment(&mut tail);
+        }
+        Ok(tail.end)
     }
 
     /// Has the buffer written out. Other appends wait meanwhile, so the frames of one record stay

@@ -142,7 +142,8 @@ impl Core {
         }
     }
 
-    fn image_failed(&self, failure: &Error) {
+    /// After a failed round of images and trimming.
+    pub(crate) fn image_failed(&self, failure: &Error) {
         match failure.kind() {
             ErrorKind::NoSpace => self.disk.begin(failure),
             ErrorKind::Io | ErrorKind::Poisoned => {

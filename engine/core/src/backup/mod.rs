@@ -6,8 +6,9 @@
 //! steps.rs    its steps, as the tool that copies takes them
 //! ```
 //!
-//! - BP1. Files are pinned before the log position is taken, have no more blocks after it, and the log is durable to
-//!   it: each block that a record below it names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it.
+//! - BP1. Files are pinned before the log position is taken and have no more blocks after it: each block that a record below it
+//!   names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it. The log is durable to it before
+//!   the pin is described.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
 //! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would
@@ -58,6 +59,8 @@ pub struct Backups {
 struct Backup {
     id: u64,
     phase: Phase,
+    /// The log is being made to begin here.
+    log_to: Option<Lsn>,
     tables: Vec<Arc<Table>>,
     at: Lsn,
     segments: Vec<(u32, Lsn)>,

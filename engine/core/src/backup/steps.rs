@@ -10,6 +10,7 @@ use frond_vfs::OpenHow;
 
 use super::format::{Description, PIN_FILE};
 use super::{Backup, Phase, NOTHING};
+use crate::checkpoint::recovery_time::Ages;
 use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::report::jobs::JobInfo;
@@ -17,6 +18,11 @@ use crate::table::Table;
 
 /// Tries to pin while files grow. Each takes microseconds for the files that grew.
 const ROUNDS: usize = 100;
+
+/// Less log than this share of a segment is copied as it is: 4 MiB, if the setting is not changed.
+const SHORT_LOG: u64 = 16;
+/// So much log is copied while an image of a table is written, with its two syncs: 256 KiB.
+const IMAGE_COST: u64 = 256;
 
 /// A pin, fresh: what [`Backup`] keeps of it.
 struct Taken {
@@ -44,6 +50,7 @@ impl Core {
             *state = Some(Backup {
                 id,
                 phase: Phase::Armed,
+                log_to: None,
                 tables: Vec::new(),
                 at: 0,
                 segments: Vec::new(),
@@ -64,6 +71,49 @@ impl Core {
         Ok(id)
     }
 
+    /// Before the moment, while everything goes on: makes the log that has to be copied short, where that is less work than copying
+    /// it. A segment is begun, what older log has is written to the tables' files, and the older log is trimmed, as for a recovery
+    /// target. One call is one round of that; true: another one may reach more, once the workers have got on.
+    ///
+    /// # Errors
+    /// There is no such backup. That the log cannot be made shorter (a full disk) is none.
+    pub fn backup_shorten(self: &Arc<Self>, id: u64) -> Result<bool> {
+        let to = {
+            let mut state = self.backups.state.lock();
+            let Some(backup) = state.as_mut().filter(|b| b.id == id) else {
+                return Err(Error::new(ErrorKind::NotFound, "there is no such backup any more"));
+            };
+            if backup.phase != Phase::Armed {
+                return Ok(false);
+            }
+            let Some(to) = backup.log_to.or_else(|| self.worth_trimming_to()) else {
+                return Ok(false);
+            };
+            backup.log_to = Some(to);
+            to
+        };
+        let done = self.renew_prepared(to).and_then(|()| self.shorten_log(&Ages::all(to)));
+        if let Err(e) = done {
+            self.image_failed(&e);
+            return Ok(false);
+        }
+        // Otherwise it is trimmed as far as it can be.
+        let more = self.oldest_needed().is_some_and(|(lsn, _)| lsn < to);
+        let workers = self.options.background_threads > 0;
+        Ok(more && !self.queue.stopping() && (workers || self.job_step()))
+    }
+
+    /// Where the log could begin if all older changes were written to the tables' files now. `None`: to copy it is less work.
+    fn worth_trimming_to(&self) -> Option<Lsn> {
+        let log = self.shared.wal.end().saturating_sub(self.shared.wal.kept_from());
+        let images = self.tables.read().values().filter(|t| t.needed_from().is_some()).count();
+        let segment = self.options.log_segment_bytes;
+        match log < segment / SHORT_LOG + segment / IMAGE_COST * images as u64 {
+            true => None,
+            false => self.shared.wal.begin_segment().ok(),
+        }
+    }
+
     /// The moment: while nothing commits, pins all files and the log (BP1). False without a backup
     /// that waits for it. Until it is proven, a later moment takes the place of an earlier one.
     ///
@@ -73,10 +123,12 @@ impl Core {
         let mut state = self.backups.state.lock();
         let waits = |b: &&mut Backup| matches!(b.phase, Phase::Armed | Phase::Pinned);
         let Some(backup) = state.as_mut().filter(waits) else { return Ok(false) };
-        if backup.phase == Phase::Pinned {
+        // The server blocks commits for a second mark: its sync comes with the description.
+        let again = backup.phase == Phase::Pinned;
+        if again {
             self.let_go(backup);
         }
-        match self.take_pin() {
+        match self.take_pin(!again) {
             Ok(taken) => {
                 (backup.tables, backup.at) = (taken.tables, taken.at);
                 (backup.segments, backup.rows) = (taken.segments, taken.rows);
@@ -91,7 +143,7 @@ impl Core {
         }
     }
 
-    fn take_pin(self: &Arc<Self>) -> Result<Taken> {
+    fn take_pin(self: &Arc<Self>, sync: bool) -> Result<Taken> {
         let _no_definitions = self.ddl.lock();
         let defs: Vec<_> = self.names.read().iter().cloned().collect();
         let mut tables = vec![self.system_table()];
@@ -112,7 +164,9 @@ impl Core {
         let taken = pinned
             .ok_or_else(|| Error::new(ErrorKind::Busy, "too much is written to pin it; try again"))
             .and_then(|at| {
-                self.shared.wal.sync_to(at).map_err(|e| self.shared.poison(e))?;
+                let wal = &self.shared.wal;
+                let done = if sync { wal.sync_to(at) } else { wal.write_to(at) };
+                done.map_err(|e| self.shared.poison(e))?;
                 Ok(at)
             });
         match taken {
@@ -155,6 +209,8 @@ impl Core {
     pub fn backup_describe(&self, id: u64) -> Result<()> {
         let mut state = self.backups.state.lock();
         let backup = proven(&mut state, id)?;
+        // BP1.
+        self.shared.wal.sync_to(backup.at).map_err(|e| self.shared.poison(e))?;
         let described =
             |t: &Arc<Table>| Some((t.store().existing_file()?.pinned()?, t.def().name.clone()));
         let mut files: Vec<_> = backup.tables.iter().filter_map(described).collect();
@@ -354,6 +410,11 @@ impl Engine {
     pub fn backup_is_armed(&self) -> bool {
         let state = self.core().backups.state.lock();
         state.as_ref().is_some_and(|b| matches!(b.phase, Phase::Armed | Phase::Pinned))
+    }
+
+    /// [`Core::backup_shorten`].
+    pub fn backup_shorten(&self, id: u64) -> Result<bool> {
+        self.core().backup_shorten(id)
     }
 
     /// [`Core::backup_mark`].

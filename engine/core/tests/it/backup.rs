@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frond_engine::{Description, Engine, ErrorKind, Table, Xid, PIN_FILE};
+use frond_engine::{Description, Durability, Engine, ErrorKind, Options, Table, Xid, PIN_FILE};
 use frond_vfs::{MemVfs, OpenHow, Vfs};
 
 use crate::support::*;
@@ -125,6 +125,9 @@ fn a_copy_made_while_everything_changes_is_the_database_of_the_mark() {
         }
         let id = engine.backup_begin().unwrap();
         for _ in 0..10 {
+            if seed % 3 > 0 {
+                engine.backup_shorten(id).unwrap();
+            }
             step(&engine, &mut models, &mut rng, &mut names);
         }
         if seed % 2 == 0 {
@@ -170,6 +173,69 @@ fn a_copy_made_while_everything_changes_is_the_database_of_the_mark() {
         assert!(files <= tables, "seed {seed}: {files} files of {tables} tables");
         assert_eq!(contents(&open(&vfs)), now, "seed {seed}");
     }
+}
+
+/// What is in buffers alone is written, as it takes less space than its log, and the copy's log begins behind it.
+#[test]
+fn the_log_is_made_short_before_a_backup_and_a_short_one_is_left_alone() {
+    let vfs = memory();
+    let engine = open(&vfs);
+    let table = engine.create_table(plain("t")).unwrap();
+    let xid = Xid::new(1, b"x", b"y").unwrap();
+    let mut txn = begin(&engine);
+    txn.put(&table, b"p", b"2", false).unwrap();
+    drop(txn.prepare(xid.clone()).unwrap());
+    let fill = |n: u64| (0..n).for_each(|n| put(&engine, &table, &key(n), &[n as u8; 100]));
+    fill(10);
+    let id = engine.backup_begin().unwrap();
+    let freezes = status(&engine, "freezes");
+    assert!(!engine.backup_shorten(id).unwrap());
+    assert_eq!(status(&engine, "freezes"), freezes, "a little log is copied");
+    fill(1000);
+    let kept = status(&engine, "log_bytes_kept");
+    let mut rounds = 0;
+    while engine.backup_shorten(id).unwrap() {
+        // Commits go on, and their log stays.
+        put(&engine, &table, b"during", b"1");
+        rounds += 1;
+        assert!(rounds < 100);
+    }
+    assert!(engine.backup_mark().unwrap());
+    assert!(!engine.backup_shorten(id).unwrap(), "too late");
+    engine.backup_proven(true);
+    let described = described(&engine, &vfs, id);
+    let in_log = described.at - described.segments[0].1;
+    assert!(kept > 100_000 && in_log < 2000, "{in_log} of {kept} bytes are left");
+    let copy = memory();
+    copy_log(&vfs, &copy, &described);
+    described.files.iter().for_each(|file| copy_file(&vfs, &copy, file));
+    engine.backup_end(id).unwrap();
+    assert_eq!(engine.backup_shorten(id).unwrap_err().kind(), ErrorKind::NotFound);
+    let restored = open(&copy);
+    assert_eq!(contents(&restored), contents(&engine));
+    assert!(restored.commit_prepared(&xid).unwrap());
+}
+
+/// The server blocks commits for a second mark: a sync would hold them up.
+#[test]
+fn a_second_mark_does_not_sync_the_log_and_the_description_does() {
+    let vfs = memory();
+    let engine = Engine::open(
+        Arc::new(vfs.clone()),
+        Options { durability: Durability::EachSecond, ..small() },
+    )
+    .unwrap();
+    let table = engine.create_table(plain("t")).unwrap();
+    let syncs = || status(&engine, "log_syncs");
+    let id = engine.backup_begin().unwrap();
+    assert!(engine.backup_mark().unwrap());
+    put(&engine, &table, b"a", b"1");
+    let before = syncs();
+    assert!(engine.backup_mark().unwrap());
+    engine.backup_proven(true);
+    assert_eq!(syncs(), before);
+    engine.backup_describe(id).unwrap();
+    assert_eq!(syncs(), before + 1);
 }
 
 #[test]

@@ -211,6 +211,31 @@ impl Sim {
         self.stop_if_poisoned()
     }
 
+    /// What a backup does to the database: the log is made short, for some rounds or to the end, and a pin is taken and given up.
+    pub(super) fn backup(&mut self) -> Check {
+        let rounds = self.rng.range(0, 30);
+        let before = self.vfs.set_phase(Phase::FlushAll);
+        let engine = self.engine();
+        let taken = engine.backup_begin().and_then(|id| {
+            let begun =
+                (0..rounds).try_fold(true, |more, _| Ok(more && engine.backup_shorten(id)?));
+            let marked = begun.and_then(|more| Ok((engine.backup_mark()?, more)));
+            engine.backup_proven(true);
+            engine.backup_abandon(id);
+            marked
+        });
+        self.vfs.set_phase(before);
+        match taken {
+            Ok((marked, more)) => {
+                assert!(marked, "nothing was pinned");
+                self.stats.event(if more { "backup's log cut off" } else { "backup" });
+            }
+            Err(e) if self.excused(&e) => return self.after_failure(&e),
+            Err(e) => return fail(format!("backup: {e:?}")),
+        }
+        self.stop_if_poisoned()
+    }
+
     pub(super) fn sync(&mut self) -> Check {
         let before = self.vfs.set_phase(Phase::Sync);
         let got = self.engine().sync();

@@ -300,6 +300,7 @@ impl Sim {
             Op::Bulk => self.bulk(),
             Op::Background => self.background(),
             Op::FlushAll => self.flush_all(),
+            Op::Backup => self.backup(),
             Op::Sync => self.sync(),
             Op::Create => self.create_table(),
             Op::Drop => self.drop_table(),

@@ -124,6 +124,24 @@ fn an_empty_log_and_one_opened_many_times_keep_no_empty_segments() {
 }
 
 #[test]
+fn all_that_was_appended_before_a_segment_was_begun_can_be_trimmed() {
+    let (_, vfs) = mem();
+    let opts = small(64 << 10);
+    let wal = Wal::create(Arc::clone(&vfs), opts.clone()).unwrap();
+    assert_eq!((wal.begin_segment().unwrap(), wal.begin_segment().unwrap()), (0, 0));
+    wal.append(1, b"before").unwrap();
+    let start = wal.begin_segment().unwrap();
+    assert_eq!((wal.begin_segment().unwrap(), wal.end()), (start, start));
+    let behind = wal.append(1, b"behind").unwrap();
+    wal.sync_to(behind.end).unwrap();
+    wal.trim(start).unwrap();
+    assert_eq!(wal.kept_from(), start);
+    drop(wal);
+    let (_, got) = reopen(&vfs, &opts);
+    assert_eq!(got, [(start, behind.end, 1, b"behind".to_vec())]);
+}
+
+#[test]
 fn trim_removes_whole_segments_and_never_the_current_one() {
     let (mem, vfs) = mem();
     let opts = WalOptions { spare_segments: 2, ..small(64 << 10) };

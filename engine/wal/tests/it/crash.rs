@@ -71,7 +71,7 @@ impl Oracle {
 fn live(wal: &Wal, oracle: &mut Oracle, rng: &mut Rng, steps: u64) -> frond_base::Result<()> {
     for _ in 0..steps {
         let end = wal.end();
-        match rng.below(16) {
+        match rng.below(17) {
             0..=9 => {
                 let payload = oracle.payload(rng);
                 // In the log even when the append fails half-way: then it may or may not be found.
@@ -88,6 +88,11 @@ fn live(wal: &Wal, oracle: &mut Oracle, rng: &mut Rng, steps: u64) -> frond_base
                 let result = wal.trim(upto);
                 oracle.trimmed = oracle.trimmed.max(upto);
                 result?;
+            }
+            15 => {
+                // Without a file for it nothing has happened; the engine gives up then, unless the disk is full.
+                let start = wal.begin_segment().inspect_err(|e| wal.poison(e))?;
+                assert_eq!(start, end);
             }
             _ => {
                 wal.settle()?;

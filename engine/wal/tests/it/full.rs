@@ -83,6 +83,29 @@ fn reservations_made_at_the_same_time_do_not_count_on_the_same_room() {
     assert!(wal.failure().is_none());
 }
 
+/// Giving up the rest of a segment is refused where somebody counts on it.
+#[test]
+fn a_segment_that_is_begun_early_leaves_what_is_reserved_its_room() {
+    let vfs = disk();
+    let wal = create(&vfs);
+    wal.prepare_segment().unwrap();
+    let large = Rng(4).bytes(40_000);
+    for spares in 0..4 {
+        let room = wal.reserve(large.len() as u64, Claim::Ordinary).unwrap();
+        vfs.leave(spares * SEGMENT);
+        match wal.begin_segment() {
+            Ok(start) => assert_eq!(start, wal.end()),
+            Err(e) => assert_eq!(e.kind(), ErrorKind::NoSpace, "{e}"),
+        }
+        let at = wal.append(1, &large).unwrap();
+        wal.sync_to(at.end).unwrap();
+        drop(room);
+        assert!(wal.failure().is_none(), "{spares} segments were free");
+        vfs.leave(u64::MAX);
+        wal.prepare_segment().unwrap();
+    }
+}
+
 #[test]
 fn a_refused_reservation_leaves_no_spares_behind() {
     let vfs = disk();
