@@ -171,11 +171,6 @@ impl Core {
             });
         match taken {
             Ok(at) => {
-                let durable = self.shared.wal.durable();
-                assert!(
-                    durable >= at,
-                    "BP1: the log is durable to {durable}, the copy ends at {at}"
-                );
                 let pinned = |t: &&Arc<Table>| t.store().existing_file().is_some();
                 self.backups.pinned.write().extend(tables.iter().filter(pinned).map(|t| t.id()));
                 self.backups.log_from.store(self.shared.wal.kept_from(), Ordering::Release);
@@ -209,8 +204,9 @@ impl Core {
     pub fn backup_describe(&self, id: u64) -> Result<()> {
         let mut state = self.backups.state.lock();
         let backup = proven(&mut state, id)?;
-        // BP1.
         self.shared.wal.sync_to(backup.at).map_err(|e| self.shared.poison(e))?;
+        let (durable, at) = (self.shared.wal.durable(), backup.at);
+        assert!(durable >= at, "BP1: the log is durable to {durable}, the copy ends at {at}");
         let described =
             |t: &Arc<Table>| Some((t.store().existing_file()?.pinned()?, t.def().name.clone()));
         let mut files: Vec<_> = backup.tables.iter().filter_map(described).collect();
