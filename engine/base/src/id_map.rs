@@ -107,6 +107,15 @@ impl<K: Copy + Eq + Hash, T> IdMap<K, T> {
         self.truncate(0);
     }
 
+    /// Takes all values out; the map is empty afterwards and keeps its allocation.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.keys.clear();
+        if !self.index.is_empty() {
+            self.index = HashMap::default();
+        }
+        self.values.drain(..)
+    }
+
     /// Bytes allocated, without the items' own heap memory.
     pub fn bytes(&self) -> usize {
         self.keys.capacity() * size_of::<K>()

@@ -24,6 +24,10 @@ impl Locker {
     /// The trees that are locked exclusively as a whole, and the exclusive row locks of those others that
     /// `wanted` says yes to. Trees without any are left out.
     pub fn exclusive(&self, wanted: &dyn Fn(TreeId) -> bool) -> Vec<TreeLocks> {
+        // Most transactions have none: this is asked at each prepare.
+        if !self.trees.iter().any(|(tree, hold)| hold.mode == LockMode::X || wanted(tree)) {
+            return Vec::new();
+        }
         let of = |tree, whole| TreeLocks { tree, whole, keys: Vec::new() };
         let mut all: Vec<TreeLocks> =
             self.trees.iter().map(|(tree, hold)| of(tree, hold.mode == LockMode::X)).collect();

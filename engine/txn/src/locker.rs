@@ -70,6 +70,8 @@ pub struct Locker {
     loose: Vec<LooseLock>,
     serial: u32,
     pub(crate) waits: u64,
+    /// Another locker goes on for the owner.
+    is_left: bool,
 }
 
 /// The result of the first attempt at a lock.
@@ -98,7 +100,16 @@ impl Locker {
             loose: Vec::new(),
             serial: 0,
             waits: 0,
+            is_left: false,
         }
+    }
+
+    /// Moves the owner and all locks to a new locker. This one has no locks then and is to be dropped.
+    pub fn take(&mut self) -> Locker {
+        let left = Locker::new(Arc::clone(&self.table), Arc::clone(&self.owner));
+        let taken = std::mem::replace(self, left);
+        self.is_left = true;
+        taken
     }
 
     pub fn id(&self) -> TxnId {
@@ -426,6 +437,9 @@ pub(crate) fn full(table: &LockTable) -> Error {
 
 impl Drop for Locker {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         self.release_all();
         self.table.forget_owner(self.owner.id);
     }

@@ -17,6 +17,9 @@ use frond_buffer::{Put, SortedBuffer};
 /// The number of an operation within its transaction, from 1. 0 is "before the first".
 pub type Op = Seq;
 
+/// What a cleared set keeps for its next trees, at most; and the same again for its lists.
+const KEPT_BYTES: usize = 16 << 10;
+
 struct RowDelta {
     op: Op,
     table: TableId,
@@ -27,6 +30,8 @@ struct RowDelta {
 #[derive(Default)]
 pub struct WriteSet {
     trees: IdMap<TreeId, SortedBuffer>,
+    /// Empty buffers with memory, for the next trees.
+    spare: Vec<SortedBuffer>,
     /// What the buffers of all trees have allocated, and the versions that they hold.
     buffer_bytes: usize,
     entries: usize,
@@ -50,7 +55,7 @@ impl WriteSet {
         let at = match self.trees.position(tree) {
             Some(at) => at,
             None => {
-                let new = SortedBuffer::new();
+                let new = self.spare.pop().unwrap_or_default();
                 self.buffer_bytes += new.bytes();
                 self.trees.push(tree, new)
             }
@@ -206,6 +211,11 @@ impl WriteSet {
         sums
     }
 
+    /// As [`WriteSet::row_deltas`], of one table, for a transaction that changed no other.
+    pub fn row_delta(&self, table: TableId) -> i64 {
+        self.rows.iter().filter(|r| r.table == table).map(|r| r.delta).sum()
+    }
+
     /// Trees that have changes.
     pub fn trees(&self) -> impl Iterator<Item = TreeId> + '_ {
         self.trees.iter().filter(|(_, buffer)| !buffer.is_empty()).map(|(tree, _)| tree)
@@ -217,7 +227,7 @@ impl WriteSet {
         self.buffer(tree).into_iter().flat_map(SortedBuffer::iter_newest)
     }
 
-    /// Bytes allocated.
+    /// Bytes allocated for changes; what is kept for later ones is not counted.
     pub fn bytes(&self) -> usize {
         self.buffer_bytes
             + self.trees.bytes()
@@ -234,17 +244,40 @@ impl WriteSet {
         self.entries == 0
     }
 
-    /// Empties the set for the next transaction; keeps a little memory for a few trees.
+    /// Empties the set for another transaction; keeps up to [`KEPT_BYTES`].
     pub fn clear(&mut self) {
-        const KEEP_TREES: usize = 8;
-        self.trees.truncate(KEEP_TREES);
-        self.trees.values_mut().iter_mut().for_each(SortedBuffer::clear);
+        let mut kept = self.spare.iter().map(SortedBuffer::bytes).sum::<usize>();
+        for mut buffer in self.trees.drain() {
+            buffer.clear();
+            kept += buffer.bytes();
+            if kept > KEPT_BYTES {
+                break;
+            }
+            self.spare.push(buffer);
+        }
         self.sum_up();
         self.rows.clear();
         self.counted.clear();
         self.op = 0;
         self.mark = 0;
         self.live.clear();
+        if self.bytes() > KEPT_BYTES {
+            let spare = std::mem::take(&mut self.spare);
+            *self = WriteSet { spare, ..WriteSet::default() };
+        }
+    }
+
+    /// Takes over the memory of `cleared`; this set has no changes yet, but may have savepoints.
+    pub fn reuse(&mut self, mut cleared: WriteSet) {
+        assert!(self.trees.is_empty() && cleared.is_empty(), "only empty sets are exchanged");
+        (cleared.op, cleared.mark) = (self.op, self.mark);
+        std::mem::swap(&mut cleared.live, &mut self.live);
+        *self = cleared;
+    }
+
+    /// Whether there is memory to [`WriteSet::reuse`].
+    pub fn is_reusable(&self) -> bool {
+        !self.trees.is_empty() || !self.spare.is_empty()
     }
 }
 
@@ -310,8 +343,10 @@ mod tests {
         w.add_rows(T, -1);
         w.put(tree(1), b"x", b"");
         assert_eq!((now(&w, b"a"), deltas(&w)), (Some(b"2".to_vec()), vec![(T, 0)]));
+        assert_eq!((w.row_delta(T), w.row_delta(TableId(6))), (0, 0));
         w.rollback_to(s);
         assert_eq!((now(&w, b"a"), deltas(&w)), (Some(b"1".to_vec()), vec![(T, 1)]));
+        assert_eq!(w.row_delta(T), 1);
         assert_eq!(w.trees().collect::<Vec<_>>(), [tree(0)]);
         w.rollback_to(0);
         assert!(w.is_empty() && deltas(&w).is_empty());
@@ -396,5 +431,37 @@ mod tests {
         w.clear();
         assert!(w.is_empty() && w.now() == 0 && w.bytes() < 20_000, "{}", w.bytes());
         assert_eq!(now(&w, &7u32.to_be_bytes()), None);
+    }
+
+    #[test]
+    fn another_transaction_uses_the_memory_of_a_cleared_set_and_sees_nothing_of_it() {
+        let mut old = WriteSet::new();
+        for n in 0..100u16 {
+            old.put(tree(n), b"a", &[7; 3000]);
+            old.add_rows(T, 1);
+        }
+        old.savepoint();
+        old.clear();
+        let kept: usize = old.spare.iter().map(SortedBuffer::bytes).sum();
+        assert!((1_000..=KEPT_BYTES).contains(&kept) && old.is_reusable(), "{kept}");
+        assert!(old.bytes() <= KEPT_BYTES);
+
+        let mut new = WriteSet::new();
+        assert!(!new.is_reusable());
+        new.count_op();
+        let statement = new.savepoint();
+        new.reuse(old);
+        assert_eq!((new.now(), new.live_savepoints()), (1, &[statement][..]));
+        assert!(new.is_empty() && new.buffer(tree(3)).is_none() && deltas(&new).is_empty());
+        assert_eq!(now(&new, b"a"), None);
+        let spares = new.spare.len();
+        new.put(tree(0), b"b", b"1");
+        new.add_rows(T, 1);
+        assert_eq!((new.spare.len(), new.entries()), (spares - 1, 1));
+        let tracked = new.buffer_bytes;
+        new.sum_up();
+        assert_eq!(tracked, new.buffer_bytes);
+        new.rollback_to(statement);
+        assert!(new.is_empty() && new.trees().count() == 0 && deltas(&new).is_empty());
     }
 }

@@ -42,6 +42,7 @@ use crate::checkpoint::recovery_time::Target;
 use crate::commit::memory::{LargeCommit, LargeCommits, LARGE};
 use crate::commit::prepared_set::PreparedSet;
 use crate::commit::readers::Readers;
+use crate::commit::write_sets::WriteSets;
 use crate::messages::{Log, Messages};
 use crate::options::{Durability, Options};
 use crate::record::{self, CounterRecord, KIND_COUNTERS, KIND_TRANSACTION};
@@ -77,6 +78,7 @@ pub struct Core {
     pub(crate) target: Target,
     pub(crate) backups: Backups,
     pub(crate) prepared: PreparedSet,
+    pub(crate) write_sets: WriteSets,
     pub(crate) queue: Queue,
     pub(crate) works: Works,
     pub(crate) ledger: Ledger,
@@ -149,6 +151,7 @@ impl Core {
             target,
             backups: Backups::default(),
             prepared: PreparedSet::default(),
+            write_sets: WriteSets::default(),
             queue: Queue::new(held_writers.clone()),
             works: Works::default(),
             ledger: Ledger::default(),
@@ -219,7 +222,8 @@ impl Core {
             self.pace(writes.bytes() as u64 / 2, owner)?;
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
-        let payload = encode_entries(writes)?;
+        let mut payload = Vec::with_capacity(SMALL_RECORD);
+        encode_entries(writes, &mut payload)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.disk.note(e))?;
@@ -252,7 +256,8 @@ impl Core {
         claim: Claim,
     ) -> Result<Option<Lsn>> {
         self.may_free_space()?;
-        let payload = encode_entries(writes)?;
+        let mut payload = Vec::with_capacity(SMALL_RECORD);
+        encode_entries(writes, &mut payload)?;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
         let _room = match claim {
             Claim::Ordinary => room.map_err(|e| self.disk.note(e))?,
@@ -305,8 +310,11 @@ impl Core {
         writes: &WriteSet,
         tables: &[Arc<Table>],
     ) -> Vec<CounterRecord> {
-        let deltas = writes.row_deltas();
-        let delta = |id| deltas.get(id).copied().unwrap_or(0);
+        let deltas = (tables.len() > 1).then(|| writes.row_deltas());
+        let delta = |id| match &deltas {
+            Some(deltas) => deltas.get(id).copied().unwrap_or(0),
+            None => writes.row_delta(id),
+        };
         let counters: Vec<_> = tables.iter().map(|t| t.counter_record(delta(t.id()))).collect();
         record::put_counters(payload, &counters);
         counters
@@ -432,21 +440,22 @@ pub(crate) fn record_bytes(payload: &[u8], tables: &[Arc<Table>]) -> u64 {
     payload.len() as u64 + COUNTER_BYTES * (1 + tables.len() as u64)
 }
 
-/// The tree sections of a transaction record: newest version of each key, in key order.
-pub(crate) fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
-    let mut payload = Vec::new();
-    let trees: Vec<_> = writes.trees().collect();
-    frond_base::put_varint(&mut payload, trees.len() as u64);
-    for tree in trees {
+/// Room for the record of a few rows, so that its payload is allocated once.
+pub(crate) const SMALL_RECORD: usize = 512;
+
+/// Appends the tree sections of a transaction record: newest version of each key, in key order.
+pub(crate) fn encode_entries(writes: &WriteSet, payload: &mut Vec<u8>) -> Result<()> {
+    frond_base::put_varint(payload, writes.trees().count() as u64);
+    for tree in writes.trees() {
         // The count is known only after the walk: versions of one key are counted once.
         let size = |e: EntryRef<'_>| e.key.len() + e.value.len() + record::ENTRY_OVERHEAD;
         let (entries, bytes) =
             writes.iter_newest(tree).fold((0, 0), |(n, bytes), e| (n + 1, bytes + size(e)));
         payload.reserve_exact(bytes + record::SECTION_OVERHEAD);
-        record::put_tree_section(&mut payload, tree, entries);
+        record::put_tree_section(payload, tree, entries);
         for EntryRef { key, kind, value, .. } in writes.iter_newest(tree) {
             debug_assert!(kind == EntryKind::Put || value.is_empty());
-            record::put_entry(&mut payload, key, kind, value);
+            record::put_entry(payload, key, kind, value);
         }
         if payload.len() > TRANSACTION_BYTES_MAX {
             return Err(Error::new(
@@ -457,7 +466,7 @@ pub(crate) fn encode_entries(writes: &WriteSet) -> Result<Vec<u8>> {
             ));
         }
     }
-    Ok(payload)
+    Ok(())
 }
 
 #[cfg(test)]

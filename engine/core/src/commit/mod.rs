@@ -3,7 +3,8 @@
 //! `core` is what every part shares, and the commit step by step; `transaction` what a session holds; `cursor` how it
 //! reads; `load` what it does with many rows for an empty table, `loads` what it keeps of them; `spill` what it does when its changes do not fit in memory, `private_runs` what that leaves in files;
 //! `memory` what large commits may take; `ranges` what serializable transactions lock beside rows; `readers` who still needs old versions; `prepared` transactions that are
-//! committed in two steps, which `prepared_set` holds, and `xid` their names.
+//! committed in two steps, which `prepared_set` holds, and `xid` their names; `write_sets` what one transaction's changes leave
+//! for those of the next.
 
 pub(crate) mod core;
 pub(crate) mod cursor;
@@ -17,4 +18,5 @@ pub(crate) mod ranges;
 pub(crate) mod readers;
 pub(crate) mod spill;
 pub(crate) mod transaction;
+pub(crate) mod write_sets;
 pub(crate) mod xid;

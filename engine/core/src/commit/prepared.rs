@@ -21,7 +21,7 @@ use frond_txn::{OwnerHandle, Wait};
 use frond_wal::{Appended, Claim, KeptRoom};
 use parking_lot::Mutex;
 
-use crate::commit::core::{encode_entries, record_bytes, Core, Whole};
+use crate::commit::core::{encode_entries, record_bytes, Core, Whole, SMALL_RECORD};
 use crate::commit::memory::LARGE;
 use crate::commit::prepared_set::{Entry, Parts, State, NOTHING};
 use crate::commit::transaction::{OnLocked, Transaction};
@@ -280,10 +280,10 @@ impl Core {
             .filled()
             .map(|p| AttachedRuns { tree: p.id(), lists: p.lists() })
             .collect();
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(SMALL_RECORD);
         record::put_prepare(&mut payload, replaced, xid, &locks);
         record::put_runs(&mut payload, &attached);
-        payload.append(&mut encode_entries(&parts.writes)?);
+        encode_entries(&parts.writes, &mut payload)?;
         self.put_counters(&mut payload, &parts.writes, parts.tables.values());
         Ok(payload)
     }
@@ -323,7 +323,7 @@ impl Core {
     /// Steps 3 to 5 of a commit, of what is prepared.
     fn append_commit(&self, state: &mut State) -> Result<Lsn> {
         let State { parts, at: prepared_at, .. } = state;
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(SMALL_RECORD);
         put_varint(&mut payload, *prepared_at);
         let counters = self.put_counters(&mut payload, &parts.writes, parts.tables.values());
         let _whole = Whole(&self.shared);
@@ -361,14 +361,14 @@ impl Core {
             self.counters
                 .entries_committed
                 .fetch_add(parts.writes.entries() as u64, Ordering::Relaxed);
-            let tables = parts.tables.values().iter();
-            let tables: Vec<_> = tables.cloned().collect();
+            let tables = parts.tables.values();
             if ended.had_runs {
                 let live = tables.iter().filter(|table| !table.is_dropped());
                 live.for_each(|table| self.ledger.note_all(table));
                 self.queue.wake();
             }
-            self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, &tables);
+            self.wrote(parts.writes.bytes() as u64 / 2, &parts.writes, tables);
+            self.write_sets.leave(parts.writes);
         }
         if let (Some(end), true) = (ended.end, wait) {
             self.acknowledge(end)?;

@@ -107,7 +107,7 @@ impl Core {
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let mut payload = Vec::new();
         record::put_runs(&mut payload, &attached);
-        payload.extend_from_slice(&encode_entries(writes)?);
+        encode_entries(writes, &mut payload)?;
         let bytes = payload.len() as u64;
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.disk.note(e))?;

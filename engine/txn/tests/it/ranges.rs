@@ -49,6 +49,25 @@ fn readers_keep_writers_out_of_their_ranges_and_of_no_more() {
 }
 
 #[test]
+fn locks_that_moved_to_another_locker_outlive_the_first() {
+    let t = table();
+    let (mut first, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));
+    assert_eq!(read(&mut first, "d..m", S, Wait::NoWait), OK);
+    assert_eq!(lock(&mut first, "row", X, Wait::NoWait), OK);
+    let (handle, moved) = (first.handle(), first.take());
+    drop(first);
+    assert_eq!(write(&mut b, "e", Wait::NoWait), REFUSED);
+    assert_eq!(lock(&mut b, "row", S, Wait::NoWait), REFUSED);
+    assert!(t.interrupt(TxnId(1)) && handle.is_interrupted() && moved.id() == TxnId(1));
+    drop(moved);
+    assert!(!t.interrupt(TxnId(1)), "nobody of this name is left");
+    assert_eq!(write(&mut b, "e", Wait::NoWait), OK);
+    assert_eq!(lock(&mut b, "row", S, Wait::NoWait), OK);
+    drop(b);
+    assert_eq!((t.lock_count(), t.memory_bytes()), (0, 0));
+}
+
+#[test]
 fn ends_of_an_index_and_empty_ranges_are_locked() {
     let t = table();
     let (mut a, mut b) = (t.locker(TxnId(1)), t.locker(TxnId(2)));

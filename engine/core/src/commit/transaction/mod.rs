@@ -278,6 +278,9 @@ impl Transaction {
         }
         self.open(table)?;
         self.core.may_write()?;
+        if self.tables.is_empty() {
+            self.core.write_sets.lend(&mut self.writes);
+        }
         self.last_table = match self.tables.position(table.id()) {
             Some(at) => at,
             None => self.tables.push(table.id(), table.clone()),
@@ -449,7 +452,7 @@ impl Transaction {
         assert!(end.is_none_or(|end| published >= end), "locks go before publication (X2)");
         self.locker.release_all();
         // Free the memory before waiting for the log.
-        self.writes = WriteSet::new();
+        core.write_sets.leave(std::mem::take(&mut self.writes));
         self.charged = None;
         if let Some(end) = end {
             self.core.acknowledge(end)?;
@@ -460,9 +463,8 @@ impl Transaction {
     /// Takes the transaction apart. It reads and changes nothing any more.
     pub(crate) fn into_parts(mut self) -> Parts {
         // `self` is dropped afterwards, so each part is replaced, not moved out.
-        let nobody = self.core.locks.locker(self.core.next_txn_id());
         Parts {
-            locker: std::mem::replace(&mut self.locker, nobody),
+            locker: self.locker.take(),
             writes: std::mem::take(&mut self.writes),
             spilled: std::mem::take(&mut self.spilled),
             tables: std::mem::take(&mut self.tables),
@@ -479,6 +481,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_back_later();
+        self.core.write_sets.leave(std::mem::take(&mut self.writes));
         // Values that were handed out stay used (TB2). If this record is lost, they are available again after a crash.
         self.core.log_unlogged_counters(self.tables.values());
     }
