@@ -115,6 +115,10 @@ pictures: plugin ## docs/top.svg and docs/dashboard.svg anew: frond top and the 
 samples: ## sample files of innotop and percona-toolkit through frond locks and frond indexes; clones both
 	@scripts/samples.sh
 
+.PHONY: versions
+versions: ## the commands that look at servers on MariaDB 10.5, 11.4 and 11.8, fetched into target/versions; VERSIONS= which
+	@scripts/versions.sh
+
 .PHONY: replay
 replay: plugin ## 100 000 statements on InnoDB and on Frond: no false difference, a planted one found
 	@cargo build --quiet --release -p frond-cli

@@ -28,8 +28,8 @@ from checks import FROND, Checks
 from server import Server, rows, run
 
 # What these rules find is the machine's, and others run on it.
-MACHINE = {"accept-queue-overflows", "syn-queue-full", "swapping", "swappiness", "transparent-huge-pages", "clock-source", "io-scheduler",
-           "filesystem", "disk-space"}
+MACHINE = {"accept-queue-overflows", "accept-queue-waits", "syn-queue-full", "swapping", "swappiness", "transparent-huge-pages", "clock-source",
+           "io-scheduler", "filesystem", "disk-space"}
 SECONDS = 40
 
 

@@ -107,8 +107,8 @@ impl Asked {
         self.server.rows(LOCKS, &mut |row| {
             let (id, owner) = (text(row, 0), text(row, 1));
             for (trx, requested) in dump.trxs.iter_mut().zip(&requested) {
-                // Transactions that changed nothing all have the number 0: these are told apart by what they wait for.
-                if trx.id == owner && (owner != "0" || *requested == id) {
+                // These are told apart by what they wait for.
+                if *requested == id || (trx.id == owner && has_number(&owner)) {
                     trx.locks.extend(lock(row, *requested == id));
                 }
             }
@@ -118,9 +118,13 @@ impl Asked {
         self.server.rows(WAITS, &mut |row| {
             let (waiter, lock, blocker) = (text(row, 0), text(row, 1), text(row, 2));
             let all = || 0..dump.trxs.len();
-            let waiters = all().filter(|at| dump.trxs[*at].id == waiter && requested[*at] == lock);
-            let mut blockers = all().filter(|at| dump.trxs[*at].id == blocker);
-            // With several that have the number 0, it is not said which.
+            let is = |at: usize, id: &str| {
+                let own = &dump.trxs[at].id;
+                own == id || (id == "0" && !has_number(own))
+            };
+            let waiters = all().filter(|at| is(*at, &waiter) && requested[*at] == lock);
+            let mut blockers = all().filter(|at| is(*at, &blocker));
+            // With several that have no number, it is not said which.
             if let (Some(blocker), None) = (blockers.next(), blockers.next()) {
                 let edge = |waiter| Given { waiter, blocker };
                 edges.extend(waiters.filter(|waiter| *waiter != blocker).map(edge));
@@ -185,6 +189,11 @@ impl Asked {
             true
         })
     }
+}
+
+/// Transactions that changed nothing have none: 0 in all tables, or in INNODB_TRX (MariaDB 10.5) an address with this bit.
+fn has_number(id: &str) -> bool {
+    id != "0" && id.parse().is_ok_and(|id: u64| id < 1 << 48)
 }
 
 /// A row of INNODB_LOCKS.

@@ -17,6 +17,15 @@ fn refused(args: &[&str]) -> String {
     String::from_utf8(o.stderr).unwrap()
 }
 
+/// Values in the tables of its page.
+#[rustfmt::skip]
+const DEVICE_VALUES: &[&str] = &[
+    "cached", "direct", "larger_than_memory", "statx", "fill", "random_read", "random_write", "sequential_read", "sequential_write",
+    "fsync_append", "fsync_overwrite", "fdatasync_append", "fdatasync_overwrite",
+    // Of a device that is known; in a container none is.
+    "model", "rotational", "logical_block_bytes", "physical_block_bytes", "write_cache", "scheduler", "atomic_write_bytes",
+];
+
 fn files(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
 }
@@ -42,6 +51,7 @@ fn two_seconds_measure_everything_and_leave_no_file() {
     // About: a disk that is slow to sync takes longer, but not without end.
     assert!(json["seconds"].as_f64().unwrap() < 60.0, "{}", json["seconds"]);
     assert_eq!(files(dir.path()), 0);
+    crate::schemas::assert_documented("bench-device.md", &json, DEVICE_VALUES);
 }
 
 #[test]

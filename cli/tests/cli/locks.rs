@@ -52,11 +52,14 @@ fn who_waits_for_whom_is_printed() {
     let (status, out, error) = frond(&["-"], STATUS.as_bytes());
     assert_eq!((status, error.as_str()), (1, ""), "{out}");
     for line in [
-        "1 dump of 2026-11-23 19:37:16: 2 open transactions, 1 wait",
+        "2026-11-23 19:37:16, by the server's clock\n1 wait, waited in all 1.19s, 2 open transactions, 0 deadlocks, 1 dump\n",
         "  connection 8 (transaction 33)  shop@app.local, open 60s, idle in transaction",
         "    connection 11 (transaction 35)  shop@localhost",
         "waits 1.19s for X next-key on shop.sale index PRIMARY key (1)",
         "update sale set price = ? where id = ?",
+        "   1.19s  shop.sale, index PRIMARY, key (1), 1 wait, 1 at once",
+        "     60s  connection 8 (transaction 33), shop@app.local, 7 row locks, 1 change, idle in transaction",
+        "  shop.sale, index PRIMARY, X next-key, waiting, 1 lock, 1 record, 1 transaction",
     ] {
         assert!(out.contains(line), "{line}: {out}");
     }

@@ -25,6 +25,7 @@ mod programs;
 mod recipes;
 mod replay;
 mod sample;
+mod schemas;
 mod secrets;
 mod tool;
 mod top;

@@ -46,6 +46,10 @@ impl Machine {
         if let Some(text) = self.read("proc/net/netstat", unseen) {
             pairs_of_lines(&text, to);
         }
+        let tcp = self.read("proc/net/tcp", unseen);
+        // Without IPv6 there is no such file.
+        let tcp6 = self.read("proc/net/tcp6", &mut Vec::new()).unwrap_or_default();
+        tcp.iter().for_each(|tcp| longest_queue(&[tcp, &tcp6], to));
         for (name, path) in [
             ("net.somaxconn", "proc/sys/net/core/somaxconn"),
             ("net.tcp_max_syn_backlog", "proc/sys/net/ipv4/tcp_max_syn_backlog"),
@@ -141,6 +145,20 @@ impl Machine {
             to.set_text("disk.rotational", text.trim());
         }
     }
+}
+
+/// `/proc/net/tcp`: of the listeners (state 0A) that with the most connections that are not accepted yet, and its port.
+fn longest_queue(files: &[&str], to: &mut Snapshot) {
+    let listener = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, address, _, "0A", queues, ..] = words[..] else { return None };
+        let hexadecimal = |text: &str| u32::from_str_radix(text.rsplit(':').next()?, 16).ok();
+        Some((hexadecimal(queues)?, hexadecimal(address)?))
+    };
+    let all = files.iter().flat_map(|text| text.lines()).filter_map(listener);
+    let (waiting, port) = all.max().unwrap_or_default();
+    to.set("net.accept_waiting", Value::Number(waiting.into()));
+    to.set("net.accept_port", Value::Text(format!("*:{port}")));
 }
 
 /// `/proc/net/netstat`: a line of names, and below it one of numbers.

@@ -5,9 +5,11 @@
 //!
 //! Invariants:
 //!
-//! - GR1. Work is bounded: a waiter has at most `MOST` blockers; how many more there are is counted.
+//! - GR1. Work is bounded: a waiter has at most `MOST` blockers.
 
 use std::collections::HashMap;
+
+use serde::Serialize;
 
 use crate::conflict::waits_for;
 use crate::model::{Dump, Lock};
@@ -24,7 +26,8 @@ pub struct Blocker {
 }
 
 /// Why a wait has no blocker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unknown {
     /// Not all locks are printed: the lock monitor is off (`innodb_status_output_locks`), or it stopped at ten locks.
     NotPrinted,
@@ -40,11 +43,6 @@ pub struct Wait {
     /// Index into the dump's transactions.
     pub waiter: usize,
     pub by: Vec<Blocker>,
-    /// Blockers beyond `MOST`.
-    pub more: usize,
-    /// Transactions that wait for the same lock with an unknown order: the dump has times in whole
-    /// seconds.
-    pub unordered: usize,
     /// Why `by` is empty.
     pub unknown: Option<Unknown>,
 }
@@ -71,7 +69,7 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
     }
     let mut found = Vec::new();
     for (waiter, trx) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
-        let mut wait = Wait { waiter, by: Vec::new(), more: 0, unordered: 0, unknown: None };
+        let mut wait = Wait { waiter, by: Vec::new(), unknown: None };
         let wanted = trx.waiting_lock();
         if let Some(wanted) = wanted {
             let near = on.get(&(&wanted.table, place(wanted))).map_or(&[][..], Vec::as_slice);
@@ -88,10 +86,8 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
                     match (dump.trxs[other].wait_micros, trx.wait_micros) {
                         (Some(theirs), Some(ours)) if theirs > ours => {}
                         (Some(theirs), Some(ours)) if theirs < ours => break,
-                        _ => {
-                            wait.unordered += 1;
-                            continue;
-                        }
+                        // In dumps with whole seconds it is not known.
+                        _ => continue,
                     }
                 }
                 wait.add(Blocker { trx: other, holds: !lock.waiting });
@@ -117,12 +113,7 @@ pub fn waits(dump: &Dump) -> Vec<Wait> {
 
 impl Wait {
     fn add(&mut self, blocker: Blocker) {
-        if self.by.iter().any(|by| by.trx == blocker.trx) {
-            return;
-        }
-        if self.by.len() == MOST {
-            self.more += 1;
-        } else {
+        if self.by.len() < MOST && !self.by.iter().any(|by| by.trx == blocker.trx) {
             self.by.push(blocker);
         }
     }
@@ -134,7 +125,7 @@ fn told(dump: &Dump, given: &[crate::model::Given]) -> Vec<Wait> {
     let mut found: Vec<Wait> = Vec::new();
     for (waiter, _) in dump.trxs.iter().enumerate().filter(|(_, trx)| trx.waits) {
         at[waiter] = found.len();
-        found.push(Wait { waiter, by: Vec::new(), more: 0, unordered: 0, unknown: None });
+        found.push(Wait { waiter, by: Vec::new(), unknown: None });
     }
     for edge in given {
         if let Some(wait) = at.get(edge.waiter).and_then(|at| found.get_mut(*at)) {

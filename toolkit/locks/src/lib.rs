@@ -6,8 +6,9 @@
 //! | `text` | dumps and deadlocks from text: error logs, SHOW ENGINE INNODB STATUS, any mixture |
 //! | `conflict` | which lock has to wait for which |
 //! | `graph` | the waits of a dump, with who is in front and who is at the root |
+//! | `rows` | what is known of one transaction, wait, record, deadlock, as `--json` has it |
 //! | `analysis` | what many dumps say together: transactions, waits, counts, deadlocks, a series |
-//! | `report` | the document, and its text and CSV |
+//! | `report` | the document, its text, page and CSV |
 //!
 //! There is no connection and no terminal here: a caller hands over bytes and rows.
 //!
@@ -27,4 +28,5 @@ pub mod conflict;
 pub mod graph;
 pub mod model;
 pub mod report;
+pub mod rows;
 pub mod text;

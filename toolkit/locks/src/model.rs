@@ -189,6 +189,7 @@ pub struct Deadlock {
 }
 
 /// `2026-11-23 19:37:16`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Clock(pub i64);
 
 impl fmt::Display for Clock {

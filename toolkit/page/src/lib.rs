@@ -1,4 +1,5 @@
-//! Reports as one HTML file that works offline: the frame, the look, and how things are drawn.
+//! Reports as one HTML file that works offline: the frame, the look, and how things are drawn. A `Document` is also written as text
+//! for a terminal (`text`).
 //!
 //! A file holds its data as JSON and a script that draws them: no library, nothing is loaded from anywhere, and a content
 //! security policy in the file forbids it. `frond digest` brings a script of its own (`Frame`); the other commands fill in a
@@ -14,6 +15,7 @@
 //! opened with `#selftest`: `toolkit/digest/tests/it/report/browser.rs` and `cli/tests/cli/pages.rs` do.
 
 mod document;
+mod text;
 
 use std::io::{self, Write};
 

@@ -39,6 +39,18 @@ fn a_listener_with_a_tiny_queue_is_found() {
     let report = Report::of(&read(RULES).unwrap(), &first, &last, "here".into(), Vec::new());
     let finding = report.findings.iter().find(|f| f.rule == "accept-queue-overflows");
     assert!(finding.is_some_and(|f| f.means.contains("1, 3, 7 seconds")), "{report:#?}");
+    // Those that fit still wait, and the port is named; accepted, they do not.
+    let waits = |last: &Snapshot, machine: &Machine| {
+        let mut later = Snapshot::at(4.0);
+        machine.sample(&mut later);
+        let report = Report::of(&read(RULES).unwrap(), last, &later, "here".into(), Vec::new());
+        let at = format!("accepted at *:{},", at.port());
+        report.findings.iter().any(|f| f.rule == "accept-queue-waits" && f.seen.contains(&at))
+    };
+    assert!(waits(&last, &machine));
+    listener.set_nonblocking(true).unwrap();
+    while listener.accept().is_ok() {}
+    assert!(!waits(&last, &machine));
 }
 
 #[test]
@@ -46,6 +58,11 @@ fn a_machine_is_read_from_its_files() {
     let dir = tempfile::tempdir().unwrap();
     for (path, text) in [
         ("proc/net/netstat", "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 4 17 18\nIpExt: A\nIpExt: 1\n"),
+        (
+            "proc/net/tcp",
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n   0: 0100007F:0CEA 00000000:0000 0A 00000000:00000003 00\n\
+             \x20  1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00\n   2: 0100007F:0CEA 0100007F:D431 01 00000000:00000009 00\n",
+        ),
         ("proc/sys/net/core/somaxconn", "4096\n"),
         ("proc/sys/net/ipv4/tcp_max_syn_backlog", "512\n"),
         ("proc/sys/vm/swappiness", "60\n"),
@@ -71,6 +88,8 @@ fn a_machine_is_read_from_its_files() {
     assert_eq!(machine.sample(&mut found), Vec::<String>::new());
     for (name, wanted) in [
         ("net.ListenOverflows", Value::Number(17.0)),
+        ("net.accept_waiting", Value::Number(3.0)),
+        ("net.accept_port", Value::Text("*:3306".into())),
         ("net.somaxconn", Value::Number(4096.0)),
         ("mem.MemTotal", Value::Number(16384.0 * 1024.0)),
         ("vm.pswpin", Value::Number(7.0)),

@@ -48,9 +48,10 @@ fn nothing_is_found_on_a_well_set_server() {
 }
 
 /// What is wrong, and the rule that has to say so, alone.
-const WRONG: [(&[(&str, &str)], &str); 27] = [
+const WRONG: [(&[(&str, &str)], &str); 28] = [
     (&[("server.answers", "0")], "server-away"),
     (&[("net.ListenOverflows", "8")], "accept-queue-overflows"),
+    (&[("net.accept_waiting", "5")], "accept-queue-waits"),
     (&[("status.Connections", "21000"), ("status.Threads_created", "11")], "accept-queue-small"),
     (&[("net.somaxconn", "128"), ("var.back_log", "150")], "somaxconn-below-back-log"),
     (&[("net.TCPReqQFullDrop", "3")], "syn-queue-full"),

@@ -4,59 +4,55 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::model::{Dump, Lock, Mode, Span};
+use crate::rows::{Locks, Place};
 
 /// Kinds that are kept.
 const MOST: usize = 20_000;
 
-/// Table, index (empty: the table's lock), mode, span, insert intention, waiting.
-pub type Kind = (Arc<str>, Arc<str>, Mode, Span, bool, bool);
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Dumps that have some.
-    pub dumps: u64,
-    /// The most in one dump: locks, records of these, transactions.
-    pub locks: u64,
-    pub records: u64,
-    pub transactions: u64,
-}
+/// Table, index, mode, span, insert intention, waiting.
+type Kind = (Arc<str>, Option<Arc<str>>, Mode, Span, bool, bool);
 
 #[derive(Default)]
 pub struct Counts {
-    pub kinds: HashMap<Kind, Count>,
+    pub kinds: HashMap<Kind, Locks>,
     /// Transactions (per dump) that have locks that are not printed.
     pub hidden: u64,
 }
 
 fn kind(lock: &Lock) -> Kind {
-    let index = lock.page.as_ref().map_or_else(|| "".into(), |page| page.index.clone());
+    let index = lock.page.as_ref().map(|page| page.index.clone());
     (lock.table.clone(), index, lock.mode, lock.span, lock.insert_intention, lock.waiting)
+}
+
+fn none_yet(lock: &Lock) -> Locks {
+    let Place { lock: kind, table, index, .. } = Place::from(lock);
+    Locks { table, index, lock: kind, waiting: lock.waiting, ..Locks::default() }
 }
 
 impl Counts {
     pub fn dump(&mut self, dump: &Dump) {
-        // (count, the last transaction that was counted)
-        let mut here: HashMap<Kind, (Count, usize)> = HashMap::new();
+        // (an example, locks, records, transactions, the last transaction that was counted)
+        let mut here: HashMap<Kind, (&Lock, [u64; 3], usize)> = HashMap::new();
         for (at, trx) in dump.trxs.iter().enumerate() {
             self.hidden += u64::from(dump.given.is_none() && trx.has_hidden_locks());
             for lock in &trx.locks {
-                let (count, last) =
-                    here.entry(kind(lock)).or_insert((Count::default(), usize::MAX));
-                count.locks += 1;
-                count.records += lock.heaps.len() as u64;
-                count.transactions += u64::from(*last != at);
+                let (_, [locks, records, transactions], last) =
+                    here.entry(kind(lock)).or_insert((lock, [0; 3], usize::MAX));
+                *locks += 1;
+                *records += lock.heaps.len() as u64;
+                *transactions += u64::from(*last != at);
                 *last = at;
             }
         }
-        for (kind, (count, _)) in here {
+        for (kind, (lock, [locks, records, transactions], _)) in here {
             if self.kinds.len() >= MOST && !self.kinds.contains_key(&kind) {
                 continue;
             }
-            let most = self.kinds.entry(kind).or_default();
+            let most = self.kinds.entry(kind).or_insert_with(|| none_yet(lock));
             most.dumps += 1;
-            most.locks = most.locks.max(count.locks);
-            most.records = most.records.max(count.records);
-            most.transactions = most.transactions.max(count.transactions);
+            most.locks = most.locks.max(locks);
+            most.records = most.records.max(records);
+            most.transactions = most.transactions.max(transactions);
         }
     }
 }

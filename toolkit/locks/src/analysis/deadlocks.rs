@@ -1,11 +1,11 @@
 //! Deadlocks: each once, and those that are alike together.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use super::class;
 use crate::conflict::waits_for;
-use crate::model::{Deadlock, Lock, Mode};
+use crate::model::{Clock, Deadlock, Lock, Mode};
+use crate::rows::{Deadlocks as Group, Member, Place};
 
 /// Deadlocks that are known again, of one server; signatures that are kept.
 const MOST: usize = 100_000;
@@ -13,50 +13,18 @@ const GROUPS: usize = 5_000;
 /// The log and the monitor have the time of one deadlock from two readings of the clock.
 const SAME_SECONDS: i64 = 5;
 
-/// What a member wants, and its statement.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Part {
-    pub table: Arc<str>,
-    pub index: Arc<str>,
-    pub kind: String,
-    pub class: Arc<str>,
-}
-
-/// A member of the example.
-#[derive(Clone, Debug)]
-pub struct Member {
-    pub id: String,
-    pub thread: Option<u64>,
-    pub user: String,
-    pub host: String,
-    pub part: Part,
-    pub key: String,
-    /// Members (from 0) that have what it wants.
-    pub behind: Vec<usize>,
-}
-
-/// Deadlocks with one signature: the parts of their members, in any order.
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub count: u64,
-    pub first: Option<i64>,
-    pub last: Option<i64>,
-    /// The latest.
-    pub members: Vec<Member>,
-    pub victim: Option<usize>,
-    pub given_up: bool,
-    pub hint: &'static str,
-}
+/// What each member wants (without keys), and its statement, in any order.
+type Signature = Vec<(Place, String)>;
 
 /// Transaction, connection, statement.
-type Who = (String, Option<u64>, Option<u64>);
+type Known = (String, Option<u64>, Option<u64>);
 
 #[derive(Default)]
 pub struct Deadlocks {
     pub count: u64,
-    pub groups: BTreeMap<Vec<Part>, Group>,
+    pub groups: BTreeMap<Signature, Group>,
     /// Transactions, connections and statements of the members -> the time.
-    known: HashMap<Vec<Who>, Option<i64>>,
+    known: HashMap<Vec<Known>, Option<i64>>,
 }
 
 impl Deadlocks {
@@ -80,27 +48,20 @@ impl Deadlocks {
         self.known.insert(who, deadlock.at);
         self.count += 1;
         let members = members(deadlock);
-        let mut signature: Vec<Part> = members.iter().map(|m| m.part.clone()).collect();
+        let part = |m: &Member| (Place { key: None, ..m.wants.clone() }, m.statement.clone());
+        let mut signature: Signature = members.iter().map(part).collect();
         signature.sort();
         if self.groups.len() >= GROUPS && !self.groups.contains_key(&signature) {
             return true;
         }
-        let hint = hint(deadlock, &members);
-        let new = Group {
-            count: 0,
-            first: deadlock.at,
-            last: deadlock.at,
-            members: Vec::new(),
-            victim: None,
-            given_up: deadlock.given_up,
-            hint,
-        };
-        let group = self.groups.entry(signature).or_insert(new);
+        let at = deadlock.at.map(Clock);
+        let group = self.groups.entry(signature).or_default();
         group.count += 1;
-        group.first = group.first.min(deadlock.at).or(group.first).or(deadlock.at);
-        if group.members.is_empty() || deadlock.at >= group.last {
-            (group.members, group.victim, group.hint) = (members, deadlock.victim, hint);
-            group.last = deadlock.at.or(group.last);
+        group.first = group.first.min(at).or(group.first).or(at);
+        if group.members.is_empty() || at >= group.last {
+            group.hint = hint(deadlock, &members);
+            group.members = members;
+            group.last = at.or(group.last);
         }
         true
     }
@@ -114,30 +75,20 @@ fn members(deadlock: &Deadlock) -> Vec<Member> {
     let all = &deadlock.members;
     let one = |(at, member): (usize, &crate::model::Member)| {
         let wanted = member.trx.waiting_lock();
-        let behind = (0..all.len()).filter(|&other| {
-            // MariaDB prints others' locks with the waiter, MySQL each one's own.
-            let has = |lock: &Lock, owner: &str| {
-                lock.owner == owner && wanted.is_some_and(|wanted| waits_for(wanted, lock))
-            };
-            let id = all[other].trx.id.as_str();
-            let locks = all.iter().flat_map(|member| &member.others);
-            other != at && locks.into_iter().any(|lock| has(lock, id))
+        // MariaDB prints others' locks with the waiter, MySQL each one's own.
+        let has = |lock: &Lock, owner: &str| {
+            lock.owner == owner && wanted.is_some_and(|wanted| waits_for(wanted, lock))
+        };
+        let behind = all.iter().enumerate().filter(|(other, member)| {
+            let mut locks = all.iter().flat_map(|member| &member.others);
+            *other != at && locks.any(|lock| has(lock, &member.trx.id))
         });
         Member {
-            id: member.trx.id.clone(),
-            thread: member.trx.thread,
-            user: member.trx.user.clone(),
-            host: member.trx.host.clone(),
-            behind: behind.collect(),
-            key: wanted.and_then(|lock| lock.key.clone()).unwrap_or_default(),
-            part: Part {
-                table: wanted.map_or_else(|| "".into(), |lock| lock.table.clone()),
-                index: wanted
-                    .and_then(|lock| lock.page.as_ref())
-                    .map_or_else(|| "".into(), |page| page.index.clone()),
-                kind: wanted.map_or_else(String::new, Lock::kind),
-                class: class(&member.trx.statement),
-            },
+            who: (&member.trx).into(),
+            wants: wanted.map(Place::from).unwrap_or_default(),
+            held_by: behind.map(|(_, member)| member.trx.id.clone()).collect(),
+            rolled_back: deadlock.victim == Some(at),
+            statement: class(&member.trx.statement),
         }
     };
     all.iter().enumerate().map(one).collect()
@@ -147,8 +98,9 @@ fn members(deadlock: &Deadlock) -> Vec<Member> {
 fn hint(deadlock: &Deadlock, members: &[Member]) -> &'static str {
     let wanted = || deadlock.members.iter().filter_map(|member| member.trx.waiting_lock());
     let others = || deadlock.members.iter().flat_map(|member| &member.others);
-    let parts = || members.iter().map(|member| &member.part);
-    let same = |f: &dyn Fn(&Part) -> &str| parts().zip(parts().skip(1)).all(|(a, b)| f(a) == f(b));
+    let same = |f: &dyn Fn(&Place) -> Option<&str>| {
+        members.windows(2).all(|two| f(&two[0].wants) == f(&two[1].wants))
+    };
     let inserts = wanted().filter(|lock| lock.insert_intention).count();
     if deadlock.given_up {
         return "The server gave up the search: many transactions wait for each other. Make them shorter or fewer.";
@@ -165,10 +117,10 @@ fn hint(deadlock: &Deadlock, members: &[Member]) -> &'static str {
         return "Both have a shared lock and want an exclusive one (LOCK IN SHARE MODE, a foreign key's or a unique key's \
                 check, INSERT ... SELECT): take the exclusive lock at once, with SELECT ... FOR UPDATE.";
     }
-    if !same(&|part| &part.table) {
+    if !same(&|place| Some(&place.table)) {
         return "Two tables in different order: let all transactions change tables in one order.";
     }
-    if !same(&|part| &part.index) {
+    if !same(&|place| place.index.as_deref()) {
         return "One comes through a secondary index, the other through the primary key: look rows up first and change \
                 them by primary key, in its order.";
     }

@@ -9,7 +9,7 @@
 //! | `series` | history and log as time goes by |
 //! | `best` | the largest of many |
 //!
-//! One `Analysis` reads one server's dumps in their order, and `join`s others'.
+//! One `Analysis` reads one server's dumps in their order, and `end_of_server` begins the next one's.
 
 mod best;
 mod counts;
@@ -18,27 +18,25 @@ mod series;
 mod transactions;
 mod waits;
 
-use std::sync::Arc;
-
-pub use best::Best;
-pub use counts::{Count, Counts};
-pub use deadlocks::{Deadlocks, Group, Member as DeadlockMember};
-pub use series::{Point, Series};
-pub use transactions::{Seen, Transactions};
-pub use waits::{Hot, Root, SeenWait, Waits};
+use best::Best;
+use counts::Counts;
+pub use deadlocks::Deadlocks;
+use series::Series;
+use transactions::Transactions;
+use waits::Waits;
 
 use crate::graph;
 use crate::model::{Deadlock, Dump, Trx};
 use crate::text::reader::Sink;
 
-/// The class of a statement: its text without literals; a dash where there is none.
-pub fn class(statement: &[u8]) -> Arc<str> {
+/// The class of a statement: its text without literals; nothing where there is none.
+pub fn class(statement: &[u8]) -> String {
     if statement.is_empty() {
-        return "".into();
+        return String::new();
     }
     let mut out = Vec::new();
     frond_sqltext::fingerprint(statement, frond_sqltext::Dialect::Frond, &mut out);
-    String::from_utf8_lossy(&out).into()
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// A transaction beyond one dump: its number may be used again after a restart, and one without changes has an address

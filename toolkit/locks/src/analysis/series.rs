@@ -1,22 +1,11 @@
 //! History, log and waits as time goes by.
 
 use crate::graph::Wait;
-use crate::model::Dump;
+use crate::model::{Clock, Dump};
+use crate::rows::Point;
 
 /// Points that are kept; when there are more, neighbours become one, which has the larger value of each.
 const MOST: usize = 4_096;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Point {
-    pub at: Option<i64>,
-    pub history: Option<u64>,
-    /// Bytes of log that are not in the tables yet.
-    pub checkpoint_age: Option<u64>,
-    pub lsn: Option<u64>,
-    pub active: u64,
-    pub waiting: u64,
-    pub row_locks: u64,
-}
 
 #[derive(Debug, Default)]
 pub struct Series {
@@ -30,7 +19,7 @@ impl Series {
     pub fn dump(&mut self, dump: &Dump, waits: &[Wait]) {
         let age = dump.lsn.zip(dump.checkpoint).and_then(|(lsn, at)| lsn.checked_sub(at));
         let point = Point {
-            at: dump.at,
+            at: dump.at.map(Clock),
             history: dump.history,
             checkpoint_age: age,
             lsn: dump.lsn,

@@ -4,71 +4,31 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{class, key, Best, Key};
-use crate::graph::{Unknown, Wait};
-use crate::model::{Dump, Lock, Trx};
+use crate::graph;
+use crate::model::{Clock, Dump, Lock, Trx};
+use crate::rows::{Blocker, Micros, Place, Record, Totals, Wait};
 
 /// Waits that are kept: the longest.
 const MOST: usize = 2_000;
 /// Root blockers and records that are kept at a time.
 const MAPPED: usize = 20_000;
 
-/// One transaction's wait for one lock.
-#[derive(Clone, Debug)]
-pub struct SeenWait {
-    pub waiter: Key,
-    pub user: String,
-    pub host: String,
-    pub class: Arc<str>,
-    /// What it wants.
-    pub lock: Option<Lock>,
-    pub micros: u64,
-    pub first: Option<i64>,
-    pub last: Option<i64>,
-    /// In the last dump: the transaction in front, and whether it holds the lock.
-    pub by: Vec<(Key, bool)>,
-    pub more: usize,
-    pub roots: Vec<Key>,
-    pub unknown: Option<Unknown>,
+struct Seen {
+    row: Wait,
+    roots: Vec<Key>,
+    /// The number of the dump it was in last.
     round: u64,
 }
 
-/// A transaction at the root of waits.
-#[derive(Clone, Debug, Default)]
-pub struct Root {
-    pub user: String,
-    pub host: String,
-    /// What it ran last while others waited.
-    pub class: Arc<str>,
-    /// In how many dumps others waited for it, and in how many of them its client had to go on.
-    pub dumps: u64,
-    pub idle: u64,
-    pub seconds: u64,
-    pub waits: u64,
-    /// The sum of all waits behind it.
-    pub micros: u64,
-}
-
-/// A record (or a table) that is waited for.
-#[derive(Clone, Debug, Default)]
-pub struct Hot {
-    pub waits: u64,
-    pub micros: u64,
-    /// The most that wait at once.
-    pub at_once: u64,
-}
-
 /// Table, index, space, page, heap number, key.
-pub type Record = (Arc<str>, Arc<str>, u64, u64, u32, String);
+type What = (Arc<str>, Option<Arc<str>>, u64, u64, u32, Option<String>);
 
 pub struct Waits {
-    open: HashMap<(Key, Option<Record>), SeenWait>,
-    pub ended: Best<SeenWait>,
-    pub roots: HashMap<Key, Root>,
-    pub hot: HashMap<Record, Hot>,
-    /// Of all waits.
-    pub micros: u64,
-    /// Waits whose blocker is not known.
-    pub unknown: u64,
+    open: HashMap<(Key, Option<What>), Seen>,
+    pub ended: Best<Wait>,
+    pub roots: HashMap<Key, Blocker>,
+    pub hot: HashMap<What, Record>,
+    pub totals: Totals,
     round: u64,
 }
 
@@ -79,67 +39,66 @@ impl Default for Waits {
             ended: Best::new(MOST),
             roots: HashMap::new(),
             hot: HashMap::new(),
-            micros: 0,
-            unknown: 0,
+            totals: Totals::default(),
             round: 0,
         }
     }
 }
 
-pub fn record(lock: &Lock) -> Record {
-    let (index, space, page) = match &lock.page {
-        Some(page) => (page.index.clone(), page.space, page.page),
-        None => ("".into(), 0, 0),
-    };
+fn what(lock: &Lock) -> What {
+    let page = lock.page.as_ref();
+    let (space, number) = page.map_or((0, 0), |page| (page.space, page.page));
     let heap = lock.heaps.first().copied().unwrap_or(0);
-    (lock.table.clone(), index, space, page, heap, lock.key.clone().unwrap_or_default())
+    (lock.table.clone(), page.map(|p| p.index.clone()), space, number, heap, lock.key.clone())
+}
+
+fn never_yet((table, index, space, page, heap, key): &What) -> Record {
+    let index = index.as_deref().map(str::to_owned);
+    let (table, key) = (table.to_string(), key.clone());
+    Record { table, index, key, space: *space, page: *page, heap: *heap, ..Record::default() }
 }
 
 impl Waits {
-    pub fn dump(&mut self, dump: &Dump, waits: &[Wait], roots: &[Vec<usize>]) {
+    pub fn dump(&mut self, dump: &Dump, waits: &[graph::Wait], roots: &[Vec<usize>]) {
         self.round += 1;
-        let mut at_once: HashMap<Record, u64> = HashMap::new();
+        let round = self.round;
+        let mut at_once: HashMap<What, u64> = HashMap::new();
         let mut blocking = BTreeSet::new();
         for (wait, roots) in waits.iter().zip(roots) {
             let trx = &dump.trxs[wait.waiter];
-            let lock = trx.waiting_lock();
-            let record = lock.map(record);
-            if let Some(record) = &record {
-                *at_once.entry(record.clone()).or_default() += 1;
+            let what = trx.waiting_lock().map(what);
+            if let Some(what) = &what {
+                *at_once.entry(what.clone()).or_default() += 1;
             }
-            let key = (key(trx), record);
-            let micros = trx.wait_micros.unwrap_or(0);
+            let key = (key(trx), what);
+            let waited = Micros(trx.wait_micros.unwrap_or(0));
             // A shorter time for the same: it has got the lock meanwhile and waits again.
-            if self.open.get(&key).is_some_and(|seen| micros < seen.micros) {
+            if self.open.get(&key).is_some_and(|seen| waited < seen.row.seconds) {
                 self.end(&key);
             }
-            let round = self.round;
-            let seen =
-                self.open.entry(key.clone()).or_insert_with(|| SeenWait::new(key.0, trx, dump.at));
-            let name = |at: usize| super::key(&dump.trxs[at]);
-            seen.micros = micros;
-            seen.last = dump.at.or(seen.last);
-            seen.by = wait.by.iter().map(|by| (name(by.trx), by.holds)).collect();
-            seen.more = wait.more;
-            seen.roots = roots.iter().map(|at| name(*at)).collect();
-            seen.unknown = wait.unknown;
+            let seen = self.open.entry(key).or_insert_with(|| Seen::new(trx, dump.at));
+            let names = |holds| {
+                let by = wait.by.iter().filter(|by| by.holds == holds);
+                by.map(|by| dump.trxs[by.trx].id.clone()).collect()
+            };
+            seen.row.seconds = waited;
+            seen.row.last = dump.at.map(Clock).or(seen.row.last);
+            (seen.row.held_by, seen.row.queued_behind) = (names(true), names(false));
+            seen.row.unknown = wait.unknown;
+            seen.roots = roots.iter().map(|at| super::key(&dump.trxs[*at])).collect();
             seen.round = round;
             blocking.extend(roots.iter().copied());
         }
-        for at in blocking {
-            self.root(&dump.trxs[at]);
-        }
-        for (record, count) in at_once {
-            if self.hot.len() < MAPPED || self.hot.contains_key(&record) {
-                let hot = self.hot.entry(record).or_default();
+        blocking.iter().for_each(|at| self.root(&dump.trxs[*at]));
+        for (what, count) in at_once {
+            if self.hot.len() < MAPPED || self.hot.contains_key(&what) {
+                let row = never_yet(&what);
+                let hot = self.hot.entry(what).or_insert(row);
                 hot.at_once = hot.at_once.max(count);
             }
         }
-        let round = self.round;
-        let mut gone: Vec<_> =
-            self.open.iter().filter(|(_, w)| w.round < round).map(|(key, _)| key.clone()).collect();
-        gone.sort();
-        gone.iter().for_each(|key| self.end(key));
+        let gone = self.open.iter().filter(|(_, seen)| seen.round < round);
+        self.end_all(gone.map(|(key, _)| key.clone()).collect());
     }
 
     fn root(&mut self, trx: &Trx) {
@@ -148,59 +107,57 @@ impl Waits {
             return;
         }
         let root = self.roots.entry(key).or_default();
-        root.user.clone_from(&trx.user);
-        root.host.clone_from(&trx.host);
+        root.who = trx.into();
         root.dumps += 1;
-        root.idle += u64::from(trx.idle());
-        root.seconds = root.seconds.max(trx.active.unwrap_or(0));
+        root.idle_dumps += u64::from(trx.idle());
+        root.open_seconds = root.open_seconds.max(trx.active.unwrap_or(0));
         if !trx.statement.is_empty() {
-            root.class = class(&trx.statement);
+            root.statement = class(&trx.statement);
         }
     }
 
-    fn end(&mut self, key: &(Key, Option<Record>)) {
-        let Some(seen) = self.open.remove(key) else { return };
-        self.micros += seen.micros;
-        self.unknown += u64::from(seen.by.is_empty());
-        for root in &seen.roots {
+    fn end(&mut self, key: &(Key, Option<What>)) {
+        let Some(Seen { mut row, roots, .. }) = self.open.remove(key) else { return };
+        self.totals.count += 1;
+        self.totals.seconds += row.seconds;
+        let alone = row.held_by.is_empty() && row.queued_behind.is_empty();
+        self.totals.without_blocker += u64::from(alone);
+        for root in &roots {
             if let Some(root) = self.roots.get_mut(root) {
                 root.waits += 1;
-                root.micros += seen.micros;
+                root.blocked_seconds += row.seconds;
             }
         }
-        if let Some(hot) = key.1.as_ref().and_then(|record| self.hot.get_mut(record)) {
+        if let Some(hot) = key.1.as_ref().and_then(|what| self.hot.get_mut(what)) {
             hot.waits += 1;
-            hot.micros += seen.micros;
+            hot.seconds += row.seconds;
         }
-        self.ended.add(seen.micros, seen);
+        row.roots = roots.into_iter().map(|(id, _)| id).collect();
+        self.ended.add(row.seconds.0, row);
+    }
+
+    /// A map has no order of its own, and a report is the same each time.
+    fn end_all(&mut self, mut keys: Vec<(Key, Option<What>)>) {
+        keys.sort();
+        keys.iter().for_each(|key| self.end(key));
     }
 
     pub fn end_of_server(&mut self) {
-        let mut rest: Vec<_> = self.open.keys().cloned().collect();
-        rest.sort();
-        rest.iter().for_each(|key| self.end(key));
+        self.end_all(self.open.keys().cloned().collect());
     }
 }
 
-impl SeenWait {
-    fn new(waiter: Key, trx: &Trx, at: Option<i64>) -> SeenWait {
-        SeenWait {
-            waiter,
-            user: trx.user.clone(),
-            host: trx.host.clone(),
-            class: class(&trx.statement),
-            lock: trx.waiting_lock().map(|lock| Lock {
-                heaps: lock.heaps[..lock.heaps.len().min(1)].to_vec(),
-                ..lock.clone()
-            }),
-            micros: 0,
-            first: at,
-            last: at,
-            by: Vec::new(),
-            more: 0,
-            roots: Vec::new(),
-            unknown: None,
-            round: 0,
-        }
+impl Seen {
+    fn new(trx: &Trx, at: Option<i64>) -> Seen {
+        let first = at.map(Clock);
+        let row = Wait {
+            who: trx.into(),
+            statement: class(&trx.statement),
+            wants: trx.waiting_lock().map(Place::from),
+            first,
+            last: first,
+            ..Wait::default()
+        };
+        Seen { row, roots: Vec::new(), round: 0 }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Report;
@@ -20,13 +19,8 @@ pub enum Section {
     Series,
 }
 
-fn rows<T: Serialize>(list: &[T]) -> Vec<Map<String, Value>> {
-    let rows = list.iter().filter_map(|row| serde_json::to_value(row).ok());
-    rows.filter_map(|row| match row {
-        Value::Object(map) => Some(flat(map)),
-        _ => None,
-    })
-    .collect()
+fn rows(list: &Value) -> impl Iterator<Item = Map<String, Value>> + '_ {
+    list.as_array().into_iter().flatten().filter_map(|row| Some(flat(row.as_object()?.clone())))
 }
 
 /// `wants.table` for a field of an object in a field.
@@ -48,30 +42,28 @@ fn flat(map: Map<String, Value>) -> Map<String, Value> {
 }
 
 fn section(report: &Report, section: Section) -> Vec<Map<String, Value>> {
-    match section {
-        Section::Tree => report.tree.as_ref().map_or(Vec::new(), |tree| rows(&tree.nodes)),
-        Section::Blockers => rows(&report.blockers),
-        Section::Waits => rows(&report.longest_waits),
-        Section::Records => rows(&report.records),
-        Section::Transactions => rows(&report.longest_transactions),
-        Section::Locks => rows(&report.locks),
-        Section::Series => rows(&report.series),
-        // One row for each member.
-        Section::Deadlocks => {
-            let mut all = Vec::new();
-            for (number, group) in report.deadlock_groups.iter().enumerate() {
-                for mut row in rows(&group.members) {
-                    row.insert("group".into(), (number + 1).into());
-                    row.insert("count".into(), group.count.into());
-                    row.insert("first".into(), group.first.clone().into());
-                    row.insert("last".into(), group.last.clone().into());
-                    row.insert("hint".into(), group.hint.into());
-                    all.push(row);
-                }
-            }
-            all
-        }
+    let document = serde_json::to_value(report).unwrap_or_default();
+    let list = match section {
+        Section::Tree => return rows(&document["tree"]["nodes"]).collect(),
+        Section::Blockers => "blockers",
+        Section::Waits => "longest_waits",
+        Section::Records => "records",
+        Section::Transactions => "longest_transactions",
+        Section::Locks => "locks",
+        Section::Series => "series",
+        Section::Deadlocks => "deadlock_groups",
+    };
+    if section != Section::Deadlocks {
+        return rows(&document[list]).collect();
     }
+    // One row for each member, with what is known of its group.
+    let mut all = Vec::new();
+    for (number, mut group) in (1_u64..).zip(rows(&document[list])) {
+        let members = group.remove("members").unwrap_or_default();
+        group.insert("group".into(), number.into());
+        all.extend(rows(&members).map(|row| row.into_iter().chain(group.clone()).collect()));
+    }
+    all
 }
 
 /// The names of the fields that the rows of a section have.

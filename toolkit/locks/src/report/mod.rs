@@ -1,17 +1,21 @@
-//! What was found, as one document: what `--json` writes and the text shows. Field by field in docs/locks.md.
+//! What was found, as one document: what `--json` writes. `document` shows it, `csv` has one list of it, `tree` the worst moment.
 
-mod build;
 mod csv;
-mod html;
-mod place;
-mod text;
+mod document;
 mod tree;
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 pub use csv::{fields, write_csv, Section};
+
+use crate::analysis::Analysis;
+use crate::model::Clock;
+use crate::rows::{
+    Blocker, Deadlocks, Locks, Place, Point, Record, Totals, Transaction, Tree, Wait,
+};
 
 /// Of the document; it grows when a field changes its meaning or goes.
 pub const VERSION: u32 = 1;
@@ -24,8 +28,8 @@ pub struct Report {
     pub dumps: u64,
     /// Dumps that are cut, or in which the server left something out.
     pub incomplete: u64,
-    pub first: Option<String>,
-    pub last: Option<String>,
+    pub first: Option<Clock>,
+    pub last: Option<Clock>,
     /// The dump whose waits are longest.
     pub tree: Option<Tree>,
     pub blockers: Vec<Blocker>,
@@ -44,172 +48,6 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Totals {
-    pub count: u64,
-    pub seconds: f64,
-    /// How many have no blocker that is printed.
-    pub without_blocker: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Tree {
-    pub at: Option<String>,
-    /// Each waiter and each root once, a waiter behind the one that it waits for, one deeper.
-    pub nodes: Vec<Node>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Node {
-    pub depth: u32,
-    pub transaction: String,
-    pub connection: Option<u64>,
-    pub user: String,
-    pub host: String,
-    /// Since it began.
-    pub open_seconds: Option<u64>,
-    /// Since it waits; none: it does not.
-    pub waits_seconds: Option<f64>,
-    pub idle: bool,
-    pub statement: String,
-    /// `X record`, and where.
-    pub wants: Option<Place>,
-    /// Others that it waits for, too.
-    pub also_behind: Vec<String>,
-    /// Why no blocker is named, a circle, and the like.
-    pub note: Option<&'static str>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct Place {
-    pub lock: String,
-    pub table: String,
-    /// None: the table itself.
-    pub index: Option<String>,
-    pub key: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Blocker {
-    pub transaction: String,
-    pub connection: Option<u64>,
-    pub user: String,
-    pub host: String,
-    /// Waits behind it, directly or not, and their sum.
-    pub waits: u64,
-    pub blocked_seconds: f64,
-    pub open_seconds: u64,
-    /// Dumps in which others waited for it; in which its client had to go on.
-    pub dumps: u64,
-    pub idle_dumps: u64,
-    pub statement: String,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Wait {
-    pub transaction: String,
-    pub connection: Option<u64>,
-    pub user: String,
-    pub host: String,
-    pub seconds: f64,
-    pub first: Option<String>,
-    pub last: Option<String>,
-    pub wants: Option<Place>,
-    pub statement: String,
-    /// Transactions that have what it wants.
-    pub held_by: Vec<String>,
-    /// Transactions that wait for it, too, and are in front.
-    pub queued_behind: Vec<String>,
-    pub roots: Vec<String>,
-    /// `not-printed`, `cut`, `gone`: why `held_by` may be empty.
-    pub unknown: Option<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Record {
-    pub table: String,
-    pub index: Option<String>,
-    pub key: Option<String>,
-    /// Where: tablespace, page, heap number.
-    pub space: u64,
-    pub page: u64,
-    pub heap: u32,
-    pub waits: u64,
-    pub seconds: f64,
-    pub at_once: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Transaction {
-    pub transaction: String,
-    pub connection: Option<u64>,
-    pub user: String,
-    pub host: String,
-    pub open_seconds: u64,
-    pub first: Option<String>,
-    pub last: Option<String>,
-    pub dumps: u64,
-    pub idle_dumps: u64,
-    pub waiting_dumps: u64,
-    pub row_locks: u64,
-    pub undo_entries: u64,
-    pub lock_structs: u64,
-    pub tables_locked: u64,
-    pub state: String,
-    /// `idle in transaction`, `read view`, `prepared`, `rolling back`
-    pub flags: Vec<&'static str>,
-    /// Classes of its last statements, the newest first.
-    pub statements: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Locks {
-    pub table: String,
-    pub index: Option<String>,
-    pub lock: String,
-    pub waiting: bool,
-    /// The most at once.
-    pub locks: u64,
-    pub records: u64,
-    pub transactions: u64,
-    /// Dumps that have some.
-    pub dumps: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Deadlocks {
-    pub count: u64,
-    pub first: Option<String>,
-    pub last: Option<String>,
-    /// Of the latest.
-    pub members: Vec<Member>,
-    pub hint: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Member {
-    pub transaction: String,
-    pub connection: Option<u64>,
-    pub user: String,
-    pub host: String,
-    pub wants: Place,
-    /// Transactions that have it.
-    pub held_by: Vec<String>,
-    pub rolled_back: bool,
-    pub statement: String,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Point {
-    pub at: Option<String>,
-    pub history: Option<u64>,
-    pub checkpoint_age: Option<u64>,
-    pub lsn: Option<u64>,
-    pub active: u64,
-    pub waiting: u64,
-    pub row_locks: u64,
-}
-
 /// What a report shows.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -219,7 +57,69 @@ pub struct Options {
     pub keys: bool,
 }
 
+/// The `limit` rows with the largest weights; of equal ones those whose keys are less.
+fn largest<K: Ord, T: Clone, W: Ord>(
+    rows: impl IntoIterator<Item = (K, T)>,
+    limit: usize,
+    weight: impl Fn(&T) -> W,
+) -> Vec<T> {
+    let mut all: Vec<(K, T)> = rows.into_iter().collect();
+    all.sort_by(|(a, x), (b, y)| (weight(y), a).cmp(&(weight(x), b)));
+    all.into_iter().take(limit).map(|(_, row)| row).collect()
+}
+
 impl Report {
+    pub fn of(analysis: &mut Analysis, sources: Vec<String>, options: &Options) -> Report {
+        analysis.end_of_server();
+        let limit = options.limit;
+        let (waits, deadlocks) = (&mut analysis.waits, &analysis.deadlocks);
+        let mut report = Report {
+            version: VERSION,
+            sources,
+            dumps: analysis.dumps,
+            incomplete: analysis.incomplete,
+            first: analysis.first.map(Clock),
+            last: analysis.last.map(Clock),
+            tree: analysis.worst.as_ref().map(|(_, dump, waits)| tree::tree(dump, waits)),
+            blockers: largest(waits.roots.clone(), limit, |row| (row.blocked_seconds, row.waits)),
+            waits: waits.totals,
+            longest_waits: waits.ended.sorted().take(limit).cloned().collect(),
+            records: largest(waits.hot.clone(), limit, |row| (row.seconds, row.waits)),
+            transactions: analysis.transactions.ended.count,
+            longest_transactions: analysis
+                .transactions
+                .ended
+                .sorted()
+                .take(limit)
+                .cloned()
+                .collect(),
+            locks: largest(analysis.counts.kinds.clone(), limit, |row| row.records.max(row.locks)),
+            deadlocks: deadlocks.count,
+            deadlock_groups: largest(
+                deadlocks.groups.values().map(|row| (Reverse(row.last), row.clone())),
+                limit,
+                |row| row.count,
+            ),
+            series: analysis.series.points.clone(),
+            notes: notes(analysis),
+            problems: Vec::new(),
+        };
+        if !options.keys {
+            report.hide_keys();
+        }
+        report
+    }
+
+    fn hide_keys(&mut self) {
+        let hide = |place: &mut Place| place.key = None;
+        let nodes = self.tree.iter_mut().flat_map(|tree| &mut tree.nodes);
+        nodes.filter_map(|node| node.wants.as_mut()).for_each(hide);
+        self.longest_waits.iter_mut().filter_map(|wait| wait.wants.as_mut()).for_each(hide);
+        self.records.iter_mut().for_each(|record| record.key = None);
+        let members = self.deadlock_groups.iter_mut().flat_map(|group| &mut group.members);
+        members.for_each(|member| hide(&mut member.wants));
+    }
+
     /// Nobody waits, and nothing was rolled back for a deadlock.
     pub fn is_quiet(&self) -> bool {
         self.waits.count == 0 && self.deadlocks == 0
@@ -230,4 +130,22 @@ impl Report {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
+}
+
+fn notes(analysis: &Analysis) -> Vec<String> {
+    let mut notes = Vec::new();
+    if analysis.counts.hidden > 0 {
+        notes.push(format!(
+            "Of {} transactions (counted in each dump) not all locks are printed: the lock monitor is off \
+             (innodb_status_output_locks), or it stopped at ten locks of a transaction. Blockers among them cannot be named.",
+            analysis.counts.hidden
+        ));
+    }
+    if analysis.incomplete > 0 {
+        notes.push(format!(
+            "{} of {} dumps are cut, or the server left something out.",
+            analysis.incomplete, analysis.dumps
+        ));
+    }
+    notes
 }

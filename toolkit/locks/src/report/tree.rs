@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::place::{place, time};
-use super::{Node, Options, Tree};
 use crate::analysis::class;
 use crate::graph::{circles, Blocker, Unknown, Wait};
-use crate::model::Dump;
+use crate::model::{Clock, Dump};
+use crate::rows::{Micros, Node, Place, Tree};
 
 /// Nodes that are shown at most.
 const MOST: usize = 1_000;
@@ -22,7 +21,6 @@ struct Forest<'a> {
     children: HashMap<usize, Vec<usize>>,
     shown: Vec<bool>,
     nodes: Vec<Node>,
-    options: &'a Options,
 }
 
 /// Below one that has the lock, else below one in front.
@@ -30,7 +28,7 @@ fn parent(wait: &Wait) -> Option<&Blocker> {
     wait.by.iter().find(|by| by.holds).or(wait.by.first())
 }
 
-pub fn tree(dump: &Dump, waits: &[Wait], options: &Options) -> Tree {
+pub fn tree(dump: &Dump, waits: &[Wait]) -> Tree {
     let of: HashMap<usize, usize> =
         waits.iter().enumerate().map(|(at, wait)| (wait.waiter, at)).collect();
     let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -51,7 +49,7 @@ pub fn tree(dump: &Dump, waits: &[Wait], options: &Options) -> Tree {
     children.values_mut().for_each(|list| list.sort_by_key(longest));
     roots.sort_by_key(|root| std::cmp::Reverse(children.get(root).map_or(0, Vec::len)));
     let shown = vec![false; dump.trxs.len()];
-    let mut forest = Forest { dump, waits, of, children, shown, nodes: Vec::new(), options };
+    let mut forest = Forest { dump, waits, of, children, shown, nodes: Vec::new() };
     roots.iter().for_each(|root| forest.show(*root, None));
     // What no root leads to waits in a circle, or behind one. A few of these are enough to look at.
     let left = (0..waits.len()).filter(|at| !forest.shown[waits[*at].waiter]).take(CIRCLES);
@@ -60,7 +58,7 @@ pub fn tree(dump: &Dump, waits: &[Wait], options: &Options) -> Tree {
         forest.show(waits[at].waiter, Some(note));
     }
     waits.iter().for_each(|wait| forest.show(wait.waiter, None));
-    Tree { at: time(dump.at), nodes: forest.nodes }
+    Tree { at: dump.at.map(Clock), nodes: forest.nodes }
 }
 
 impl Forest<'_> {
@@ -72,7 +70,7 @@ impl Forest<'_> {
                 continue;
             }
             let wait = self.of.get(&at).map(|at| &self.waits[*at]);
-            let mut node = node(self.dump, at, depth, wait, self.options);
+            let mut node = node(self.dump, at, depth, wait);
             if depth == 0 {
                 node.note = note.or(node.note);
             }
@@ -83,7 +81,7 @@ impl Forest<'_> {
     }
 }
 
-fn node(dump: &Dump, at: usize, depth: u32, wait: Option<&Wait>, options: &Options) -> Node {
+fn node(dump: &Dump, at: usize, depth: u32, wait: Option<&Wait>) -> Node {
     let trx = &dump.trxs[at];
     let parent = wait.and_then(parent);
     let also = wait.map_or(Vec::new(), |wait| {
@@ -97,15 +95,12 @@ fn node(dump: &Dump, at: usize, depth: u32, wait: Option<&Wait>, options: &Optio
     });
     Node {
         depth,
-        transaction: trx.id.clone(),
-        connection: trx.thread,
-        user: trx.user.clone(),
-        host: trx.host.clone(),
+        who: trx.into(),
         open_seconds: trx.active,
-        waits_seconds: wait.map(|_| trx.wait_micros.unwrap_or(0) as f64 / 1e6),
+        waits_seconds: wait.map(|_| Micros(trx.wait_micros.unwrap_or(0))),
         idle: trx.idle(),
-        statement: class(&trx.statement).to_string(),
-        wants: trx.waiting_lock().filter(|_| wait.is_some()).map(|lock| place(lock, options)),
+        statement: class(&trx.statement),
+        wants: trx.waiting_lock().filter(|_| wait.is_some()).map(Place::from),
         also_behind: also,
         note,
     }

@@ -81,11 +81,11 @@ fn members_edges_and_the_victim_are_found() {
                 "{server:?}\n{text}"
             );
             let group = &report.deadlock_groups[0];
-            assert_eq!(group.first.as_deref(), Some("2026-11-23 01:56:40"));
+            assert_eq!(group.first.unwrap().to_string(), "2026-11-23 01:56:40");
             assert_eq!(group.members.len(), members);
             for (at, member) in group.members.iter().enumerate() {
                 let trx = (at + 1) % members;
-                assert_eq!(member.transaction, id(server, trx));
+                assert_eq!(member.who.transaction, id(server, trx));
                 assert_eq!(
                     member.held_by,
                     [id(server, (trx + 1) % members)],
