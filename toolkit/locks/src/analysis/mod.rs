@@ -18,12 +18,12 @@ mod series;
 mod transactions;
 mod waits;
 
-use best::Best;
-use counts::Counts;
+pub use best::Best;
+pub use counts::Counts;
 pub use deadlocks::Deadlocks;
-use series::Series;
-use transactions::Transactions;
-use waits::Waits;
+pub use series::Series;
+pub use transactions::Transactions;
+pub use waits::Waits;
 
 use crate::graph;
 use crate::model::{Deadlock, Dump, Trx};
