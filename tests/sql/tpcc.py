@@ -63,7 +63,11 @@ class Load:
 
     def end(self, process: subprocess.Popen[str], seconds: float) -> tuple[int, float]:
         """Transactions, and how many a second."""
-        output, _ = process.communicate(timeout=seconds)
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         found = re.search(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", output)
         if process.returncode or not found:
             raise Problem(f"sysbench ended with status {process.returncode}: {output[-2000:]}")
