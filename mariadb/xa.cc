@@ -84,7 +84,7 @@ int Frond_session::prepare() {
         return 0;
     const frond_xid name = to_frond(xid);
     frond_prepared *prepared = nullptr;
-    const int rc = frond_txn_prepare(taken, &name, &prepared);
+    const int rc = frond_txn_prepare(taken, &name, !is_explicit(xid) && opt_bin_log, &prepared);
     {
         std::lock_guard<std::mutex> locked(guard_);
         committing_ = 0;

@@ -260,8 +260,10 @@ typedef struct frond_xid {
 } frond_xid;
 
 /* Prepares, and frees `txn`; durable as the durability mode says. On failure the outcome is as that of
- * frond_txn_commit(). FROND_EXISTS when another prepared transaction has the name. */
-int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, frond_prepared **prepared);
+ * frond_txn_commit(). FROND_EXISTS when another prepared transaction has the name. `coordinated`: a coordinator ends
+ * many transactions in groups, soon, and first of each group one that the calling thread has prepared; the log is
+ * then synced once for a group. */
+int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, int coordinated, frond_prepared **prepared);
 /* Commits: visible from now on, not durable by itself; no I/O. The order of calls is that of the commits. Any
  * thread, one at a time. FROND_POISONED after a failed write: it stays prepared, and a restart shows it. */
 int frond_prepared_commit_ordered(frond_prepared *prepared);

@@ -42,6 +42,7 @@ impl frond_xid {
 pub unsafe extern "C" fn frond_txn_prepare(
     txn: *mut frond_txn,
     xid: *const frond_xid,
+    coordinated: c_int,
     prepared: *mut *mut frond_prepared,
 ) -> c_int {
     guard(|| {
@@ -54,7 +55,10 @@ pub unsafe extern "C" fn frond_txn_prepare(
         if prepared.is_null() {
             return Err(invalid("prepared is NULL"));
         }
-        let inner = txn.prepare(name)?;
+        let inner = match coordinated {
+            0 => txn.prepare(name)?,
+            _ => txn.prepare_coordinated(name)?,
+        };
         let object = frond_prepared { inner, _engine: engine };
         // SAFETY: A2.
         unsafe { put_new(prepared, object, "prepared") }?;

@@ -5,9 +5,8 @@
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
 //! leader that steps down wakes the followers that its round has served, and one other, which
 //! becomes the leader unless a new thread was faster. So while a thread waits, there is a leader,
-//! or one is waking up. The next leader is woken last: meanwhile more commits join its round. With
-//! 64 connections and the binary log 1.2 syncs for each of its groups instead of 1.35 when it was
-//! woken first; where few wait, nothing changes.
+//! or one is waking up. The next leader is woken last: meanwhile more commits join its round. The leader of a round
+//! for prepared transactions may wait for more of them first (`coordinated.rs`).
 //!
 //! Rejected: one condition for all who wait. With many connections most of those whom the end of a round
 //! wakes wait for the next one, so each would be woken twice.
@@ -16,10 +15,6 @@
 //! join its round. With 64 connections and the binary log 0.8 syncs instead of 1.1 for each of its
 //! groups; but where other programs keep the processors busy every commit waits for its turn behind
 //! them (8 times as long).
-//!
-//! Rejected: a second round for the same group of the binary log that waits, half a millisecond at most, until that
-//! group is committed. With 64 connections 1.1 syncs instead of 1.2 and 1 % of the processor time, for a timer, a
-//! wake-up for it, and a count of the prepared transactions that will soon be committed.
 //!
 //! Rejected: a writer thread of its own. It costs two context switches per commit, and the simulator would
 //! have to schedule it; a leader among the callers costs none when there is one caller.
@@ -48,6 +43,22 @@ impl Wal {
         self.drive(end, true)
     }
 
+    /// As [`Wal::sync_to`], for the record of a prepared transaction that a coordinator ends together with others.
+    /// [`Wal::coordinated_ended`] has to follow when it has ended.
+    pub fn sync_coordinated_to(&self, end: Lsn) -> Result<()> {
+        if !self.reached(end, true) && self.may_lead(end, true)? {
+            self.lead_to(end, true, || _ = self.coordinated.begin_round())?;
+        }
+        self.coordinated.add();
+        Ok(())
+    }
+
+    /// A transaction has ended that [`Wal::sync_coordinated_to`] made durable; `is_first` of those that its coordinator
+    /// ends together.
+    pub fn coordinated_ended(&self, is_first: bool) {
+        self.coordinated.end(is_first);
+    }
+
     fn reached(&self, end: Lsn, sync: bool) -> bool {
         end <= if sync { self.durable() } else { self.written() }
     }
@@ -60,7 +71,13 @@ impl Wal {
         if !self.may_lead(end, sync)? {
             return Ok(());
         }
+        self.lead_to(end, sync, || ())
+    }
+
+    /// Leads one round, which reaches `end`, when `when_due` returns.
+    fn lead_to(&self, end: Lsn, sync: bool, when_due: impl FnOnce()) -> Result<()> {
         let step_down = StepDown(self);
+        when_due();
         let result = self.lead(sync);
         if let Err(e) = &result {
             self.latch(e.duplicate());

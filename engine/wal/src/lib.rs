@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod coordinated;
 mod format;
 mod group;
 mod log;

@@ -12,6 +12,7 @@ use frond_base::{Error, ErrorKind, Lsn, Result};
 use frond_vfs::{Vfs, VfsFile};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::coordinated::Coordinated;
 use crate::format::{
     frame_bytes, payload_hash, segment_seed, FrameHeader, FIRST, FRAME_HEADER, HEADER_BYTES, LAST,
     MARKER, MAX_CHUNK, MAX_PAYLOAD,
@@ -43,6 +44,7 @@ pub struct Wal {
     /// Signalled when an append of several frames is done (`Tail` says whether one is under way).
     turn: Condvar,
     pub(crate) group: Mutex<Group>,
+    pub(crate) coordinated: Coordinated,
     pub(crate) io: Mutex<Io>,
     pub(crate) segments: Mutex<VecDeque<Segment>>,
     pub(crate) spares: Mutex<Spares>,
@@ -120,6 +122,7 @@ impl Wal {
             tail: Mutex::new(tail),
             turn: Condvar::new(),
             group: Mutex::new(Group::new()),
+            coordinated: Coordinated::default(),
             io: Mutex::new(io),
             segments: Mutex::new(segments),
             spares,

@@ -361,10 +361,25 @@ impl Core {
 
     /// Step 6: the commit whose record ends at `end` is acknowledged when this returns `Ok`.
     pub(crate) fn acknowledge(&self, end: Lsn) -> Result<()> {
+        self.acknowledge_by(end, |wal| wal.sync_to(end))
+    }
+
+    /// As `acknowledge`, of a transaction that a coordinator ends together with others. True: the log has to hear of its
+    /// end ([`Wal::coordinated_ended`]).
+    pub(crate) fn acknowledge_coordinated(&self, end: Lsn) -> Result<bool> {
+        let mut synced = false;
+        self.acknowledge_by(end, |wal| {
+            synced = true;
+            wal.sync_coordinated_to(end)
+        })?;
+        Ok(synced)
+    }
+
+    fn acknowledge_by(&self, end: Lsn, sync: impl FnOnce(&Wal) -> Result<()>) -> Result<()> {
         let wal = &self.shared.wal;
         let mode = self.durability();
         let done = match mode {
-            Durability::Sync => wal.sync_to(end),
+            Durability::Sync => sync(wal),
             Durability::Write => wal.write_to(end),
             Durability::EachSecond => return Ok(()),
         };

@@ -15,6 +15,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::thread;
 
 use frond_base::{put_varint, Error, ErrorKind, Lsn, Result, TableId};
 use frond_txn::{OwnerHandle, Wait};
@@ -52,7 +53,18 @@ impl Transaction {
     /// [`ErrorKind::Exists`] when another prepared transaction has this name; otherwise as
     /// [`Transaction::commit`]: before anything is logged it is rolled back, and after [`ErrorKind::Io`]
     /// and [`ErrorKind::Poisoned`] the next recovery finds out what it is.
-    pub fn prepare(mut self, xid: Xid) -> Result<PreparedTransaction> {
+    pub fn prepare(self, xid: Xid) -> Result<PreparedTransaction> {
+        self.prepare_for(xid, false)
+    }
+
+    /// As [`Transaction::prepare`], for a coordinator that ends many transactions in groups, soon and in an order of its
+    /// own: in each group first the one that the thread has prepared which ends them. The log is then synced once for a
+    /// group.
+    pub fn prepare_coordinated(self, xid: Xid) -> Result<PreparedTransaction> {
+        self.prepare_for(xid, true)
+    }
+
+    fn prepare_for(mut self, xid: Xid, coordinated: bool) -> Result<PreparedTransaction> {
         self.settle_all()?;
         let core = self.core.clone();
         if self.changes() == 0 {
@@ -63,7 +75,12 @@ impl Transaction {
         core.may_write()?;
         let (at, entry) = core.log_prepare(&xid, self)?;
         let prepared = PreparedTransaction { core: core.clone(), xid, entry, ended: None };
-        core.acknowledge(at.end)?;
+        if coordinated {
+            let counts = core.acknowledge_coordinated(at.end)?;
+            prepared.entry.coordinated.store(counts, Ordering::Release);
+        } else {
+            core.acknowledge(at.end)?;
+        }
         Ok(prepared)
     }
 }
@@ -158,6 +175,8 @@ impl Core {
             owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(at),
             attached: AtomicBool::new(attached),
+            coordinated: AtomicBool::new(false),
+            thread: thread::current().id(),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(Some(State { parts, at, room })),
         });
@@ -216,6 +235,8 @@ impl Core {
             owner: parts.locker.id(),
             needs_log_from: AtomicU64::new(NOTHING),
             attached: AtomicBool::new(true),
+            coordinated: AtomicBool::new(false),
+            thread: thread::current().id(),
             tables: parts.tables.values().iter().map(|t| t.id()).collect(),
             state: Mutex::new(None),
         });
@@ -315,7 +336,7 @@ impl Core {
             _ => Some(self.append_commit(found)?),
         };
         let Some(State { mut parts, room, .. }) = state.take() else { return Ok(None) };
-        self.forget_prepared(xid, room);
+        self.forget_prepared(xid, entry, room);
         parts.locker.release_all();
         Ok(Some(Ended { end, parts, had_runs }))
     }
@@ -402,14 +423,17 @@ impl Core {
         }
         drop(parts);
         lent.iter().for_each(|table| self.upkeep.give_back_later(table));
-        self.forget_prepared(xid, room);
+        self.forget_prepared(xid, entry, room);
         match logged.transpose()? {
             Some(at) => self.acknowledge(at.end).map(|()| true),
             None => Ok(true),
         }
     }
 
-    fn forget_prepared(&self, xid: &Xid, room: Option<KeptRoom>) {
+    fn forget_prepared(&self, xid: &Xid, entry: &Entry, room: Option<KeptRoom>) {
+        if entry.coordinated.swap(false, Ordering::AcqRel) {
+            self.shared.wal.coordinated_ended(entry.thread == thread::current().id());
+        }
         if let Some(room) = room {
             self.shared.wal.give_back(room);
         }

@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use frond_base::{Error, ErrorKind, IdMap, Lsn, Result, TableId};
 use frond_cache::Charge;
@@ -46,6 +47,10 @@ pub(crate) struct Entry {
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
     pub attached: AtomicBool,
+    /// The log is to be told of its end.
+    pub coordinated: AtomicBool,
+    /// That prepared it. A coordinator ends a group by the thread of its first transaction.
+    pub thread: ThreadId,
     pub tables: Vec<TableId>,
     /// `None` while it is being prepared, and when it has ended.
     pub state: Mutex<Option<State>>,
