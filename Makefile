@@ -54,6 +54,11 @@ bench-replica: ## a replica that applies updates of a table larger than its cach
 	@scripts/setup.sh server
 	@scripts/replica.sh
 
+.PHONY: bench-tpch
+bench-tpch: ## the 22 queries of TPC-H beside InnoDB, with the plans that differ; SCALE, CACHE
+	@scripts/setup.sh server
+	@scripts/tpch.sh
+
 .PHONY: bench-scale
 bench-scale: ## many partitions, tables, connections, and kills: Frond beside InnoDB, MyRocks and BLACKHOLE
 	@scripts/setup.sh bench

@@ -23,10 +23,12 @@
 #include "frond_rows.h"
 #include "transaction.h"
 
-/* Data that all handlers of a table share: when its key statistics were taken, by rows and changes. */
+/* Data that all handlers of a table share: its key statistics, and when they were taken, by rows and changes. */
 class Frond_share : public Handler_share {
 public:
     std::mutex guard;
+    /* Rows per value of each part of each index, as they are; the optimizer's are in the TABLE_SHARE. As long as the share. */
+    std::vector<ulong> rows_per_value;
     std::atomic<ulonglong> rows_at_statistics{0};
     std::atomic<ulonglong> changes_at_statistics{0};
     std::atomic<bool> has_statistics{false};
@@ -255,6 +257,7 @@ private:
 
     void refresh_key_statistics();
     void take_key_statistics(Frond_share *share);
+    void show_key_statistics(bool to_people);
     bool key_statistics_are_old(const Frond_share *share) const;
     THD *thd() const { return table->in_use; }
 

@@ -46,6 +46,8 @@ int ha_frond::info(uint flags) {
     // partition; those of other partitions must not replace them.
     if ((flags & HA_STATUS_CONST) || ((flags & HA_STATUS_VARIABLE) && share_ && !table->part_info))
         refresh_key_statistics();
+    if ((flags & HA_STATUS_VARIABLE) && share_ && !table->part_info)
+        show_key_statistics(flags & HA_STATUS_TIME);
     if ((flags & HA_STATUS_AUTO) && table_)
         stats.auto_increment_value = frond_auto_increment_get(table_);
     if (flags & HA_STATUS_ERRKEY)
@@ -74,28 +76,44 @@ void ha_frond::refresh_key_statistics() {
         take_key_statistics(share);
 }
 
-// rec_per_key belongs to the TABLE_SHARE: all handlers of the table see the numbers.
+// rec_per_key belongs to the TABLE_SHARE: all handlers of the table see the numbers. They are half of the true ones. The
+// optimizer does not know how few rows of a small table match a condition without an index (one region of five), so with
+// true numbers every join that begins there seems to reach all rows. Its other constants were chosen beside InnoDB, which
+// halves them too.
 void ha_frond::take_key_statistics(Frond_share *share) {
     uint64_t distinct[MAX_REF_PARTS];
-    for (uint k = 0; k < table->s->keys; k++) {
-        KEY &key = table->key_info[k];
+    if (share->rows_per_value.empty())
+        share->rows_per_value.assign(table->s->ext_key_parts, 1);
+    ulong *exact = share->rows_per_value.data();
+    for (uint k = 0; k < table->s->keys; exact += table->s->key_info[k++].ext_key_parts) {
+        const KEY &key = table->s->key_info[k];
         const uint parts = std::min<uint>(key.user_defined_key_parts, MAX_REF_PARTS);
         memset(distinct, 0, sizeof distinct);
         if (frond_rows_distinct(rows_, frond_index(k), distinct, parts))
             continue;
         for (uint p = 0; p < key.ext_key_parts; p++) {
             // Parts appended from the primary key make the entry unique.
+            const bool unique = (key.flags & HA_NOSAME) && !(key.flags & HA_NULL_PART_KEY) && p + 1 == parts;
             ulonglong rows = 1;
-            if (p < parts && distinct[p])
-                rows = (stats.records + distinct[p] / 2) / distinct[p];
-            if ((key.flags & HA_NOSAME) && !(key.flags & HA_NULL_PART_KEY) && p + 1 == parts)
-                rows = 1;
-            key.rec_per_key[p] = rows ? static_cast<ulong>(rows) : 1;
+            if (p < parts && distinct[p] && !unique)
+                rows = std::max<ulonglong>((stats.records + distinct[p] / 2) / distinct[p], 1);
+            exact[p] = static_cast<ulong>(rows);
+            key.rec_per_key[p] = static_cast<ulong>(std::max<ulonglong>(rows / 2, 1));
         }
     }
     share->rows_at_statistics = stats.records;
     share->changes_at_statistics = changes_;
     share->has_statistics = true;
+}
+
+// The server asks for times when it shows statistics, and before it plans only for what varies. Each open table has its own
+// KEYs, which point to the TABLE_SHARE's numbers.
+void ha_frond::show_key_statistics(bool to_people) {
+    if (keeps_sequence() || !share_->has_statistics)
+        return;
+    ulong *exact = share_->rows_per_value.data();
+    for (uint k = 0; k < table->s->keys; exact += table->s->key_info[k++].ext_key_parts)
+        table->key_info[k].rec_per_key = to_people ? exact : table->s->key_info[k].rec_per_key;
 }
 
 // ---------------------------------------------------------------- costs

@@ -470,7 +470,12 @@ int ha_frond::multi_range_read_next(range_id_t *range) { return mrr_.dsmrr_next(
 ha_rows ha_frond::multi_range_read_info_const(uint index, RANGE_SEQ_IF *seq, void *param, uint n_ranges,
                                               uint *bufsz, uint *flags, Cost_estimate *cost) {
     mrr_.init(this, table);
-    return mrr_.dsmrr_info_const(index, seq, param, n_ranges, bufsz, flags, cost);
+    const ha_rows rows = mrr_.dsmrr_info_const(index, seq, param, n_ranges, bufsz, flags, cost);
+    // A row that is looked up for an entry costs 12 to 14 rows of a scan, while the server assumes 5.
+    if (rows != HA_POS_ERROR && (*flags & HA_MRR_USE_DEFAULT_IMPL) && !(*flags & HA_MRR_INDEX_ONLY) &&
+        !is_clustering_key(index))
+        cost->cpu_cost += static_cast<double>(rows);
+    return rows;
 }
 
 ha_rows ha_frond::multi_range_read_info(uint index, uint n_ranges, uint keys, uint key_parts,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 #
 # Builds the plugin, runs the layout check, loads the plugin into a private server, and runs each workload of
-# `make bench-oltp`, `make bench-commit` and `make bench-hot` for a moment.
+# `make bench-oltp`, `make bench-commit`, `make bench-hot` and `make bench-tpch` for a moment.
 #
 # CPU budget: 30 s
 
@@ -26,6 +26,7 @@ echo "ok: stopped in order"
 "$ROOT/scripts/setup.sh" bench
 # As the tests of the whole workspace are built: those of one crate alone would be compiled again, with other features.
 tests=$(cargo test "${TEST_BUILD[@]}" --no-run 2>&1 | sed -n 's#.*(\(.*/frond_demo-[0-9a-f]*\))#\1#p')
-"$tests" --quiet --ignored every_workload_runs_on_both_engines look_ups_run_on_both_engines durable_commits_run_on_both_engines
-echo "ok: every workload of make bench-oltp, bench-commit and bench-hot runs"
-echo "4 passed, 0 failed"
+"$tests" --quiet --ignored every_workload_runs_on_both_engines look_ups_run_on_both_engines durable_commits_run_on_both_engines \
+    all_queries_of_tpch_answer_alike_on_both_engines
+echo "ok: every workload of make bench-oltp, bench-commit, bench-hot and bench-tpch runs"
+echo "5 passed, 0 failed"

@@ -124,7 +124,7 @@ fn fill(options: &Options, server: &Server, engine: Engine) -> Result<(), String
 }
 
 /// HOT2.
-fn until_quiet(server: &Server) -> Result<(), String> {
+pub fn until_quiet(server: &Server) -> Result<(), String> {
     let began = Instant::now();
     let mut before = sample(server.pid())?.cpu_seconds;
     while began.elapsed() < Duration::from_secs(60) {

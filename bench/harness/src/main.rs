@@ -1,6 +1,7 @@
 //! `frond-demo`: benchmarks Frond and its rivals in one run and reports ratios.
 //!
-//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot` and `make bench-scale`. Absolute numbers depend on the
+//! Purpose: `make demo` (iiBench), `make bench-oltp`, `make bench-commit`, `make bench-hot`, `make bench-scale` and
+//! `make bench-tpch`. Absolute numbers depend on the
 //! machine; ratios from one run on one machine do not lie as easily.
 //!
 //! Not here: install or build anything (scripts/demo.sh, scripts/oltp.sh).
@@ -29,6 +30,7 @@ mod server;
 mod stats;
 mod sysbench;
 mod table;
+mod tpch;
 mod units;
 
 use std::path::PathBuf;
@@ -58,6 +60,8 @@ enum Cmd {
     Hot(OltpArgs),
     /// Many partitions, tables and connections; restarts after a kill
     Scale(ScaleArgs),
+    /// The 22 queries of TPC-H, engines side by side in one server
+    Tpch(TpchArgs),
 }
 
 #[derive(Args)]
@@ -147,6 +151,16 @@ struct CommitArgs {
     /// Numbers of connections, comma-separated
     #[arg(long, default_value = "1,4,32,64", value_delimiter = ',')]
     clients: Vec<u32>,
+}
+
+#[derive(Args)]
+struct TpchArgs {
+    /// `--scale` is that of the tables
+    #[command(flatten)]
+    oltp: OltpArgs,
+    /// Numbers of queries, comma-separated [default: all]
+    #[arg(long, value_delimiter = ',')]
+    queries: Vec<u32>,
 }
 
 #[derive(Args)]
@@ -252,6 +266,7 @@ fn run(cli: Cli) -> Result<bool, String> {
         Cmd::Oltp(a) => oltp::run(&a.options()?),
         Cmd::Commit(a) => commit::run(&a.oltp.options()?, &a.clients),
         Cmd::Hot(a) => hot::run(&a.options()?),
+        Cmd::Tpch(a) => tpch::run(&a.oltp.options()?, &a.queries),
         Cmd::Scale(a) => scale::run(&scale::Options {
             programs: a.server.programs(),
             plugins: a.server.plugins()?,

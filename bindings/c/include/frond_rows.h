@@ -341,7 +341,7 @@ typedef struct frond_table_stats {
 } frond_table_stats;
 int frond_table_statistics(frond_table *table, frond_table_stats *stats);
 
-/* Estimated number of entries in a range of an index, from metadata in memory (no I/O). A NULL tuple is
+/* Estimated number of entries in a range of an index, from what is in memory (no I/O). A NULL tuple is
  * an open end; `*_how` is FROND_KEY_EXACT (inclusive) or FROND_AFTER_KEY / FROND_BEFORE_KEY (exclusive). */
 typedef struct frond_range_end {
     const uint8_t *tuple; /* NULL = open */

@@ -30,6 +30,10 @@ pub trait PageSource {
         *read = true;
         self.page(run, page, Access::Point)
     }
+    /// The page if no read is needed for it. That counts as no use of it.
+    fn page_in_memory(&self, _run: &Run, _page: u32) -> Option<Arc<Page>> {
+        None
+    }
     /// As [`Self::page`] for each run and page number, in that order. The source reads all of them
     /// at once where the device can.
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
 use frond_cache::RowCache;
-use frond_run::{BuiltRun, PageSource, Run, RunIndex, RunMeta};
+use frond_run::{BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
@@ -126,6 +126,10 @@ impl TrunkRun {
             Some(index) => Ok(index),
             None => self.store.index(&self.run),
         }
+    }
+
+    pub fn page_in_memory(&self, page: u32) -> Option<Arc<Page>> {
+        self.store.page_in_memory(&self.run, page)
     }
 }
 

@@ -334,6 +334,18 @@ mod tests {
         }
     }
 
+    /// Beside what pages say: a page here has hundreds of entries.
+    #[test]
+    fn ranges_within_a_page_are_estimated_by_the_distance_of_their_keys() {
+        let values: Vec<u64> = (0..40_000).map(|n| 50 + 3 * n).collect();
+        let (_engine, table) = filled(&values, true);
+        let key = |n: u64| (50 + 3 * n).to_be_bytes();
+        for n in [0, 700, 12_345, 25_000, 39_800] {
+            let found = table.tree(0).estimate(Some(&key(n)), Some(&key(n + 100)));
+            within(found, 100, 1.3);
+        }
+    }
+
     #[test]
     fn little_is_read_of_a_large_index() {
         let values: Vec<u64> = (0..4 * N).collect();

@@ -339,6 +339,10 @@ impl PageSource for TableStore {
         self.read_page(run, page, Access::Point)
     }
 
+    fn page_in_memory(&self, run: &Run, page: u32) -> Option<Arc<Page>> {
+        self.shared.cache.get(&self.key(run, page), Access::Merge)
+    }
+
     fn pages(&self, wants: &[(Arc<Run>, u32)], access: Access) -> Result<Vec<Arc<Page>>> {
         read_counts::count(|c| c.accessed += wants.len() as u64);
         let cached =
