@@ -23,14 +23,14 @@
 #include "frond_rows.h"
 #include "transaction.h"
 
-/* Data that all handlers of a table share: its key statistics, and when they were taken, by rows and changes. */
+/* Data that all handlers of a table share: which key statistics TABLE_SHARE has, and by which frond_stats_method. */
 class Frond_share : public Handler_share {
 public:
     std::mutex guard;
     /* Rows per value of each part of each index, as they are; the optimizer's are in the TABLE_SHARE. As long as the share. */
     std::vector<ulong> rows_per_value;
-    std::atomic<ulonglong> rows_at_statistics{0};
-    std::atomic<ulonglong> changes_at_statistics{0};
+    std::atomic<uint64_t> statistics{0};
+    std::atomic<uint> method{0};
     std::atomic<bool> has_statistics{false};
 };
 
@@ -258,7 +258,7 @@ private:
     void refresh_key_statistics();
     void take_key_statistics(Frond_share *share);
     void show_key_statistics(bool to_people);
-    bool key_statistics_are_old(const Frond_share *share) const;
+    bool key_statistics_are_current(const Frond_share *share) const;
     THD *thd() const { return table->in_use; }
 
     /* Returns a FROND_ code, or HA_ERR_GENERIC when an error was sent. */
@@ -269,8 +269,6 @@ private:
 
     /* As long as the handler is open. */
     Frond_share *share_ = nullptr;
-    /* As of the latest info(). */
-    ulonglong changes_ = 0;
     frond_table *table_ = nullptr;
     frond_rows *rows_ = nullptr;
     std::string name_;

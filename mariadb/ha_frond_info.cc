@@ -7,6 +7,7 @@
 #include "log.h"
 #include "plugin.h"
 #include "schema.h"
+#include "settings.h"
 
 // The optimizer counts in blocks of this many uncompressed bytes.
 static constexpr uint BLOCK_BYTES = 16384;
@@ -27,7 +28,6 @@ int ha_frond::info(uint flags) {
         if (const int rc = frond_table_statistics(table_, &now))
             return frond_to_handler_error(nullptr, rc);
         stats.records = now.rows;
-        changes_ = now.changes;
         // With 0 rows the optimizer treats the table as a constant, but it may have rows by the time the plan runs. SHOW
         // TABLE STATUS shows the true number: it sets TIME, which reaches partitions as VARIABLE_EXTRA.
         if (stats.records == 0 && !(flags & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA | HA_STATUS_OPEN)))
@@ -55,25 +55,36 @@ int ha_frond::info(uint flags) {
     return 0;
 }
 
-// Sampling costs reads: it is repeated only when the table has doubled or halved, or a fifth of its rows has changed.
-bool ha_frond::key_statistics_are_old(const Frond_share *share) const {
-    const ulonglong then = share->rows_at_statistics, changed = share->changes_at_statistics;
-    return !share->has_statistics || stats.records > 2 * then + 1000 || 2 * stats.records + 1000 < then ||
-           changes_ > changed + then / 5 + 1000;
+bool ha_frond::key_statistics_are_current(const Frond_share *share) const {
+    return share->has_statistics && share->statistics == frond_table_statistics_number(table_) &&
+           share->method == frond_stats_method();
 }
 
-// Of several statements at a time, one refreshes old statistics; the others use those that are there.
+// The core samples large tables in the background: a statement uses what there is.
 void ha_frond::refresh_key_statistics() {
     Frond_share *share = share_ ? share_ : get_share();
-    if (keeps_sequence() || likely(!key_statistics_are_old(share)))
+    if (keeps_sequence())
         return;
-    std::unique_lock<std::mutex> locked(share->guard, std::defer_lock);
-    if (!share->has_statistics)
-        locked.lock();
-    else if (!locked.try_lock())
+    frond_table_sample_small(table_);
+    if (likely(key_statistics_are_current(share)))
         return;
-    if (key_statistics_are_old(share))
+    std::lock_guard<std::mutex> locked(share->guard);
+    if (!key_statistics_are_current(share))
         take_key_statistics(share);
+}
+
+// Rows per value of the first parts of a key; 0: not known.
+static double rows_per_key(const frond_part_statistics &part, double rows, Frond_stats_method method) {
+    const double distinct = static_cast<double>(part.distinct), nulls = static_cast<double>(part.nulls);
+    const double whole = distinct - static_cast<double>(part.distinct_nulls);
+    double values = distinct;
+    if (method == FROND_NULLS_UNEQUAL)
+        values = whole + nulls;
+    if (method == FROND_NULLS_IGNORED) {
+        values = whole;
+        rows = std::max(rows - nulls, 0.0);
+    }
+    return values > 0 ? std::max(rows / values, 1.0) : 1;
 }
 
 // rec_per_key belongs to the TABLE_SHARE: all handlers of the table see the numbers. They are half of the true ones. The
@@ -81,28 +92,34 @@ void ha_frond::refresh_key_statistics() {
 // true numbers every join that begins there seems to reach all rows. Its other constants were chosen beside InnoDB, which
 // halves them too.
 void ha_frond::take_key_statistics(Frond_share *share) {
-    uint64_t distinct[MAX_REF_PARTS];
+    frond_part_statistics of_parts[MAX_REF_PARTS];
+    const uint64_t number = frond_table_statistics_number(table_);
+    const Frond_stats_method method = frond_stats_method();
     if (share->rows_per_value.empty())
         share->rows_per_value.assign(table->s->ext_key_parts, 1);
     ulong *exact = share->rows_per_value.data();
     for (uint k = 0; k < table->s->keys; exact += table->s->key_info[k++].ext_key_parts) {
         const KEY &key = table->s->key_info[k];
         const uint parts = std::min<uint>(key.user_defined_key_parts, MAX_REF_PARTS);
-        memset(distinct, 0, sizeof distinct);
-        if (frond_rows_distinct(rows_, frond_index(k), distinct, parts))
+        uint32_t known = 0;
+        uint64_t sampled = 0;
+        if (frond_rows_statistics(rows_, frond_index(k), of_parts, parts, &known, &sampled))
             continue;
+        // Before the first sample of a large table, or of a new index: the optimizer guesses.
+        const double unknown = stats.records > 1 ? 0 : 1;
         for (uint p = 0; p < key.ext_key_parts; p++) {
             // Parts appended from the primary key make the entry unique.
-            const bool unique = (key.flags & HA_NOSAME) && !(key.flags & HA_NULL_PART_KEY) && p + 1 == parts;
-            ulonglong rows = 1;
-            if (p < parts && distinct[p] && !unique)
-                rows = std::max<ulonglong>((stats.records + distinct[p] / 2) / distinct[p], 1);
-            exact[p] = static_cast<ulong>(rows);
-            key.rec_per_key[p] = static_cast<ulong>(std::max<ulonglong>(rows / 2, 1));
+            double rows = p < parts ? unknown : 1;
+            if (p < known)
+                rows = rows_per_key(of_parts[p], static_cast<double>(sampled), method);
+            if ((key.flags & HA_NOSAME) && !(key.flags & HA_NULL_PART_KEY) && p + 1 == parts)
+                rows = 1;
+            exact[p] = static_cast<ulong>(rows + 0.5);
+            key.rec_per_key[p] = exact[p] ? std::max<ulong>(exact[p] / 2, 1) : 0;
         }
     }
-    share->rows_at_statistics = stats.records;
-    share->changes_at_statistics = changes_;
+    share->statistics = number;
+    share->method = method;
     share->has_statistics = true;
 }
 
@@ -166,11 +183,8 @@ ha_rows ha_frond::estimate_rows_upper_bound() { return 2 * stats.records + 1000;
 // ---------------------------------------------------------------- maintenance
 
 int ha_frond::analyze(THD *, HA_CHECK_OPT *) {
-    if (info(HA_STATUS_VARIABLE | HA_STATUS_NO_LOCK))
+    if (frond_table_analyze(table_) || info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_NO_LOCK))
         return HA_ADMIN_FAILED;
-    Frond_share *share = get_share();
-    std::lock_guard<std::mutex> locked(share->guard);
-    take_key_statistics(share);
     return HA_ADMIN_OK;
 }
 

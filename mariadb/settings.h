@@ -45,6 +45,9 @@ bool frond_uses_snapshot_isolation(THD *thd);
 bool frond_applies_read_free(THD *thd);
 unsigned long frond_read_free_verify();
 bool frond_stops_at_divergence();
+/* How rows per key count NULLs (frond_stats_method). */
+enum Frond_stats_method : uint { FROND_NULLS_EQUAL, FROND_NULLS_UNEQUAL, FROND_NULLS_IGNORED };
+Frond_stats_method frond_stats_method();
 /* The default of new indexes. */
 uint32_t frond_default_page_size(THD *thd);
 uint32_t frond_default_compression(THD *thd);

@@ -13,7 +13,7 @@
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
 static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
-static ulong flush_log_at_commit, read_free_verify, read_free_divergence;
+static ulong flush_log_at_commit, read_free_verify, read_free_divergence, stats_method;
 static uint background_threads, open_files, recovery_target;
 static my_bool print_all_deadlocks, row_cache, direct_io, discard_damaged_tables, allow_incomplete_backup;
 
@@ -172,6 +172,12 @@ static MYSQL_SYSVAR_ENUM(read_free_divergence, read_free_divergence, PLUGIN_VAR_
                          "What a replica does when frond_read_free_verify finds a row that differs: STOP with an error, or "
                          "CONTINUE with the primary's row. Both name it in the error log",
                          nullptr, nullptr, 0, &divergence_typelib);
+static const char *method_names[] = {"nulls_equal", "nulls_unequal", "nulls_ignored", NullS};
+static TYPELIB method_typelib = {array_elements(method_names) - 1, "", method_names, nullptr};
+static MYSQL_SYSVAR_ENUM(stats_method, stats_method, PLUGIN_VAR_RQCMDARG,
+                         "What rows per key, and so the cardinalities of indexes, make of NULLs: nulls_equal, they are one "
+                         "value; nulls_unequal, each is another; nulls_ignored, they do not count",
+                         nullptr, nullptr, FROND_NULLS_EQUAL, &method_typelib);
 static MYSQL_THDVAR_ULONG(default_page_size, PLUGIN_VAR_RQCMDARG,
                           "Page size of new tables without PAGE_SIZE: 4096 to 65536, rounded down to "
                           "a power of two",
@@ -204,6 +210,7 @@ st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(read_free_replication),
     MYSQL_SYSVAR(read_free_verify),
     MYSQL_SYSVAR(read_free_divergence),
+    MYSQL_SYSVAR(stats_method),
     MYSQL_SYSVAR(default_page_size),
     MYSQL_SYSVAR(default_compression),
     nullptr,
@@ -274,6 +281,8 @@ bool frond_applies_read_free(THD *thd) { return THDVAR(thd, read_free_replicatio
 ulong frond_read_free_verify() { return read_free_verify; }
 
 bool frond_stops_at_divergence() { return read_free_divergence == 0; }
+
+Frond_stats_method frond_stats_method() { return static_cast<Frond_stats_method>(stats_method); }
 
 uint32_t frond_default_page_size(THD *thd) {
     const ulong asked = THDVAR(thd, default_page_size);

@@ -351,8 +351,23 @@ typedef struct frond_range_end {
 } frond_range_end;
 int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end *low,
                         const frond_range_end *high, uint64_t *count);
-/* Samples the index: estimated number of distinct values of each leading prefix of parts. */
-int frond_rows_distinct(frond_rows *rows, uint32_t index, uint64_t *distinct, uint32_t parts);
+
+/* Samples of indexes. They are kept with the table, also over a restart, and taken anew in the background when a tenth of the
+ * rows has changed. */
+typedef struct frond_part_statistics { /* of the first n parts of an index together */
+    uint64_t distinct;       /* values, NULLs being equal to each other, about */
+    uint64_t distinct_nulls; /* of these, values with a NULL */
+    uint64_t nulls;          /* entries with a NULL */
+} frond_part_statistics;
+/* A number that grows when other statistics come into force; 0: there are none. */
+uint64_t frond_table_statistics_number(frond_table *table);
+/* Samples the indexes now. The result is durable when this returns. */
+int frond_table_analyze(frond_table *table);
+/* Samples them if the table has few entries and its statistics are old. */
+int frond_table_sample_small(frond_table *table);
+/* The statistics of an index by number of parts; how many were written, at most `most`. `rows`: of the table then. */
+int frond_rows_statistics(frond_rows *rows, uint32_t index, frond_part_statistics *parts, uint32_t most, uint32_t *count,
+                          uint64_t *table_rows);
 
 typedef struct frond_row_computer {
     uint8_t *record; /* of the length that the table was opened with */

@@ -259,6 +259,17 @@ impl Engine {
         self.core.check_alter(table, spec)
     }
 
+    /// Samples the indexes of `table` for an optimizer; the result is durable when it returns.
+    pub fn analyze_table(&self, table: &Arc<Table>) -> Result<()> {
+        self.core.analyze(table)
+    }
+
+    /// Samples the indexes if the table has few entries and its statistics are old; large tables are sampled in the
+    /// background.
+    pub fn sample_if_small(&self, table: &Table) -> Result<()> {
+        self.core.sample_if_small(table)
+    }
+
     pub fn table_exists(&self, name: &str) -> bool {
         self.core.names.read().get(name).is_some()
     }
@@ -442,6 +453,7 @@ impl Engine {
         self.core.prepared.clear();
         self.core.backup_stop();
         self.core.clear_all_dropped();
+        self.core.save_all_statistics();
         self.core.close_catalog()?;
         self.core.shared.wal.settle()
     }

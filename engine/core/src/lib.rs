@@ -48,6 +48,7 @@ pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
 pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
 pub use catalog::foreign_ddl::{NewForeigns, RenameForeigns};
+pub use catalog::key_statistics::{KeyStatistics, PartStatistics};
 pub use catalog::versions::history;
 pub use catalog::{IndexDef, IndexState, OldSchema, TableDef};
 pub use check::{CheckOutcome, Problem};

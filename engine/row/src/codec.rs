@@ -266,12 +266,17 @@ impl RowCodec {
     /// Bytes of `key` that its first `parts` parts take; the primary key's parts follow the index's
     /// own.
     pub fn prefix_len(&self, index: usize, key: &[u8], parts: usize) -> Result<usize> {
+        Ok(self.prefix(index, key, parts)?.0)
+    }
+
+    /// As [`RowCodec::prefix_len`], and whether one of the parts is NULL.
+    pub fn prefix(&self, index: usize, key: &[u8], parts: usize) -> Result<(usize, bool)> {
         let plan = &self.plans[index];
-        let mut at = 0;
+        let (mut at, mut has_null) = (0, false);
         for part in plan.parts.iter().take(parts) {
-            part.skip(key, &mut at).map_err(|BadKey| self.bad(index, "key", at))?;
+            has_null |= part.skip(key, &mut at).map_err(|BadKey| self.bad(index, "key", at))?;
         }
-        Ok(at)
+        Ok((at, has_null))
     }
 
     /// The part of an entry's key that must be unique in a unique index, as [`Entries::unique_prefix`].

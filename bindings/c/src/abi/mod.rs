@@ -522,6 +522,11 @@ structures! {
         changes: u64,
         updated: u64,
     }
+    frond_part_statistics {
+        distinct: u64,
+        distinct_nulls: u64,
+        nulls: u64,
+    }
     frond_range_end {
         tuple: *const u8,
         tuple_len: usize,

@@ -153,29 +153,6 @@ pub unsafe extern "C" fn frond_rows_in_range(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn frond_rows_distinct(
-    rows: *mut frond_rows,
-    index: u32,
-    distinct: *mut u64,
-    parts: u32,
-) -> c_int {
-    guard(|| {
-        // SAFETY: A2.
-        let rows = unsafe { handle(rows, "rows") }?;
-        let index = index as usize;
-        if index >= rows.rows.indexes() || distinct.is_null() || parts > 64 {
-            return Err(invalid("there is no such index, or distinct is NULL"));
-        }
-        let found = rows.rows.distinct(index, parts as usize)?;
-        for (i, n) in found.iter().enumerate() {
-            // SAFETY: A2, room for `parts` numbers.
-            unsafe { distinct.add(i).write(*n) };
-        }
-        Ok(FROND_OK)
-    })
-}
-
-#[no_mangle]
 pub unsafe extern "C" fn frond_table_optimize(
     table: *mut frond_table,
     killed: Option<Ask>,

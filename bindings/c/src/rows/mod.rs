@@ -6,4 +6,5 @@ mod compute;
 mod counters;
 mod scan;
 pub(crate) mod spec;
+mod statistics;
 mod write;

@@ -94,6 +94,7 @@ impl Core {
         self.upkeep.swept_to.store(last.map_or(0, |t| t.id().0 + 1), Ordering::Relaxed);
         for table in &tables {
             let first_time = table.mark_swept();
+            self.note_old_statistics(table);
             for tree in table.trees().iter() {
                 if tree.wants_freeze() {
                     self.freeze(tree);

@@ -33,7 +33,7 @@ impl Core {
                 core.poison_on_panic(|| {
                     while !core.queue.stopping() {
                         let cleared = core.clear_dropped() | core.clear_dropped_index();
-                        if !core.job_step() && !cleared {
+                        if !core.job_step() && !core.sample_step() && !cleared {
                             core.queue.rest(IDLE_WAIT);
                         }
                     }
@@ -81,7 +81,7 @@ impl Core {
         }
         self.log_round();
         let cleared = self.clear_dropped() | self.clear_dropped_index();
-        self.job_step() || cleared
+        self.job_step() || self.sample_step() || cleared
     }
 
     /// Takes the most urgent job and runs it to its end. False when there is none.

@@ -17,7 +17,7 @@
 //! running_work  what is under way, for people
 //! ```
 //!
-//! `maintain` is OPTIMIZE; `dropped` clears away dropped tables.
+//! `maintain` is OPTIMIZE; `dropped` clears away dropped tables; `sampling` keeps index statistics up to date.
 
 pub(crate) mod admission;
 pub(crate) mod disk_full;
@@ -31,4 +31,5 @@ pub(crate) mod pacing;
 pub(crate) mod pressure;
 pub(crate) mod queue;
 pub(crate) mod running_work;
+pub(crate) mod sampling;
 pub(crate) mod upkeep;

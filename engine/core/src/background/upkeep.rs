@@ -24,6 +24,8 @@ pub struct Upkeep {
     cleared: Mutex<VecDeque<(Arc<Table>, IndexNo)>>,
     /// Tables whose files have space of a rolled-back transaction.
     lent: Mutex<Vec<Arc<Table>>>,
+    /// Tables whose index statistics are old.
+    sampled: Mutex<VecDeque<Arc<Table>>>,
 }
 
 impl Upkeep {
@@ -68,6 +70,18 @@ impl Upkeep {
         if !lent.iter().any(|t| Arc::ptr_eq(t, table)) {
             lent.push(table.clone());
         }
+    }
+
+    /// The table's indexes have to be sampled.
+    pub fn sample_later(&self, table: &Arc<Table>) {
+        let mut sampled = self.sampled.lock();
+        if !sampled.iter().any(|t| Arc::ptr_eq(t, table)) {
+            sampled.push_back(table.clone());
+        }
+    }
+
+    pub fn take_sampled(&self) -> Option<Arc<Table>> {
+        self.sampled.lock().pop_front()
     }
 
     pub fn take_lent(&self) -> Vec<Arc<Table>> {

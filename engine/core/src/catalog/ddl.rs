@@ -82,6 +82,7 @@ impl Core {
             return Ok(table.clone());
         }
         let table = Arc::new(self.load_clean_table(def)?);
+        table.sampled().recovered(&table, self.names.read().statistics(def.id));
         let mut tables = self.tables.write();
         // A drop removes the table from the names first, and then from the map.
         if self.names.read().by_id(def.id).is_none() {
@@ -199,9 +200,11 @@ impl Core {
         let change = self.foreigns_of_dropped(name, may_miss)?;
         let mut deletes = vec![table_key(name)];
         deletes.extend(change.deletes());
+        deletes.extend(self.key_of_statistics(def.id));
         self.commit_definitions(&[], &deletes, None, Claim::Freeing)?;
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name: name.to_owned(), definition: None })?;
+        names.apply(CatalogRow::Statistics { table: def.id, statistics: None })?;
         self.change_foreigns(&mut names, change, &[name]);
         drop(names);
         self.retire_table(def.id);
@@ -291,13 +294,15 @@ impl Core {
         let table = Arc::new(self.new_table(new.clone(), 1));
         self.tables.write().insert(id, table.clone());
         let puts = [next_table_row(next), (table_key(name), new.encode())];
-        if let Err(e) = self.commit_definitions(&puts, &[], None, Claim::Freeing) {
+        let deletes: Vec<_> = self.key_of_statistics(old.id).into_iter().collect();
+        if let Err(e) = self.commit_definitions(&puts, &deletes, None, Claim::Freeing) {
             self.tables.write().remove(&id);
             return Err(e);
         }
         let mut names = self.names.write();
         names.apply(CatalogRow::NextTable(next))?;
         names.apply(CatalogRow::Table { name: name.to_owned(), definition: Some(new) })?;
+        names.apply(CatalogRow::Statistics { table: old.id, statistics: None })?;
         self.change_foreigns(&mut names, ForeignChange::default(), &[name]);
         drop(names);
         self.retire_table(old.id);

@@ -8,6 +8,7 @@
 //! | `N` | next unused table number (varint): numbers are never reused, so neither are file names |
 //! | `T` name | the table's definition |
 //! | `F` table NUL name | a foreign key of the table: `foreign.rs` |
+//! | `S` table number | what was sampled of the table's indexes: `key_statistics.rs` |
 //!
 //! A definition starts with its own format version; unknown versions are refused, not guessed
 //! (`definition.rs`). `ddl.rs` creates, drops, renames and truncates; `names.rs` is the catalog in memory.
@@ -20,10 +21,13 @@ pub(crate) mod entry_sort;
 pub(crate) mod foreign;
 pub(crate) mod foreign_ddl;
 pub(crate) mod foreign_fit;
+pub(crate) mod key_statistics;
 pub(crate) mod names;
 pub(crate) mod versions;
 
 use frond_base::{put_varint, ByteReader, Error, Result, TableId};
+
+use key_statistics::{KeyStatistics, STATISTICS_PREFIX};
 
 pub use definition::{IndexDef, IndexState, OldSchema, TableDef};
 
@@ -54,6 +58,7 @@ pub enum CatalogRow {
     NextTable(u32),
     Table { name: String, definition: Option<TableDef> },
     Foreign { table: String, name: String, definition: Option<foreign::Foreign> },
+    Statistics { table: TableId, statistics: Option<KeyStatistics> },
 }
 
 /// Decodes a row of the system table; `value` is `None` for a tombstone.
@@ -68,6 +73,10 @@ pub fn decode_row(key: &[u8], value: Option<&[u8]>) -> Result<CatalogRow> {
         Some((&foreign::FOREIGN_PREFIX, rest)) => {
             let (table, name, definition) = foreign::Foreign::decode_row(rest, value)?;
             Ok(CatalogRow::Foreign { table, name, definition })
+        }
+        Some((&STATISTICS_PREFIX, rest)) => {
+            let (table, statistics) = KeyStatistics::decode_row(rest, value)?;
+            Ok(CatalogRow::Statistics { table, statistics })
         }
         _ if key == NEXT_KEY => {
             let value = value.ok_or_else(|| bad("the next table number was deleted"))?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use frond_base::{Error, ErrorKind, Result, TableId};
 
 use crate::catalog::foreign::Foreigns;
+use crate::catalog::key_statistics::KeyStatistics;
 use crate::catalog::{CatalogRow, TableDef, FIRST_TABLE};
 
 /// All tables by name, and the next unused table number.
@@ -14,6 +15,7 @@ pub struct Names {
     by_id: HashMap<TableId, String>,
     next: u32,
     pub(crate) foreigns: Foreigns,
+    statistics: HashMap<TableId, Arc<KeyStatistics>>,
 }
 
 impl Default for Names {
@@ -23,6 +25,7 @@ impl Default for Names {
             by_id: HashMap::new(),
             next: FIRST_TABLE,
             foreigns: Foreigns::default(),
+            statistics: HashMap::new(),
         }
     }
 }
@@ -34,6 +37,11 @@ impl Names {
 
     pub fn by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
         self.by_name.get(self.by_id.get(&id)?)
+    }
+
+    /// What the catalog has of a table's indexes.
+    pub fn statistics(&self, id: TableId) -> Option<&Arc<KeyStatistics>> {
+        self.statistics.get(&id)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TableDef>> {
@@ -61,6 +69,12 @@ impl Names {
             CatalogRow::NextTable(next) => self.next = self.next.max(next),
             CatalogRow::Foreign { table, name, definition } => {
                 self.foreigns.apply(&table, &name, definition);
+            }
+            CatalogRow::Statistics { table, statistics: Some(statistics) } => {
+                self.statistics.insert(table, Arc::new(statistics));
+            }
+            CatalogRow::Statistics { table, statistics: None } => {
+                self.statistics.remove(&table);
             }
             CatalogRow::Table { name, definition: None } => {
                 if let Some(old) = self.by_name.remove(&name) {

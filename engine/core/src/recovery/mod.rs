@@ -158,6 +158,9 @@ impl Core {
         read?;
         let damaged = self.finish_tables(&names, &mut found, log_from)?;
         self.images.retain(&names);
+        for table in self.tables.read().values() {
+            table.sampled().recovered(table, names.statistics(table.id()));
+        }
         *self.names.write() = names;
         self.keep_undecided(undecided)?;
         progress.end(found.entries);

@@ -17,7 +17,8 @@
 //!   of ranges (metadata in memory, about right for values of several pages). The result stays
 //!   within a standard deviation of the changes seen.
 //!
-//! NULLs are equal to each other, as is InnoDB's default (innodb_stats_method = nulls_equal).
+//! NULLs are equal to each other here. How many entries have one, and how many of the distinct values, is estimated as
+//! well, so that whoever uses the numbers may count NULLs otherwise (the server's `*_stats_method`).
 //!
 //! The same runs give the same numbers; the sample of a write buffer depends on how far readers
 //! have sorted it, so the numbers may differ a little. Rejected: estimators for random rows (Haas
@@ -27,6 +28,8 @@
 
 use frond_base::{ErrorKind, Result, SEQ_MAX};
 use frond_tree::{Bounds, Seek, Tree, TreeCursor};
+
+use crate::catalog::key_statistics::PartStatistics;
 
 /// Stretches of an index that are read; each costs one search.
 const STRETCHES: usize = 40;
@@ -41,8 +44,8 @@ const EXAMINED_MAX: u64 = 200;
 /// With fewer changes in all stretches the lengths of values are used.
 const FEW_CHANGES: u64 = 30;
 
-/// Returns where the first n+1 parts of a key end.
-pub type PrefixLen<'a> = &'a dyn Fn(&[u8], usize) -> Result<usize>;
+/// Returns where the first n+1 parts of a key end, and whether one of them is NULL.
+pub type Prefix<'a> = &'a dyn Fn(&[u8], usize) -> Result<(usize, bool)>;
 
 /// One stretch of neighbours.
 struct Stretch {
@@ -51,11 +54,20 @@ struct Stretch {
     entries: u64,
     /// Number of entries that differ from the one before, by number of parts.
     changes: Vec<u64>,
+    /// Of `changes`, those to a value with a NULL.
+    null_changes: Vec<u64>,
+    /// Number of entries with a NULL, by number of parts.
+    nulls: Vec<u64>,
 }
 
 /// Estimated number of distinct values of the first 1, 2, ... `parts` parts of the keys of `tree`, which
 /// has about `total` entries.
-pub fn distinct(tree: &Tree, total: u64, parts: usize, prefix: PrefixLen<'_>) -> Result<Vec<u64>> {
+pub fn distinct(
+    tree: &Tree,
+    total: u64,
+    parts: usize,
+    prefix: Prefix<'_>,
+) -> Result<Vec<PartStatistics>> {
     let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
     let mut polls = 0;
     cursor.set_interrupt(Box::new(move || {
@@ -73,7 +85,7 @@ pub fn distinct(tree: &Tree, total: u64, parts: usize, prefix: PrefixLen<'_>) ->
 
 struct Sample<'a> {
     parts: usize,
-    prefix: PrefixLen<'a>,
+    prefix: Prefix<'a>,
     total: u64,
     stretches: Vec<Stretch>,
     /// The stretches cover the whole index.
@@ -113,8 +125,13 @@ impl Sample<'_> {
             first,
             entries: 1,
             changes: vec![0; self.parts],
+            null_changes: vec![0; self.parts],
+            nulls: vec![0; self.parts],
         });
         let Some(this) = self.stretches.last_mut() else { return Ok(false) };
+        for (n, nulls) in this.nulls.iter_mut().enumerate() {
+            *nulls = u64::from((self.prefix)(&this.first, n)?.1);
+        }
         while this.entries < most {
             left = left.saturating_sub(cursor.key().len() + cursor.value().len());
             if left == 0 {
@@ -124,8 +141,13 @@ impl Sample<'_> {
                 return Ok(false);
             }
             let key = cursor.key();
-            for (n, changes) in this.changes.iter_mut().enumerate() {
-                *changes += u64::from(differ(&this.last, key, n, self.prefix)?);
+            for n in 0..self.parts {
+                let ((was, _), (is, null)) =
+                    ((self.prefix)(&this.last, n)?, (self.prefix)(key, n)?);
+                let change = u64::from(this.last[..was] != key[..is]);
+                this.changes[n] += change;
+                this.null_changes[n] += change * u64::from(null);
+                this.nulls[n] += u64::from(null);
             }
             this.last.clear();
             this.last.extend_from_slice(key);
@@ -134,9 +156,9 @@ impl Sample<'_> {
         Ok(true)
     }
 
-    fn estimate(&self, tree: &Tree) -> Result<Vec<u64>> {
+    fn estimate(&self, tree: &Tree) -> Result<Vec<PartStatistics>> {
         if self.stretches.is_empty() {
-            return Ok(vec![0; self.parts]);
+            return Ok(vec![PartStatistics::default(); self.parts]);
         }
         let read: u64 = self.stretches.iter().map(|s| s.entries).sum();
         let total = self.total.max(read);
@@ -159,9 +181,48 @@ impl Sample<'_> {
                 let ends = [density.first(), density.last()];
                 changes += ends.into_iter().flatten().map(|d| gap / 2.0 * d).sum::<f64>();
             }
-            all.push(((changes + 1.0).round() as u64).clamp(1, total));
+            let distinct = ((changes + 1.0).round() as u64).clamp(1, total);
+            let nulls = self.nulls(n, gap, total)?;
+            all.push(PartStatistics {
+                distinct,
+                distinct_nulls: self.distinct_nulls(n, distinct, nulls),
+                nulls,
+            });
         }
         Ok(all)
+    }
+
+    /// Entries with a NULL in the first n+1 parts, by the share of each stretch; between two stretches with the same value,
+    /// all or none.
+    fn nulls(&self, n: usize, gap: f64, total: u64) -> Result<u64> {
+        let seen: u64 = self.stretches.iter().map(|s| s.nulls[n]).sum();
+        let share = |s: &Stretch| s.nulls[n] as f64 / s.entries as f64;
+        let mut nulls = seen as f64;
+        if self.whole || seen == 0 {
+            return Ok(seen);
+        }
+        for pair in self.stretches.windows(2) {
+            nulls += gap
+                * match differ(&pair[0].last, &pair[1].first, n, self.prefix)? {
+                    true => (share(&pair[0]) + share(&pair[1])) / 2.0,
+                    false => f64::from(u8::from((self.prefix)(&pair[0].last, n)?.1)),
+                };
+        }
+        let ends = [self.stretches.first(), self.stretches.last()];
+        nulls += ends.into_iter().flatten().map(|s| gap / 2.0 * share(s)).sum::<f64>();
+        Ok((nulls.round() as u64).clamp(seen, total))
+    }
+
+    /// Of `distinct` values, those with a NULL: one of a single part, otherwise by their share of the changes.
+    fn distinct_nulls(&self, n: usize, distinct: u64, nulls: u64) -> u64 {
+        if n == 0 || nulls == 0 {
+            return nulls.min(1);
+        }
+        let sum = |of: fn(&Stretch) -> &[u64]| self.stretches.iter().map(|s| of(s)[n]).sum::<u64>();
+        let (all, null) = (sum(|s| &s.changes), sum(|s| &s.null_changes));
+        let first = self.stretches.first().is_some_and(|s| s.nulls[n] > 0);
+        let share = (null + u64::from(first)) as f64 / (all + 1) as f64;
+        ((distinct as f64 * share).round() as u64).clamp(1, distinct.min(nulls))
     }
 }
 
@@ -182,7 +243,7 @@ impl Sample<'_> {
             densities.push(match same {
                 Some(density) => density,
                 None => {
-                    let value = &stretch.first[..(self.prefix)(&stretch.first, n)?];
+                    let value = &stretch.first[..(self.prefix)(&stretch.first, n)?.0];
                     let length = tree.estimate(Some(value), behind(value).as_deref());
                     (1.0 / length.max(1) as f64).clamp(least, most)
                 }
@@ -207,8 +268,8 @@ fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Whether the first `n` + 1 parts of two keys differ.
-fn differ(a: &[u8], b: &[u8], n: usize, prefix: PrefixLen<'_>) -> Result<bool> {
-    Ok(a[..prefix(a, n)?] != b[..prefix(b, n)?])
+fn differ(a: &[u8], b: &[u8], n: usize, prefix: Prefix<'_>) -> Result<bool> {
+    Ok(a[..prefix(a, n)?.0] != b[..prefix(b, n)?.0])
 }
 
 #[cfg(test)]
@@ -250,9 +311,19 @@ mod tests {
 
     fn of(values: &[u64], flushed: bool) -> Vec<u64> {
         let (_engine, table) = filled(values, flushed);
-        let prefix = |_: &[u8], n: usize| Ok([8, 16][n]);
-        let first = distinct(table.tree(0), table.rows(), 2, &prefix).unwrap();
-        let again = distinct(table.tree(0), table.rows(), 2, &prefix).unwrap();
+        // The value 0 is NULL.
+        let prefix = |key: &[u8], n: usize| Ok(([8, 16][n], key[..8] == [0; 8]));
+        let sample = || distinct(table.tree(0), table.rows(), 2, &prefix).unwrap();
+        let (parts, again) = (sample(), sample());
+        let values_of = |parts: &[PartStatistics]| parts.iter().map(|p| p.distinct).collect();
+        let (first, again): (Vec<u64>, Vec<u64>) = (values_of(&parts), values_of(&again));
+        let nulls = values.iter().filter(|v| **v == 0).count() as u64;
+        if nulls > 100 {
+            within(parts[0].nulls, nulls, 1.5);
+            assert_eq!(parts[0].distinct_nulls, 1);
+            within(parts[1].nulls, nulls, 1.5);
+            within(parts[1].distinct_nulls, nulls, 1.5);
+        }
         if flushed {
             assert_eq!(again, first);
         } else {
@@ -350,7 +421,7 @@ mod tests {
     fn little_is_read_of_a_large_index() {
         let values: Vec<u64> = (0..4 * N).collect();
         let (_engine, table) = filled(&values, true);
-        let prefix = |_: &[u8], n: usize| Ok([8, 16][n]);
+        let prefix = |_: &[u8], n: usize| Ok(([8, 16][n], false));
         let mut cursor = table.tree(0).cursor(SEQ_MAX, Bounds::all());
         let mut sample = Sample {
             parts: 1,

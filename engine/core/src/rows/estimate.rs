@@ -1,8 +1,5 @@
-//! Estimates for an optimizer: entries in a range, distinct values of an index.
+//! Estimates for an optimizer: entries in a range.
 
-use frond_base::Result;
-
-use super::distinct::distinct;
 use super::Rows;
 
 impl Rows {
@@ -16,13 +13,5 @@ impl Rows {
         }
         let tree = self.table().tree(self.tree_no(index));
         tree.estimate(lo, hi).max(1)
-    }
-
-    /// Estimated number of distinct values of the first 1, 2, ... `parts` parts, from some dozens
-    /// of short reads spread over the index; exact for a small one.
-    pub fn distinct(&self, index: usize, parts: usize) -> Result<Vec<u64>> {
-        let tree = self.table().tree(self.tree_no(index));
-        let prefix = |key: &[u8], n: usize| self.codec().prefix_len(index, key, n + 1);
-        distinct(tree, self.table().rows(), parts, &prefix)
     }
 }

@@ -17,7 +17,7 @@
 //!   of the row, which a scan skips.
 
 mod check;
-mod distinct;
+pub(crate) mod distinct;
 mod estimate;
 mod flags;
 mod foreign;
@@ -169,7 +169,7 @@ impl Rows {
     }
 
     /// The tree of schema index `index`.
-    pub(crate) fn tree_no(&self, index: usize) -> IndexNo {
+    pub fn tree_no(&self, index: usize) -> IndexNo {
         self.codec.schema().indexes[index].tree
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod counters;
 pub(crate) mod image;
 pub mod read_counts;
 pub(crate) mod readahead;
+pub(crate) mod sampled;
 pub(crate) mod store;
 pub(crate) mod trees;
 
@@ -23,13 +24,15 @@ use arc_swap::ArcSwap;
 use frond_base::{IndexNo, Lsn, Result, Seq, TableId, TreeId};
 use frond_row::{History, Schema};
 use frond_run::{KeyShape, RunFormat};
-use frond_tree::{Tree, TreeLoader, TreeOptions, Version};
+use frond_tree::{Tree, TreeLoader, TreeOptions, TreeStats, Version};
 use parking_lot::Mutex;
 
+use crate::catalog::key_statistics::KeyStatistics;
 use crate::catalog::versions::{self, Known};
 use crate::catalog::{IndexDef, IndexState, TableDef};
 use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
+use crate::table::sampled::Sampled;
 use crate::table::store::{TableStore, CLEAN};
 use crate::table::trees::{Slot, Trees};
 
@@ -54,6 +57,7 @@ pub struct Table {
     /// Its trees were noted in the ledger at least once.
     swept: AtomicBool,
     known: Mutex<Known>,
+    sampled: Sampled,
 }
 
 /// Sizes of a table, in bytes, and its committed rows.
@@ -120,6 +124,7 @@ impl Table {
             oldest_snapshot: AtomicU64::new(0),
             swept: AtomicBool::new(false),
             known: Mutex::default(),
+            sampled: Sampled::default(),
         };
         table.renew_rows(None);
         table
@@ -205,6 +210,21 @@ impl Table {
     /// The tree of index `index`; panics when the table has no such index.
     pub fn tree(&self, index: IndexNo) -> &Tree {
         &self.trees[index]
+    }
+
+    /// The statistics in force, and a number that grows when others come; 0 when there are none.
+    pub fn key_statistics(&self) -> (u64, Option<Arc<KeyStatistics>>) {
+        (self.sampled.number(), self.sampled.current())
+    }
+
+    /// The number of [`Table::key_statistics`].
+    #[inline]
+    pub fn key_statistics_number(&self) -> u64 {
+        self.sampled.number()
+    }
+
+    pub(crate) fn sampled(&self) -> &Sampled {
+        &self.sampled
     }
 
     pub(crate) fn store(&self) -> &Arc<TableStore> {
@@ -326,19 +346,21 @@ impl Table {
             }
         };
         let file = self.store.existing_file().map(|f| f.stats());
-        let changes = |t: &Tree| {
-            let s = t.stats();
-            s.entries_flushed + s.buffered_entries
-        };
         TableStatistics {
             rows,
-            changes: self.trees.first().map_or(0, changes),
+            changes: self.changes(),
             data_bytes: self.trees.first().map_or(0, logical),
             index_bytes: self.trees.iter().skip(1).map(logical).sum(),
             file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
             free_bytes: file.as_ref().map_or(0, |f| f.hole_bytes),
             updated: self.counters.updated.load(Ordering::Relaxed),
         }
+    }
+
+    /// See [`TableStatistics::changes`].
+    pub(crate) fn changes(&self) -> u64 {
+        let changes = |s: TreeStats| s.entries_flushed + s.buffered_entries;
+        self.trees.first().map_or(0, |t| changes(t.stats()))
     }
 
     /// Replay: applies the counters of a record; with `set` values may decrease.

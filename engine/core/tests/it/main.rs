@@ -26,6 +26,7 @@ mod rows;
 mod spill;
 mod spill_beside_others;
 mod stale;
+mod statistics;
 mod storage_lists;
 mod support;
 mod tables;

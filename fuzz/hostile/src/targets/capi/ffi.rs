@@ -282,5 +282,13 @@ extern "C" {
         high: *const RangeEnd,
         count: *mut u64,
     ) -> c_int;
-    pub fn frond_rows_distinct(rows: Handle, index: u32, distinct: *mut u64, parts: u32) -> c_int;
+    pub fn frond_table_analyze(table: Handle) -> c_int;
+    pub fn frond_rows_statistics(
+        rows: Handle,
+        index: u32,
+        parts: *mut u64,
+        most: u32,
+        count: *mut u32,
+        table_rows: *mut u64,
+    ) -> c_int;
 }

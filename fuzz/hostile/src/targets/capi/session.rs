@@ -479,13 +479,17 @@ impl Session {
                     ffi::frond_rows_in_range(rows, a.number(3), &low, high, &mut number)
                 }
                 32 => {
-                    let mut distinct = vec![0; 1 << 16];
+                    let mut parts = vec![0; 3 << 16];
+                    let mut count = 0;
+                    ffi::frond_table_analyze(table);
                     // More parts than there are: none may be written behind the index's own.
-                    ffi::frond_rows_distinct(
+                    ffi::frond_rows_statistics(
                         rows,
                         a.number(3),
-                        distinct.as_mut_ptr(),
+                        parts.as_mut_ptr(),
                         a.number(8) % (1 << 16),
+                        &mut count,
+                        &mut number,
                     )
                 }
                 33 => {

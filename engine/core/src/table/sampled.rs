@@ -1,0 +1,103 @@
+//! What was sampled of a table's indexes, as long as the table is open: the statistics in force, and when they are old.
+//!
+//! - SMP1. Statistics in force are replaced as a whole: a reader never sees some of one sample and some of another.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use crate::catalog::key_statistics::KeyStatistics;
+use crate::catalog::IndexState;
+use crate::table::Table;
+
+/// Statistics are old when a tenth of the rows has changed, and this many.
+const CHANGES_MIN: u64 = 100;
+/// In the background a table is sampled, or its row in the catalog written, this often at most.
+const PERIOD: Duration = Duration::from_secs(10);
+/// No definition has this stamp.
+const NO_STAMP: u64 = u64::MAX;
+
+/// See the module.
+#[derive(Default)]
+pub struct Sampled {
+    current: ArcSwapOption<KeyStatistics>,
+    /// Grows with every sample; 0: there are no statistics.
+    number: AtomicU64,
+    /// When the sample was taken: the table's changes so far, and the stamp of its definition.
+    changes: AtomicU64,
+    stamp: AtomicU64,
+    /// The catalog does not have `current` yet.
+    unsaved: AtomicBool,
+    saved_at: Mutex<Option<Duration>>,
+    /// Held while the table is sampled.
+    pub(crate) sampling: Mutex<()>,
+}
+
+impl Sampled {
+    pub fn current(&self) -> Option<Arc<KeyStatistics>> {
+        self.current.load_full()
+    }
+
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// The table was opened, and the catalog has this of it.
+    pub fn recovered(&self, table: &Table, saved: Option<&Arc<KeyStatistics>>) {
+        let Some(saved) = saved else { return };
+        let def = table.def();
+        let mut used = def.indexes.iter().enumerate();
+        let whole = used.all(|(tree, index)| {
+            index.state != IndexState::Live
+                || saved.indexes.iter().any(|(t, _)| usize::from(*t) == tree)
+        });
+        // The changes of the table count from its opening.
+        self.put(saved.clone(), table.changes(), if whole { table.stamp() } else { NO_STAMP });
+        self.unsaved.store(false, Ordering::Relaxed);
+    }
+
+    /// A new sample, of the time when the table had `changes` changes and the definition with that stamp.
+    pub fn put(&self, found: Arc<KeyStatistics>, changes: u64, stamp: u64) {
+        self.changes.store(changes, Ordering::Relaxed);
+        self.stamp.store(stamp, Ordering::Relaxed);
+        self.current.store(Some(found));
+        self.unsaved.store(true, Ordering::Relaxed);
+        self.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether enough has changed since the last sample, or an index has none.
+    pub fn is_old(&self, table: &Table) -> bool {
+        let (rows, changes) = (table.rows(), table.changes());
+        let Some(current) = &*self.current.load() else { return rows > 0 || changes > 0 };
+        let most = current.rows / 10 + CHANGES_MIN;
+        rows.abs_diff(current.rows) > most
+            || changes.saturating_sub(self.changes.load(Ordering::Relaxed)) > most
+            || self.stamp.load(Ordering::Relaxed) != table.stamp()
+    }
+
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved.load(Ordering::Relaxed)
+    }
+
+    /// Whether the background has something to do for the table.
+    pub fn wants_background(&self, table: &Table, now: Duration) -> bool {
+        let rests = |at: Duration| now.saturating_sub(at) < PERIOD;
+        (self.is_unsaved() || self.is_old(table)) && !self.saved_at.lock().is_some_and(rests)
+    }
+
+    /// The background has done what it could.
+    pub fn rest_from(&self, now: Duration) {
+        *self.saved_at.lock() = Some(now);
+    }
+
+    /// The catalog has the statistics of that number.
+    pub fn saved(&self, number: u64) {
+        if self.number() == number {
+            self.unsaved.store(false, Ordering::Relaxed);
+        }
+    }
+}
