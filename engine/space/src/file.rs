@@ -464,6 +464,13 @@ impl TableFile {
         }
     }
 
+    /// Bytes of the file and of its holes, as in [`TableFile::stats`], for one latch instead of four.
+    pub fn lengths(&self) -> (u64, u64) {
+        let space = self.space.lock();
+        let tree = space.tree();
+        (space.file_len(), tree.tail() - tree.used())
+    }
+
     /// All blocks by offset, freed ones that wait included; for `frond check`.
     pub fn used_extents(&self) -> Vec<(BlockId, Extent)> {
         let mut all: Vec<_> = self.blocks.read().iter().collect();

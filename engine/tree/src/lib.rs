@@ -79,7 +79,7 @@ pub use options::TreeOptions;
 pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
 pub use renewal::Renew;
-pub use stats::TreeStats;
+pub use stats::{Sizes, TreeStats};
 pub use store::{BlockSource, EditLog, RunStore};
 pub use tree::{Image, Tree};
 pub use version::{StoredVersion, Version};

@@ -31,6 +31,12 @@ impl Tree {
         self.inner.lookup(key, SEQ_MAX, None)
     }
 
+    /// As [`Self::newest`]; its value replaces the content of `value`.
+    pub fn newest_value(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Found> {
+        value.clear();
+        self.inner.lookup(key, SEQ_MAX, Some(value))
+    }
+
     /// The sequence of [`Self::newest`].
     pub fn newest_seq(&self, key: &[u8]) -> Result<Option<Seq>> {
         Ok(self.newest(key)?.map(|(seq, _)| seq))

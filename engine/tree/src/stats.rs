@@ -8,7 +8,7 @@ use frond_base::BlockId;
 use crate::extent::Extent;
 use crate::plan::Debt;
 use crate::tree::Tree;
-use crate::view::Content;
+use crate::view::{Content, View};
 
 /// Contents of a tree, and counters of its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,30 @@ impl TreeStats {
     }
 }
 
+/// What a table's statistics need of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Versions in runs and write buffers, tombstones included.
+    pub entries: u64,
+    /// Of keys and values in runs; of memory in write buffers.
+    pub bytes: u64,
+    /// Entries that ever came, since the tree was opened.
+    pub changes: u64,
+}
+
 impl Tree {
+    /// A part of [`Tree::stats`], without a latch: each statement asks.
+    pub fn sizes(&self) -> Sizes {
+        let view = self.inner.view.load();
+        let (buffered, buffered_bytes) = buffered(&view);
+        let runs = &view.trunk.sums.totals;
+        Sizes {
+            entries: runs.counts.entries + buffered,
+            bytes: runs.logical_bytes + buffered_bytes,
+            changes: self.inner.counters.entries_flushed.load(Ordering::Relaxed) + buffered,
+        }
+    }
+
     /// Costs the same for any size: sums that the trunk's root has (`totals`), and counters.
     pub fn stats(&self) -> TreeStats {
         let inner = &self.inner;
@@ -67,14 +90,7 @@ impl Tree {
         stats.runs = inner.counters.runs.load(Ordering::Relaxed);
         stats.run_bytes = inner.counters.run_bytes.load(Ordering::Relaxed);
         stats.memory_bytes = inner.charged.load(Ordering::Relaxed);
-        let frozen = view.frozen.iter().filter_map(|f| match &f.content {
-            Content::Buffer(buffer) => Some(buffer),
-            Content::Runs(_) => None,
-        });
-        for buffer in frozen.chain([&view.active.buffer]) {
-            stats.buffered_entries += buffer.entries();
-            stats.buffered_bytes += buffer.bytes();
-        }
+        (stats.buffered_entries, stats.buffered_bytes) = buffered(&view);
         stats
     }
 
@@ -95,4 +111,14 @@ impl Tree {
         runs.sort_by_key(|(block, _)| *block);
         runs
     }
+}
+
+/// Entries and bytes in write buffers, active and frozen.
+fn buffered(view: &View) -> (u64, u64) {
+    let frozen = view.frozen.iter().filter_map(|f| match &f.content {
+        Content::Buffer(buffer) => Some(buffer),
+        Content::Runs(_) => None,
+    });
+    let all = frozen.chain([&view.active.buffer]);
+    all.fold((0, 0), |(entries, bytes), b| (entries + b.entries(), bytes + b.bytes()))
 }

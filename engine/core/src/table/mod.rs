@@ -24,7 +24,7 @@ use arc_swap::ArcSwap;
 use frond_base::{IndexNo, Lsn, Result, Seq, TableId, TreeId};
 use frond_row::{History, Schema};
 use frond_run::{KeyShape, RunFormat};
-use frond_tree::{Tree, TreeLoader, TreeOptions, TreeStats, Version};
+use frond_tree::{Sizes, Tree, TreeLoader, TreeOptions, Version};
 use parking_lot::Mutex;
 
 use crate::catalog::key_statistics::KeyStatistics;
@@ -332,35 +332,31 @@ impl Table {
         let rows = self.rows();
         // A row has one entry in each index. The rest are tombstones and hidden versions, until a
         // merge drops them: without this correction a DELETE would make a table longer.
-        let logical = |t: &Tree| {
-            let s = t.stats();
-            let bytes = s.logical_bytes + s.buffered_bytes;
-            let held = s.entries + s.buffered_entries;
-            match held {
-                // An empty buffer takes some bytes, too.
-                0 => 0,
-                held if held > rows => {
-                    (u128::from(bytes) * u128::from(rows) / u128::from(held)) as u64
-                }
-                _ => bytes,
+        let logical = |held: Sizes| match held.entries {
+            // An empty buffer takes some bytes, too.
+            0 => 0,
+            entries if entries > rows => {
+                (u128::from(held.bytes) * u128::from(rows) / u128::from(entries)) as u64
             }
+            _ => held.bytes,
         };
-        let file = self.store.existing_file().map(|f| f.stats());
+        let mut trees = self.trees.iter().map(Tree::sizes);
+        let first = trees.next().unwrap_or_default();
+        let (file_bytes, free_bytes) = self.store.existing_file().map_or((0, 0), |f| f.lengths());
         TableStatistics {
             rows,
-            changes: self.changes(),
-            data_bytes: self.trees.first().map_or(0, logical),
-            index_bytes: self.trees.iter().skip(1).map(logical).sum(),
-            file_bytes: file.as_ref().map_or(0, |f| f.file_bytes),
-            free_bytes: file.as_ref().map_or(0, |f| f.hole_bytes),
+            changes: first.changes,
+            data_bytes: logical(first),
+            index_bytes: trees.map(logical).sum(),
+            file_bytes,
+            free_bytes,
             updated: self.counters.updated.load(Ordering::Relaxed),
         }
     }
 
     /// See [`TableStatistics::changes`].
     pub(crate) fn changes(&self) -> u64 {
-        let changes = |s: TreeStats| s.entries_flushed + s.buffered_entries;
-        self.trees.first().map_or(0, |t| changes(t.stats()))
+        self.trees.first().map_or(0, |tree| tree.sizes().changes)
     }
 
     /// Replay: applies the counters of a record; with `set` values may decrease.

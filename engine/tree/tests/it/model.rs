@@ -150,6 +150,10 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
     bench.settle();
     bench.verify_all(bench.seq);
     let stats = bench.tree.stats();
+    let sizes = bench.tree.sizes();
+    assert_eq!(sizes.entries, stats.entries + stats.buffered_entries);
+    assert_eq!(sizes.bytes, stats.logical_bytes + stats.buffered_bytes);
+    assert_eq!(sizes.changes, stats.entries_flushed + stats.buffered_entries);
     assert!(!load.tall || highest >= 3, "the workload grows a tree of several levels");
     assert_eq!(stats.frozen, 0);
     assert_eq!(bench.tree.oldest_needed(), None);

@@ -1,6 +1,6 @@
 //! A transaction's row and table locks; conflicts with commits since its snapshot, which locks do not show (X3).
 
-use frond_base::{Error, ErrorKind, IndexNo, Result, TreeId};
+use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, Seq, TreeId, SEQ_MAX};
 use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
 
 use super::{OnLocked, Transaction};
@@ -99,12 +99,17 @@ impl Transaction {
 
     /// As [`Transaction::check_conflict`], whether or not this transaction may change newer versions.
     pub(crate) fn check_unchanged(&self, table: &Table, index: IndexNo, key: &[u8]) -> Result<()> {
-        let Some(snapshot) = &self.snapshot else { return Ok(()) };
-        if canary::active(canary::SKIP_CONFLICTS) {
-            return Ok(());
+        match self.snapshot {
+            Some(_) => self.check_seq(table, table.tree(index).newest_seq(key)?),
+            None => Ok(()),
         }
-        match table.tree(index).newest_seq(key)? {
-            Some(seq) if seq > snapshot.at() => Err(Error::new(
+    }
+
+    /// X3, for the newest committed version's sequence.
+    fn check_seq(&self, table: &Table, newest: Option<Seq>) -> Result<()> {
+        let Some(snapshot) = &self.snapshot else { return Ok(()) };
+        match newest {
+            Some(seq) if seq > snapshot.at() && !canary::active(canary::SKIP_CONFLICTS) => Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
                     "a row of table '{}' was changed by another transaction after this one took its \
@@ -114,5 +119,31 @@ impl Transaction {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The newest version of `key`, whose lock this transaction holds, own writes first; `value` is replaced.
+    /// Fails as [`Transaction::check_conflict`] does, with one look-up for both.
+    pub(crate) fn read_locked(
+        &mut self,
+        table: &Table,
+        index: IndexNo,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if self.snapshot.is_none() || self.may_overtake_snapshot() {
+            return self.read(table, index, key, SEQ_MAX, value);
+        }
+        self.open(table)?;
+        self.settle(table.id())?;
+        let tree = table.tree(index);
+        value.clear();
+        if let Some(kind) = self.own(tree.id(), key, Some(value))? {
+            // A cascade writes without a check.
+            self.check_conflict(table, index, key)?;
+            return Ok(kind == EntryKind::Put);
+        }
+        let found = tree.newest_value(key, value)?;
+        self.check_seq(table, found.map(|(seq, _)| seq))?;
+        Ok(found.is_some_and(|(_, kind)| kind == EntryKind::Put))
     }
 }

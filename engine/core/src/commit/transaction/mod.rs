@@ -241,8 +241,7 @@ impl Transaction {
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         self.lock(table, index, key, mode, OnLocked::Wait)?;
-        self.check_conflict(table, index, key)?;
-        self.read(table, index, key, SEQ_MAX, value)
+        self.read_locked(table, index, key, value)
     }
 
     /// Whether this transaction has no entries of its own in a tree: there is only what is committed.

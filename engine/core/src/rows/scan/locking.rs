@@ -34,7 +34,7 @@ use super::{Place, Scan, Way};
 use crate::commit::transaction::{Isolation, OnLocked, Transaction};
 
 impl Scan {
-    fn reads_newest(&self) -> bool {
+    pub(super) fn reads_newest(&self) -> bool {
         self.lock.is_some_and(|lock| !lock.at_snapshot)
     }
 
@@ -140,6 +140,8 @@ impl Scan {
                 return Ok(Claim::Unchanged);
             }
             if self.waits != txn.lock_waits() {
+                // The step may not come to this row again.
+                txn.check_conflict(&self.table, 0, &self.row_key)?;
                 self.waited = true;
                 return Ok(Claim::Waited);
             }
@@ -152,7 +154,8 @@ impl Scan {
     }
 
     /// Locks `row_key`; false when another transaction holds it and the scan skips such rows. With
-    /// `semi`, such a row is read as it was committed last, and `self.semi` says so.
+    /// `semi`, such a row is read as it was committed last, and `self.semi` says so. Unless it is to be read at the
+    /// snapshot, conflicts are found when the row is read.
     pub(super) fn lock_row(
         &mut self,
         txn: &mut Transaction,
@@ -174,17 +177,16 @@ impl Scan {
         }
         if lock.at_snapshot {
             txn.check_unchanged(&self.table, 0, &self.row_key)?;
-        } else {
-            txn.check_conflict(&self.table, 0, &self.row_key)?;
         }
         Ok(true)
     }
 
-    /// After the lock: reads the row's newest version into `row_value`. False when the row is gone
-    /// by now, or when its index entry is gone or has another value than the one that was used for
+    /// After the lock: reads the row's newest version into `row_value`; a conflict is an error (X3). False when the row
+    /// is gone by now, or when its index entry is gone or has another value than the one that was used for
     /// conditions and columns.
     fn still_there(&mut self, txn: &mut Transaction) -> Result<bool> {
         if self.index != 0 {
+            txn.check_conflict(&self.table, 0, &self.row_key)?;
             let key = self.cursor.key();
             if !txn.read(&self.table, self.tree, key, SEQ_MAX, &mut self.row_value)?
                 || self.row_value != self.cursor.value()
@@ -192,7 +194,7 @@ impl Scan {
                 return Ok(false);
             }
         }
-        let there = txn.read(&self.table, 0, &self.row_key, SEQ_MAX, &mut self.row_value)?;
+        let there = txn.read_locked(&self.table, 0, &self.row_key, &mut self.row_value)?;
         let by_condition = self.index == 0 && self.for_condition.is_some();
         Ok(there && (!by_condition || self.row_value == self.cursor.value()))
     }

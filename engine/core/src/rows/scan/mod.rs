@@ -1,6 +1,6 @@
 //! A scan over one index of typed rows: positions by search tuples, locks, decodes into record images.
 //!
-//! `scan/seek.rs` positions it, `scan/locking.rs` locks its rows, `scan/ranges.rs` what is between them. Tested by the plugin's tests.
+//! `scan/columns.rs` has the columns that it takes, `scan/seek.rs` positions it, `scan/locking.rs` locks its rows, `scan/ranges.rs` what is between them. Tested by the plugin's tests.
 
 use std::sync::Arc;
 
@@ -13,11 +13,13 @@ use crate::commit::cursor::Cursor;
 use crate::commit::transaction::Transaction;
 use crate::table::Table;
 
+mod columns;
 mod lock;
 mod locking;
 mod ranges;
 mod seek;
 
+use columns::ColumnSets;
 pub use lock::ScanLock;
 use lock::{Claim, Origin, Semi};
 pub use seek::TupleSeek;
@@ -59,11 +61,8 @@ pub struct Scan {
     index: usize,
     tree: IndexNo,
     lock: Option<ScanLock>,
-    /// Columns taken from the index entry; from the row; of the entry for the condition; columns that are
-    /// not stored in rows, taken from the entry before the others come from the row.
-    from_entry: Projection,
-    from_row: Projection,
-    not_in_rows: Option<Projection>,
+    /// Columns that are wanted, and those of the entry for the condition.
+    columns: ColumnSets,
     for_condition: Option<Projection>,
     needs_row: bool,
     row_key: Vec<u8>,
@@ -149,17 +148,15 @@ impl Scan {
         let tree = rows.tree_no(index);
         let at = read_at(txn, rows.table(), tree, lock)?;
         let cursor = Cursor::new(rows.table().clone(), tree, at);
-        let from_entry = codec.project(index, |_| true);
-        let needs_row = index != 0 && !from_entry.missing().is_empty();
+        let columns = ColumnSets::all(&codec, index);
+        let needs_row = index != 0 && !columns.now().from_entry.missing().is_empty();
         Ok(Scan {
             table: rows.table().clone(),
             cursor,
             index,
             tree,
             lock,
-            from_row: codec.project(0, |_| true),
-            from_entry,
-            not_in_rows: None,
+            columns,
             for_condition: None,
             needs_row,
             codec,
@@ -208,14 +205,9 @@ impl Scan {
 
     /// Chooses the columns that later reads put into the record. With `index_only`, rows are not read.
     pub fn want(&mut self, wanted: impl Fn(usize) -> bool, index_only: bool) {
-        self.from_entry = self.codec.project(self.index, &wanted);
-        self.from_row = self.codec.project(0, &wanted);
-        self.needs_row = self.index != 0 && !index_only && !self.from_entry.missing().is_empty();
-        let (codec, index) = (&self.codec, self.index);
-        let apart =
-            |c: usize| wanted(c) && !codec.schema().columns[c].stored && codec.covers(index, c);
-        let any = index != 0 && (0..codec.schema().columns.len()).any(apart);
-        self.not_in_rows = any.then(|| codec.project(index, apart));
+        self.columns.choose(&self.codec, self.index, wanted);
+        let missing = self.columns.now().from_entry.missing();
+        self.needs_row = self.index != 0 && !index_only && !missing.is_empty();
     }
 
     /// Evaluates the caller's condition on index entries from now on, or not.
@@ -309,13 +301,15 @@ impl Scan {
             }
         }
         // With a lock the newest version, read after the lock was taken.
-        let at = self.cursor.at();
-        if !txn.read(&self.table, 0, key, at, &mut self.row_value)? {
+        let there = match self.reads_newest() {
+            true => txn.read_locked(&self.table, 0, key, &mut self.row_value)?,
+            false => txn.read(&self.table, 0, key, self.cursor.at(), &mut self.row_value)?,
+        };
+        if !there {
             self.stand_before(key);
             return Ok(Fetched::NotFound);
         }
-        let blobs = hooks.blobs();
-        self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)?;
+        self.decode_row(record, hooks)?;
         self.place = Place::Row;
         Ok(Fetched::Row)
     }
@@ -448,19 +442,25 @@ impl Scan {
             self.decode_row(record, hooks)?;
         } else {
             let (key, value) = (self.cursor.key(), self.cursor.value());
-            self.codec.decode(&self.from_entry, key, value, record, hooks.blobs())?;
+            self.codec.decode(&self.columns.now().from_entry, key, value, record, hooks.blobs())?;
         }
         Ok(Verdict::Accept)
     }
 
-    /// Decodes the row of the entry under the cursor, which is in `row_key` and `row_value`.
+    /// Decodes the row in `row_key` and `row_value`: that of the entry under the cursor, or one of the primary key's scan.
     fn decode_row(&self, record: &mut [u8], hooks: &mut dyn ScanHooks) -> Result<()> {
-        if let Some(projection) = &self.not_in_rows {
+        if let Some(projection) = &self.columns.now().not_in_rows {
             let (key, value) = (self.cursor.key(), self.cursor.value());
             self.codec.decode(projection, key, value, record, hooks.blobs())?;
         }
         let blobs = hooks.blobs();
-        self.codec.decode(&self.from_row, &self.row_key, &self.row_value, record, blobs)
+        self.codec.decode(
+            self.columns.now().from_row(),
+            &self.row_key,
+            &self.row_value,
+            record,
+            blobs,
+        )
     }
 
     /// Whether the entry under the cursor is the snapshot's while this transaction has changed a
