@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frond_engine::{Durability, Engine, Options, Table};
+use frond_tree::Tree;
 use frond_vfs::{OsVfs, Vfs};
 use serde::Serialize;
 
@@ -47,6 +48,41 @@ struct Stretch {
     debt_bytes: u64,
 }
 
+/// What an index has written, when the last row is in.
+#[derive(Serialize)]
+struct IndexFigures {
+    index: u16,
+    entries_flushed: u64,
+    /// Write buffers that were flushed.
+    freezes: u64,
+    /// Times that an entry was written to a run, the mean.
+    writes_per_entry: f64,
+    stored_bytes_per_entry: f64,
+    deltas: u64,
+    mean_delta_bytes: u64,
+    leaves: u64,
+    height: usize,
+    runs_per_read: f64,
+}
+
+impl IndexFigures {
+    fn of(tree: &Tree) -> IndexFigures {
+        let s = tree.stats();
+        IndexFigures {
+            index: tree.id().index,
+            entries_flushed: s.entries_flushed,
+            freezes: s.freezes,
+            writes_per_entry: s.entries_written as f64 / s.entries_flushed.max(1) as f64,
+            stored_bytes_per_entry: s.run_bytes as f64 / s.entries.max(1) as f64,
+            deltas: s.deltas,
+            mean_delta_bytes: s.delta_bytes / s.deltas.max(1),
+            leaves: s.leaves,
+            height: s.height,
+            runs_per_read: tree.runs_per_read(),
+        }
+    }
+}
+
 /// Bytes allocated on disk, holes not counted. The log is allocated ahead, a segment at a time.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Disk {
@@ -64,6 +100,7 @@ struct Report {
     background_threads: u16,
     intervals: Vec<Stretch>,
     total: Stretch,
+    indexes: Vec<IndexFigures>,
     /// Bytes allocated on disk when the last row was in, and after all background work.
     disk: Disk,
     settled_disk: Disk,
@@ -155,6 +192,7 @@ fn measure(
     let inserted = insert(args, vfs, &engine, &table, out);
     let (query_rounds, mut query_us) = queries.stop();
     let (intervals, total) = inserted?;
+    let indexes = table.trees().iter().map(IndexFigures::of).collect();
     let disk = allocated(&work.path);
     let settle = vfs.now();
     engine.flush_all()?;
@@ -179,6 +217,7 @@ fn measure(
         background_threads: args.background,
         intervals,
         total,
+        indexes,
         disk,
         settled_disk,
         settle_seconds,
@@ -351,6 +390,18 @@ fn summary(r: &Report, out: &mut dyn Write) -> Outcome<()> {
         t.cpu_us_per_row,
         t.written_bytes_per_row
     )?;
+    for i in &r.indexes {
+        writeln!(
+            out,
+            "index {}        {:.2} writes per entry, {:.2} bytes stored; deltas of {}, {} leaves, {:.1} runs per read",
+            i.index,
+            i.writes_per_entry,
+            i.stored_bytes_per_entry,
+            bytes(i.mean_delta_bytes),
+            i.leaves,
+            i.runs_per_read
+        )?;
+    }
     writeln!(
         out,
         "transactions   p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",

@@ -4,11 +4,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use frond_base::{BlockId, EntryKind, EntryRef, EntrySource, Error, ErrorKind, Result, Seq};
+use frond_base::{
+    checksum64_seeded, BlockId, EntryKind, EntryRef, EntrySource, Error, ErrorKind, Result, Seq,
+};
 
 use crate::builder::{BuiltRun, RunBuilder};
 use crate::format::{RunFormat, RunIdentity};
-use crate::index::RunIndex;
+use crate::index::{FenceWriter, RunIndex, TAIL};
+use crate::meta::{RunMeta, TailExtent};
 use crate::page::Page;
 use crate::source::{Access, PageSource, Run};
 
@@ -130,6 +133,20 @@ pub fn build_run(format: &RunFormat, id: RunIdentity, entries: &[OwnedEntry]) ->
         builder.push(e.as_ref());
     }
     builder.finish()
+}
+
+/// The index of a run that does not exist, with pages of equal length: the first keys of its pages are `firsts`.
+pub fn index_of(meta: &RunMeta, firsts: &[[u8; 8]]) -> Result<RunIndex> {
+    const PAGE: u64 = 4096;
+    let mut fences = FenceWriter::default();
+    firsts.iter().for_each(|first| fences.add(first, PAGE as usize, false));
+    let mut tail = Vec::new();
+    fences.finish(None, &mut tail);
+    let checksum = checksum64_seeded(&tail, meta.id.seed(TAIL));
+    let (offset, len) = (firsts.len() as u64 * PAGE, tail.len() as u32);
+    let index = TailExtent { offset, len, checksum };
+    let meta = RunMeta { index, pages: firsts.len() as u32, ..meta.clone() };
+    RunIndex::parse(&tail, &meta, "no file")
 }
 
 /// Runs in memory. Every page read parses anew, as without a cache.

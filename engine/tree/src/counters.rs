@@ -9,6 +9,11 @@ pub(crate) struct Counters {
     pub bytes_written: AtomicU64,
     pub entries_written: AtomicU64,
     pub entries_flushed: AtomicU64,
+    /// Frozen buffers that are in the trunk as a whole.
+    pub freezes: AtomicU64,
+    /// Delta runs that leaves got from above, and their stored bytes.
+    pub deltas: AtomicU64,
+    pub delta_bytes: AtomicU64,
     /// Runs that the trunk holds, and their stored bytes.
     pub runs: AtomicU64,
     pub run_bytes: AtomicU64,

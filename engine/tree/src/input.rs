@@ -37,6 +37,13 @@ impl Source {
         }
     }
 
+    pub fn entries(&self) -> u64 {
+        match self {
+            Source::Buffer(buffer) => buffer.entries(),
+            Source::Slice(slice) => slice.counts.entries,
+        }
+    }
+
     /// The smallest key in `range`, or a smaller one; `None` when the source has nothing there.
     pub fn first_key(&self, range: &Range) -> Option<Vec<u8>> {
         match self {
@@ -49,26 +56,40 @@ impl Source {
         }
     }
 
-    /// The source within `ranges` (ascending, disjoint) as an input; `None` when nothing is there.
-    pub fn input(
-        &self,
-        store: &Arc<dyn RunStore>,
-        renewal: &Arc<Renewal>,
-        ranges: &[Range],
-    ) -> Result<Option<MergeInput>> {
+    /// The source within `ranges` (ascending, disjoint).
+    pub fn within(&self, ranges: &[Range]) -> Input {
         match self {
-            Source::Buffer(buffer) => {
-                let parts = BufferParts::new(buffer.clone(), ranges);
-                Ok(parts.valid().then(|| match renewal.is_none() {
-                    true => MergeInput::entries(parts),
-                    false => MergeInput::entries(Renewing::new(parts, renewal.clone())),
-                }))
-            }
+            Source::Buffer(buffer) => Input::Buffer(buffer.clone(), ranges.to_vec()),
             Source::Slice(slice) => {
-                let parts: Vec<Slice> = ranges.iter().filter_map(|r| slice.clip(r)).collect();
-                chain(store, renewal, parts)
+                Input::Slices(ranges.iter().filter_map(|r| slice.clip(r)).collect())
             }
         }
+    }
+}
+
+/// What a job reads of one source; not open yet.
+pub(crate) enum Input {
+    Buffer(Arc<WriteBuffer>, Vec<Range>),
+    /// Ascending, not overlapping.
+    Slices(Vec<Slice>),
+}
+
+impl Input {
+    /// `None` when nothing is there.
+    pub fn open(
+        self,
+        store: &Arc<dyn RunStore>,
+        renewal: &Arc<Renewal>,
+    ) -> Result<Option<MergeInput>> {
+        let (buffer, ranges) = match self {
+            Input::Buffer(buffer, ranges) => (buffer, ranges),
+            Input::Slices(parts) => return chain(store, renewal, parts),
+        };
+        let parts = BufferParts::new(buffer, &ranges);
+        Ok(parts.valid().then(|| match renewal.is_none() {
+            true => MergeInput::entries(parts),
+            false => MergeInput::entries(Renewing::new(parts, renewal.clone())),
+        }))
     }
 }
 

@@ -10,7 +10,7 @@
 //! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
 //! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
 //! `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
-//! `audit`, `stats`, `counters`, `store` (interfaces to file and log), `testing`, `synthetic` (with the feature `testing`).
+//! `audit`, `stats`, `counters`, `store` (interfaces to file and log), `testing`, `synthetic`, `counted` (with the feature `testing`).
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!
@@ -22,6 +22,8 @@ mod book;
 mod bounds;
 mod build;
 mod check;
+#[cfg(any(test, feature = "testing"))]
+pub mod counted;
 mod counters;
 mod cursor;
 mod dead_ranges;
@@ -80,6 +82,6 @@ pub use plan::{Debt, JobKind, Plan, Step};
 pub use private::{PrivateRuns, PrivateView, Segment};
 pub use renewal::Renew;
 pub use stats::{Sizes, TreeStats};
-pub use store::{BlockSource, EditLog, RunStore};
+pub use store::{BlockSource, CountedPiece, EditLog, RunStore};
 pub use tree::{Image, Tree};
 pub use version::{StoredVersion, Version};

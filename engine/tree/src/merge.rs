@@ -11,7 +11,7 @@ use frond_base::{BlockId, Error, NodeId, Result, Seq};
 use frond_run::{Retention, RunFormat};
 
 use crate::draft::Draft;
-use crate::input;
+use crate::input::Input;
 use crate::node::{Body, Leaf};
 use crate::options::TreeOptions;
 use crate::plan::{Plan, Step};
@@ -103,13 +103,7 @@ impl LeafMerge {
     }
 
     fn start(&self, tree: &Arc<TreeInner>, sources: Vec<Vec<Slice>>) -> Result<Option<Rewrite>> {
-        let (renewal, mut inputs) = (tree.renewal(), Vec::new());
-        for slices in sources {
-            inputs.extend(input::chain(&tree.store, &renewal, slices)?);
-        }
-        if inputs.is_empty() {
-            return Ok(None);
-        }
+        let inputs = sources.into_iter().map(Input::Slices).collect();
         // Not while more is to come below (BD1).
         let bottom = self.mode == MergeMode::Full && !tree.keeps_tombstones();
         let options = &tree.options;
@@ -120,7 +114,7 @@ impl LeafMerge {
             }
         };
         let retention = Retention { snapshots: self.snapshots.clone(), bottom };
-        Rewrite::new(tree, renewal, inputs, retention, format, self.target_bytes).map(Some)
+        Rewrite::open(tree, inputs, &[], retention, format, self.target_bytes)
     }
 
     fn install(&mut self, tree: &Arc<TreeInner>) -> Result<()> {

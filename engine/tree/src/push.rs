@@ -51,6 +51,15 @@ struct Written {
     slices: Vec<Slice>,
 }
 
+/// The target that is being written.
+struct Current {
+    target: Target,
+    rewrite: Rewrite,
+    /// It has nothing older than what is written.
+    base: bool,
+    slices: Vec<Slice>,
+}
+
 #[derive(Default)]
 struct Group {
     targets: VecDeque<Target>,
@@ -64,9 +73,11 @@ struct Group {
 pub(crate) struct Push {
     /// The item, when this is a freeze.
     item: Option<Arc<Frozen>>,
+    /// What a freeze moves; `None`: a flush, or runs by reference.
+    from: Option<Source>,
     snapshots: Vec<Seq>,
     group: Option<Group>,
-    current: Option<(Target, Rewrite, Vec<Slice>)>,
+    current: Option<Current>,
     /// Before the last group of an item.
     telling: Option<Telling>,
     pub bytes_written: u64,
@@ -96,12 +107,35 @@ impl Push {
                 return None;
             }
             state.freezing = true;
-            let group = next_group(tree, view, state, &item);
-            let item = Some(item);
+            let from = match &item.content {
+                Content::Buffer(buffer) => Some(Source::Buffer(buffer.clone())),
+                Content::Runs(_) => None,
+            };
+            let group = next_group(tree, view, state, from.as_ref());
             Some(Push {
-                item,
+                item: Some(item),
+                from,
                 snapshots,
                 group: Some(group),
+                current: None,
+                telling: None,
+                bytes_written: 0,
+            })
+        })
+    }
+
+    /// Moves `slice` into the trunk as if it were a frozen buffer: of a tree of counts.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn counted(tree: &Arc<TreeInner>, slice: Slice) -> Option<Push> {
+        tree.taking(|view, state| {
+            state.freezing = true;
+            let from = Some(Source::Slice(slice));
+            let group = Some(next_group(tree, view, state, from.as_ref()));
+            Some(Push {
+                item: None,
+                from,
+                snapshots: Vec::new(),
+                group,
                 current: None,
                 telling: None,
                 bytes_written: 0,
@@ -123,6 +157,7 @@ impl Push {
             let group = Some(router.group);
             Some(Push {
                 item: None,
+                from: None,
                 snapshots,
                 group,
                 current: None,
@@ -134,14 +169,16 @@ impl Push {
 
     pub fn step(&mut self, tree: &Arc<TreeInner>) -> Result<Step> {
         let Some(group) = &mut self.group else { panic!("a push has a group until it is done") };
-        if let Some((target, rewrite, slices)) = &mut self.current {
+        if let Some(Current { target, rewrite, base, slices }) = &mut self.current {
             let known = slices.len();
             let done = rewrite.step(tree, slices)?;
             self.bytes_written += slices[known..].iter().map(|s| s.counts.bytes).sum::<u64>();
             if done {
-                if self.item.is_some() {
-                    let entries = rewrite.entries_in();
-                    tree.counters.entries_flushed.fetch_add(entries, Ordering::Relaxed);
+                let counters = &tree.counters;
+                if target.leaf && !*base {
+                    let bytes = slices.iter().map(|s| s.counts.bytes).sum();
+                    counters.deltas.fetch_add(slices.len() as u64, Ordering::Relaxed);
+                    counters.delta_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
                 let written = Written {
                     node: target.node.take(),
@@ -154,9 +191,7 @@ impl Push {
             return Ok(Step::More);
         }
         if let Some(target) = group.targets.pop_front() {
-            if let Some(rewrite) = start(tree, &target, &self.snapshots)? {
-                self.current = Some((target, rewrite, Vec::new()));
-            }
+            self.current = start(tree, target, &self.snapshots)?;
             return Ok(Step::More);
         }
         if let (Some(item), None) = (&self.item, &group.upto) {
@@ -190,16 +225,22 @@ impl Push {
         // The item stays this job's until its last group is in.
         self.let_go_of_group(tree);
         if last {
-            if self.item.take().is_some() {
+            if self.is_freeze() {
+                self.item = None;
+                if let Some(source) = self.from.take() {
+                    let counters = &tree.counters;
+                    counters.freezes.fetch_add(1, Ordering::Relaxed);
+                    counters.entries_flushed.fetch_add(source.entries(), Ordering::Relaxed);
+                }
                 let mut state = tree.state.lock();
                 (state.freezing, state.flushed_to) = (false, None);
             }
             return Ok(Step::Done);
         }
-        let Some(item) = &self.item else { panic!("a flush has one group") };
+        assert!(self.from.is_some(), "a flush has one group");
         self.group = Some(tree.going_on(|view, state| {
             state.flushed_to = upto;
-            next_group(tree, view, state, item)
+            next_group(tree, view, state, self.from.as_ref())
         }));
         Ok(Step::More)
     }
@@ -207,9 +248,15 @@ impl Push {
     /// The job is over, done or not: another one may take the item and continues from here.
     pub fn let_go(&mut self, tree: &TreeInner) {
         self.let_go_of_group(tree);
-        if self.item.take().is_some() {
+        if self.is_freeze() {
+            self.item = None;
+            self.from = None;
             tree.state.lock().freezing = false;
         }
+    }
+
+    fn is_freeze(&self) -> bool {
+        self.item.is_some() || self.from.is_some()
     }
 
     /// Gives the marks back. The runs that no edit named go with the group.
@@ -226,10 +273,10 @@ impl Push {
 }
 
 /// The part of the frozen item that is installed next.
-fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: &Frozen) -> Group {
-    let Content::Buffer(buffer) = &item.content else { return Group::default() };
+fn next_group(tree: &TreeInner, view: &View, state: &mut State, item: Option<&Source>) -> Group {
+    let Some(item) = item else { return Group::default() };
     let from = Range { lo: state.flushed_to.clone(), hi: None };
-    let source = [Source::Buffer(buffer.clone())];
+    let source = [item.clone()];
     let mut router = Router::new(tree, state);
     let rest = match &view.trunk.root.body {
         Body::Leaf(_) => vec![from],
@@ -330,15 +377,8 @@ impl<'a> Router<'a> {
 }
 
 /// Opens the inputs of a target; `None` when there is nothing in its ranges.
-fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Option<Rewrite>> {
-    let (renewal, mut inputs) = (tree.renewal(), Vec::new());
-    for source in &target.inputs {
-        inputs.extend(source.input(&tree.store, &renewal, &target.ranges)?);
-    }
-    if inputs.is_empty() {
-        return Ok(None);
-    }
-    let below = target.leaf && nothing_below(tree, target);
+fn start(tree: &Arc<TreeInner>, target: Target, snapshots: &[Seq]) -> Result<Option<Current>> {
+    let below = target.leaf && nothing_below(tree, &target);
     // The leaf's format; but tombstones stay while more is to come below (BD1).
     let bottom = below && !tree.keeps_tombstones();
     let options = &tree.options;
@@ -351,7 +391,9 @@ fn start(tree: &Arc<TreeInner>, target: &Target, snapshots: &[Seq]) -> Result<Op
         false => (RunFormat { filter: false, ..options.format_upper }, options.group_bytes),
     };
     let retention = Retention { snapshots: snapshots.to_vec(), bottom };
-    Rewrite::new(tree, renewal, inputs, retention, format, bytes).map(Some)
+    let inputs = target.inputs.iter().map(|source| source.within(&target.ranges)).collect();
+    let rewrite = Rewrite::open(tree, inputs, &target.ranges, retention, format, bytes)?;
+    Ok(rewrite.map(|rewrite| Current { target, rewrite, base: below, slices: Vec::new() }))
 }
 
 /// Whether the target leaf has no key as large as the smallest new one. This stays true until the

@@ -6,21 +6,55 @@ use std::sync::Arc;
 use frond_base::Result;
 use frond_run::{Cut, MergeInput, MergeJob, Retention, Run, RunCutter, RunFormat, RunMeta};
 
+use crate::extent::Extent;
+use crate::input::Input;
 use crate::renewal::Renewal;
-use crate::slice::{scale, Slice};
-use crate::store::TrunkRun;
+use crate::slice::{scale, sum, Range, Slice};
+use crate::store::{CountedPiece, TrunkRun};
 use crate::tree::TreeInner;
 
 /// See the module.
 pub(crate) struct Rewrite {
-    job: MergeJob,
+    work: Work,
     finished: bool,
     format: RunFormat,
     /// Not read: that it is held says which form the values have (RNW1).
     _renewal: Arc<Renewal>,
 }
 
+enum Work {
+    Merge(MergeJob),
+    /// The results of a store of counts.
+    Counted(Vec<RunMeta>),
+}
+
 impl Rewrite {
+    /// Opens `inputs`, newest first; `None` when they are empty. `ranges`: where their entries lie; none
+    /// given: anywhere between the first and the last.
+    pub fn open(
+        tree: &Arc<TreeInner>,
+        inputs: Vec<Input>,
+        ranges: &[Range],
+        retention: Retention,
+        format: RunFormat,
+        target_bytes: u64,
+    ) -> Result<Option<Rewrite>> {
+        let renewal = tree.renewal();
+        let pieces = || counted_pieces(&inputs, ranges);
+        if let Some(runs) = tree.store.count_merge(&pieces, &format, target_bytes) {
+            let work = Work::Counted(runs);
+            return Ok(Some(Rewrite { work, finished: false, format, _renewal: renewal }));
+        }
+        let mut opened = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            opened.extend(input.open(&tree.store, &renewal)?);
+        }
+        if opened.is_empty() {
+            return Ok(None);
+        }
+        Rewrite::new(tree, renewal, opened, retention, format, target_bytes).map(Some)
+    }
+
     /// `inputs` newest first, opened with `renewal`; runs of about `target_bytes`.
     pub fn new(
         tree: &Arc<TreeInner>,
@@ -35,15 +69,27 @@ impl Rewrite {
         let cut = Cut { target_bytes, boundaries: Vec::new() };
         let cutter = RunCutter::new(&format, tree.id.table, cut, next_block);
         let job = MergeJob::new(inputs, retention, cutter)?;
-        Ok(Rewrite { job, finished: false, format, _renewal: renewal })
+        Ok(Rewrite { work: Work::Merge(job), finished: false, format, _renewal: renewal })
     }
 
     /// Merges some entries and stores the runs that are complete; true when all is done.
     pub fn step(&mut self, tree: &Arc<TreeInner>, out: &mut Vec<Slice>) -> Result<bool> {
+        let job = match &mut self.work {
+            Work::Merge(job) => job,
+            Work::Counted(runs) => {
+                for meta in std::mem::take(runs) {
+                    note_written(tree, &meta, self.format == tree.options.format_leaf);
+                    let extent = Extent { offset: 0, len: meta.bytes };
+                    let run = TrunkRun::fresh(Run::new(meta), extent, tree.store.clone());
+                    out.push(Slice::whole(Arc::new(run)));
+                }
+                return Ok(true);
+            }
+        };
         if !self.finished {
-            self.finished = self.job.step(tree.options.step_entries)?;
+            self.finished = job.step(tree.options.step_entries)?;
         }
-        for cut in self.job.take_finished() {
+        for cut in job.take_finished() {
             let built = cut.run;
             let index = built.index(&format!("{}.frd", tree.id.table))?;
             let extent = tree.store.write_run(&built, &index)?;
@@ -54,10 +100,32 @@ impl Rewrite {
         }
         Ok(self.finished)
     }
+}
 
-    pub fn entries_in(&self) -> u64 {
-        self.job.stats().entries_in
+/// The estimated entries of `inputs` by place. A write buffer has none: counts are of runs.
+fn counted_pieces(inputs: &[Input], ranges: &[Range]) -> Vec<CountedPiece> {
+    let slices = inputs.iter().flat_map(|input| match input {
+        Input::Buffer(..) => &[],
+        Input::Slices(slices) => &slices[..],
+    });
+    let end = |s: &Slice| match &s.hi {
+        Some(hi) => hi.to_vec(),
+        None => [&s.run.meta().max_key[..], &[0]].concat(),
+    };
+    if ranges.is_empty() {
+        let lo = slices.clone().map(|s| s.first().to_vec()).min().unwrap_or_default();
+        let hi = slices.clone().map(end).max();
+        return vec![CountedPiece { lo, hi, entries: sum(slices).entries }];
     }
+    let piece = |range: &Range| {
+        let entries = slices.clone().map(|s| s.counts_in(range).entries).sum();
+        CountedPiece {
+            lo: range.lo_bytes().to_vec(),
+            hi: range.hi.as_ref().map(|hi| hi.to_vec()),
+            entries,
+        }
+    };
+    ranges.iter().map(piece).collect()
 }
 
 fn note_written(tree: &TreeInner, meta: &RunMeta, leaf: bool) {

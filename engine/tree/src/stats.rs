@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use frond_base::BlockId;
 
 use crate::extent::Extent;
+use crate::node::{Body, Node};
 use crate::plan::Debt;
 use crate::tree::Tree;
 use crate::view::{Content, View};
@@ -35,6 +36,11 @@ pub struct TreeStats {
     /// Entries that came from frozen buffers: `entries_written / entries_flushed` is the write
     /// amplification in entries.
     pub entries_flushed: u64,
+    /// Frozen buffers that are in the trunk.
+    pub freezes: u64,
+    /// Delta runs that leaves got from above, and their stored bytes.
+    pub deltas: u64,
+    pub delta_bytes: u64,
     /// Estimated memory of the trunk, without buffers and run indexes.
     pub memory_bytes: u64,
 }
@@ -81,6 +87,9 @@ impl Tree {
             bytes_written: inner.counters.bytes_written.load(Ordering::Relaxed),
             entries_written: inner.counters.entries_written.load(Ordering::Relaxed),
             entries_flushed: inner.counters.entries_flushed.load(Ordering::Relaxed),
+            freezes: inner.counters.freezes.load(Ordering::Relaxed),
+            deltas: inner.counters.deltas.load(Ordering::Relaxed),
+            delta_bytes: inner.counters.delta_bytes.load(Ordering::Relaxed),
             ..TreeStats::default()
         };
         let held = &view.trunk.sums.totals;
@@ -92,6 +101,27 @@ impl Tree {
         stats.memory_bytes = inner.charged.load(Ordering::Relaxed);
         (stats.buffered_entries, stats.buffered_bytes) = buffered(&view);
         stats
+    }
+
+    /// The runs that may hold a key, write buffers not counted: the mean over all leaves. Walks the trunk.
+    pub fn runs_per_read(&self) -> f64 {
+        /// Adds the runs of each leaf below, `above` of which lie on the path to `node`.
+        fn add(node: &Node, above: usize, sum: &mut (usize, usize)) {
+            match &node.body {
+                Body::Leaf(leaf) => {
+                    sum.0 += above + leaf.deltas.len() + usize::from(!leaf.base.is_empty());
+                    sum.1 += 1;
+                }
+                Body::Inner(inner) => {
+                    for child in &inner.children {
+                        add(&child.node, above + child.pending.len(), sum);
+                    }
+                }
+            }
+        }
+        let mut sum = (0, 0);
+        add(&self.inner.view.load().trunk.root, 0, &mut sum);
+        sum.0 as f64 / sum.1 as f64
     }
 
     /// Calls `tell` for the block of each slice of the trunk; for a run with several, as often.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use frond_base::{BlockId, Lsn, Result, Seq, TreeId};
 use frond_cache::RowCache;
-use frond_run::{BuiltRun, Page, PageSource, Run, RunIndex, RunMeta};
+use frond_run::{BuiltRun, Page, PageSource, Run, RunFormat, RunIndex, RunMeta};
 
 use crate::edit::TrunkEdit;
 use crate::extent::Extent;
@@ -54,6 +54,25 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     }
     /// Many pages were read for single rows: how memory is shared may have to change.
     fn judge_rows(&self) {}
+    /// Of a store that has counts in place of entries (`counted.rs`): the runs that a merge of these pieces
+    /// writes. `None`: entries are merged.
+    fn count_merge(
+        &self,
+        _pieces: &dyn Fn() -> Vec<CountedPiece>,
+        _format: &RunFormat,
+        _target_bytes: u64,
+    ) -> Option<Vec<RunMeta>> {
+        None
+    }
+}
+
+/// Entries that a merge takes in, spread evenly over the keys from `lo` to below `hi`.
+#[derive(Clone, Debug)]
+pub struct CountedPiece {
+    pub lo: Vec<u8>,
+    /// `None`: to the end of all keys.
+    pub hi: Option<Vec<u8>>,
+    pub entries: u64,
 }
 
 /// The log, as a tree sees it.

@@ -9,8 +9,9 @@ use std::time::Instant;
 use frond_base::{AllReaders, EntryKind, EntryRef, SEQ_MAX};
 use frond_run::testing::TestRng;
 use frond_run::{Compression, KeyShape, RunFormat};
+use frond_tree::counted::{CountedTree, EntrySizes};
 use frond_tree::testing::{drain, MemLog, MemStore};
-use frond_tree::{Bounds, Seek, Tree, TreeOptions};
+use frond_tree::{Bounds, Seek, Tree, TreeOptions, TreeStats};
 
 use crate::support::TREE;
 
@@ -75,6 +76,7 @@ fn random_inserts_are_rewritten_few_times() {
     assert_eq!((stats.entries, stats.entries_flushed), (N, N));
     assert!(stats.leaves > 30);
     assert!(rewrites < 6.0, "{rewrites:.2} writes per entry");
+    agrees_with_the_model(&tree, 50_000);
 
     let start = Instant::now();
     let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
@@ -103,6 +105,41 @@ fn random_inserts_are_rewritten_few_times() {
         });
     }
     println!("cached range read of 10 rows: {:?}", start.elapsed() / sample.len() as u32);
+}
+
+/// `tree` was made by freezes of `buffer` random entries each: a tree of counts with its options writes
+/// as much, within 15 percent.
+fn agrees_with_the_model(tree: &Tree, buffer: u64) {
+    let stats = tree.stats();
+    let sizes = EntrySizes {
+        logical: 18.0,
+        stored: stats.run_bytes as f64 / stats.entries as f64,
+        estimated: 9.0,
+    };
+    let mut model = CountedTree::new(|options| *options = tree.options().clone(), sizes);
+    for _ in 0..stats.entries / buffer {
+        model.freeze(buffer).unwrap();
+    }
+    let counted = model.tree.stats();
+    assert_eq!((counted.entries, counted.entries_flushed), (stats.entries, stats.entries));
+    let near = |what, real: f64, model: f64| {
+        println!("{what}: {real:.2}, by the model {model:.2}");
+        assert!((real / model - 1.0).abs() < 0.15, "{what}: {real:.2}, by the model {model:.2}");
+    };
+    near("writes", stats.entries_written as f64, counted.entries_written as f64);
+    let mean = |s: &TreeStats| s.delta_bytes as f64 / s.deltas as f64;
+    near("mean delta", mean(&stats), mean(&counted));
+    near("runs per read", tree.runs_per_read(), model.tree.runs_per_read());
+}
+
+#[test]
+fn entries_that_wait_on_the_way_are_flushed_once() {
+    const N: u64 = 100_000;
+    let options = TreeOptions { leaf_bytes: 32 << 10, min_slice: 2 << 10, ..index_options() };
+    let (tree, _) = loaded(N, 2_000, options);
+    let stats = tree.stats();
+    assert!(stats.height > 1 && stats.entries_written > 2 * N, "entries wait: {stats:?}");
+    assert_eq!(stats.entries_flushed, N);
 }
 
 #[test]
