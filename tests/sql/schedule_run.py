@@ -42,8 +42,8 @@ class Event:
     outcome: Outcome = field(default_factory=Outcome)
     # The result of a later read of the range without locks: the session's own, or an outsider's.
     probe: list[tuple] | None = None
-    # The ids of its rows that an outsider saw then.
-    left: set[int] | None = None
+    # Its rows that an outsider saw then, by id.
+    left: dict[int, tuple[int, int, int]] | None = None
     # How many statements of the transaction had changed something before.
     changes: int = 0
     # The rows at which it can have waited when it was last seen to wait, by the session that had locked them.
@@ -285,7 +285,7 @@ class Side:
         if step.scan and step.probe:
             event.probe = self._probe(session, event, first)
             if session.level != "READ COMMITTED":
-                event.left = {row[0] for row in self._seen(step)}
+                event.left = {row[0]: row[:3] for row in self._seen(step)}
         self._hold(session, event)
 
     def _probe(self, session: Session, event: Event, first: bool) -> list[tuple] | None:

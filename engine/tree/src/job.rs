@@ -34,7 +34,7 @@ impl Tree {
         let tree = self.inner.clone();
         let work = match plan.kind {
             JobKind::Freeze | JobKind::Attach => {
-                Work::Push(Box::new(Push::freeze(&tree, snapshots)?))
+                Work::Push(Box::new(Push::freeze(&tree, plan, snapshots)?))
             }
             JobKind::Flush => Work::Push(Box::new(Push::flush(&tree, plan, snapshots)?)),
             JobKind::Merge => Work::Merge(Box::new(LeafMerge::begin(&tree, plan, snapshots)?)),
@@ -68,6 +68,14 @@ impl Job {
             self.let_go();
         }
         step
+    }
+
+    /// Estimated bytes that the job reads: what was planned, and what it took along.
+    pub fn input_bytes(&self) -> u64 {
+        match &self.work {
+            Work::Push(push) => push.input_bytes,
+            Work::Merge(merge) => merge.input_bytes,
+        }
     }
 
     fn let_go(&mut self) {

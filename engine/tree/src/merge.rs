@@ -38,6 +38,7 @@ pub(crate) struct LeafMerge {
     /// Stored size at which runs, and leaves, are cut.
     target_bytes: u64,
     pub bytes_written: u64,
+    pub input_bytes: u64,
     finished: bool,
 }
 
@@ -75,6 +76,7 @@ impl LeafMerge {
                 current: None,
                 done: Vec::new(),
                 bytes_written: 0,
+                input_bytes: plan.input_bytes,
                 finished: false,
             })
         })

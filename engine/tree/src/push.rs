@@ -1,4 +1,4 @@
-//! Moving entries down: a frozen item from the top of the tree, or the pending slices of an edge.
+//! Moving entries down: a frozen item from the top of the tree, or the pending slices of edges of a node.
 //!
 //! Starting from the top (or from one child), the entries for a child go down in one piece when
 //! they are at least `min_slice`; all pending slices of the edges that they pass go with them,
@@ -81,6 +81,8 @@ pub(crate) struct Push {
     /// Before the last group of an item.
     telling: Option<Telling>,
     pub bytes_written: u64,
+    /// Estimated bytes that it reads.
+    pub input_bytes: u64,
 }
 
 /// Plans one group.
@@ -96,7 +98,7 @@ struct Router<'a> {
 
 impl Push {
     /// Takes the oldest frozen item.
-    pub fn freeze(tree: &Arc<TreeInner>, snapshots: Vec<Seq>) -> Option<Push> {
+    pub fn freeze(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
         // Before any lock is taken: committers ask a tree for its debt.
         if let Some(Content::Buffer(buffer)) = tree.view.load().frozen.last().map(|f| &f.content) {
             buffer.settle();
@@ -120,6 +122,7 @@ impl Push {
                 current: None,
                 telling: None,
                 bytes_written: 0,
+                input_bytes: plan.input_bytes,
             })
         })
     }
@@ -139,21 +142,42 @@ impl Push {
                 current: None,
                 telling: None,
                 bytes_written: 0,
+                input_bytes: 0,
             })
         })
     }
 
-    /// Takes the pending slices of the edge into the planned node.
+    /// Takes the pending slices of the edge into the planned node, and those of its neighbours that are due as
+    /// well: one run that was cut by child makes all of them due at once. So they share a sync and an edit,
+    /// which holds the node above with all its slices. Each child gets a run of its own: of one run for
+    /// all of them, every page would stay until the last leaf is merged.
     pub fn flush(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
         tree.taking(|view, state| {
             state.flushes.remove(&plan.node);
             let found = view.trunk.find(plan.lo.as_deref().unwrap_or(&[]), plan.node)?;
-            let child = found.edge?;
-            if child.pending.is_empty() || state.busy.contains(&plan.node) {
+            let (above, above_range) = found.above?;
+            let planned = found.edge?;
+            if planned.pending.is_empty() || state.busy.contains(&plan.node) {
                 return None;
             }
+            let mut input = planned.pending.totals().counts.bytes;
+            let mut chosen = vec![false; above.children.len()];
+            for (i, child) in above.children.iter().enumerate() {
+                let id = child.node.id;
+                let bytes = child.pending.totals().counts.bytes;
+                let fits = input + bytes <= tree.options.group_bytes;
+                let due = fits && state.flushes.has(id) && !state.busy.contains(&id);
+                if due && !child.pending.is_empty() {
+                    state.flushes.remove(&id);
+                    input += bytes;
+                    chosen[i] = true;
+                }
+                chosen[i] |= id == plan.node;
+            }
             let mut router = Router::new(tree, state);
-            router.enter(child, &found.range, &[]);
+            for (i, child) in above.children.iter().enumerate().filter(|(i, _)| chosen[*i]) {
+                router.enter(child, &above.range(i, &above_range), &[]);
+            }
             let group = Some(router.group);
             Some(Push {
                 item: None,
@@ -163,6 +187,7 @@ impl Push {
                 current: None,
                 telling: None,
                 bytes_written: 0,
+                input_bytes: input,
             })
         })
     }

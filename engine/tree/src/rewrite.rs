@@ -23,7 +23,7 @@ pub(crate) struct Rewrite {
 }
 
 enum Work {
-    Merge(MergeJob),
+    Merge(Box<MergeJob>),
     /// The results of a store of counts.
     Counted(Vec<RunMeta>),
 }
@@ -69,7 +69,7 @@ impl Rewrite {
         let cut = Cut { target_bytes, boundaries: Vec::new() };
         let cutter = RunCutter::new(&format, tree.id.table, cut, next_block);
         let job = MergeJob::new(inputs, retention, cutter)?;
-        Ok(Rewrite { work: Work::Merge(job), finished: false, format, _renewal: renewal })
+        Ok(Rewrite { work: Work::Merge(Box::new(job)), finished: false, format, _renewal: renewal })
     }
 
     /// Merges some entries and stores the runs that are complete; true when all is done.

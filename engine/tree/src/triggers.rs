@@ -68,6 +68,10 @@ impl Needs {
         self.by_node.is_empty()
     }
 
+    pub fn has(&self, id: NodeId) -> bool {
+        self.by_node.contains_key(&id)
+    }
+
     /// Bytes of debt of all needs.
     pub fn debt(&self) -> u64 {
         u64::try_from(self.debt).unwrap_or(u64::MAX)

@@ -32,6 +32,8 @@ pub(crate) struct Found<'a> {
     pub node: &'a Arc<Node>,
     /// The edge into the node; `None` for the root.
     pub edge: Option<&'a Child>,
+    /// The node above, with its range.
+    pub above: Option<(&'a Inner, Range)>,
     pub range: Range,
 }
 
@@ -45,7 +47,7 @@ impl Trunk {
     /// The node `id`, if it is on the path of `key`. A node keeps its id and the smallest key of
     /// its range for life (the range only ever widens to the left or gets cut on the right).
     pub fn find(&self, key: &[u8], id: NodeId) -> Option<Found<'_>> {
-        let mut at = Found { node: &self.root, edge: None, range: Range::all() };
+        let mut at = Found { node: &self.root, edge: None, above: None, range: Range::all() };
         loop {
             if at.node.id == id {
                 return Some(at);
@@ -53,7 +55,13 @@ impl Trunk {
             let Body::Inner(inner) = &at.node.body else { return None };
             let i = inner.child_for(key);
             let child = &inner.children[i];
-            at = Found { node: &child.node, edge: Some(child), range: inner.range(i, &at.range) };
+            let range = inner.range(i, &at.range);
+            at = Found {
+                node: &child.node,
+                edge: Some(child),
+                above: Some((inner, at.range)),
+                range,
+            };
         }
     }
 

@@ -101,7 +101,8 @@ impl Core {
         let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();
         let work = Work::new(name_of(plan.kind), table.id(), started);
-        let under_way = self.works.begin(work.of(Some(tree.id().index), plan.input_bytes));
+        let input_bytes = job.input_bytes();
+        let under_way = self.works.begin(work.of(Some(tree.id().index), input_bytes));
         let outcome = loop {
             if self.queue.stopping() {
                 return false;
@@ -122,7 +123,7 @@ impl Core {
         self.counters.jobs.fetch_add(1, Ordering::Relaxed);
         match outcome {
             Ok(()) => {
-                self.pressure.pacer.drained(plan.input_bytes, now.saturating_sub(started));
+                self.pressure.pacer.drained(input_bytes, now.saturating_sub(started));
                 self.queue.succeeded(tree.id());
                 if self.disk.is_full() {
                     self.disk.end();

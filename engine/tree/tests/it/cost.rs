@@ -26,11 +26,11 @@ fn index_key(rng: &mut TestRng, id: u64) -> Vec<u8> {
 }
 
 /// A tree of `n` random index entries, written in batches, frozen every `buffer` entries, all work
-/// done.
-fn loaded(n: u64, buffer: u64, options: TreeOptions) -> (Tree, Vec<Vec<u8>>) {
+/// done; keys of it, and its runs per read, the mean over all freezes.
+fn loaded(n: u64, buffer: u64, options: TreeOptions) -> (Tree, Vec<Vec<u8>>, f64) {
     let tree = Tree::new(TREE, options, MemStore::new(), MemLog::new(), Arc::new(AllReaders));
     let mut rng = TestRng::new(1);
-    let mut sample = Vec::new();
+    let (mut sample, mut runs) = (Vec::new(), Vec::new());
     for batch in 0..n / 1000 {
         let mut keys: Vec<Vec<u8>> =
             (0..1000).map(|i| index_key(&mut rng, batch * 1000 + i)).collect();
@@ -41,9 +41,10 @@ fn loaded(n: u64, buffer: u64, options: TreeOptions) -> (Tree, Vec<Vec<u8>>) {
         if (batch + 1) * 1000 % buffer == 0 {
             tree.freeze(batch + 1);
             drain(&tree, &[batch + 1]).unwrap();
+            runs.push(tree.runs_per_read());
         }
     }
-    (tree, sample)
+    (tree, sample, runs.iter().sum::<f64>() / runs.len() as f64)
 }
 
 fn index_options() -> TreeOptions {
@@ -67,7 +68,7 @@ fn random_inserts_are_rewritten_few_times() {
     const N: u64 = 1_000_000;
     // A buffer of 1/20 of the data, leaves of 1/75: as 5 GB in 256 MiB of buffers would be.
     let start = Instant::now();
-    let (tree, sample) = loaded(N, 50_000, index_options());
+    let (tree, sample, runs) = loaded(N, 50_000, index_options());
     let load = start.elapsed();
     let stats = tree.stats();
     let rewrites = stats.entries_written as f64 / N as f64;
@@ -76,7 +77,7 @@ fn random_inserts_are_rewritten_few_times() {
     assert_eq!((stats.entries, stats.entries_flushed), (N, N));
     assert!(stats.leaves > 30);
     assert!(rewrites < 6.0, "{rewrites:.2} writes per entry");
-    agrees_with_the_model(&tree, 50_000);
+    agrees_with_the_model(&tree, 50_000, runs);
 
     let start = Instant::now();
     let mut cursor = tree.cursor(SEQ_MAX, Bounds::all());
@@ -109,7 +110,7 @@ fn random_inserts_are_rewritten_few_times() {
 
 /// `tree` was made by freezes of `buffer` random entries each: a tree of counts with its options writes
 /// as much, within 15 percent.
-fn agrees_with_the_model(tree: &Tree, buffer: u64) {
+fn agrees_with_the_model(tree: &Tree, buffer: u64, runs: f64) {
     let stats = tree.stats();
     let sizes = EntrySizes {
         logical: 18.0,
@@ -117,8 +118,10 @@ fn agrees_with_the_model(tree: &Tree, buffer: u64) {
         estimated: 9.0,
     };
     let mut model = CountedTree::new(|options| *options = tree.options().clone(), sizes);
-    for _ in 0..stats.entries / buffer {
+    let (freezes, mut counted_runs) = (stats.entries / buffer, 0.0);
+    for _ in 0..freezes {
         model.freeze(buffer).unwrap();
+        counted_runs += model.tree.runs_per_read() / freezes as f64;
     }
     let counted = model.tree.stats();
     assert_eq!((counted.entries, counted.entries_flushed), (stats.entries, stats.entries));
@@ -129,14 +132,29 @@ fn agrees_with_the_model(tree: &Tree, buffer: u64) {
     near("writes", stats.entries_written as f64, counted.entries_written as f64);
     let mean = |s: &TreeStats| s.delta_bytes as f64 / s.deltas as f64;
     near("mean delta", mean(&stats), mean(&counted));
-    near("runs per read", tree.runs_per_read(), model.tree.runs_per_read());
+    near("runs per read", runs, counted_runs);
+}
+
+/// Costs a second. With a job for each edge it was 27 jobs per freeze.
+#[test]
+fn edges_that_are_due_together_are_flushed_by_one_job() {
+    let sizes = EntrySizes { logical: 20.0, stored: 6.5, estimated: 10.0 };
+    let mut model = CountedTree::new(|_| {}, sizes);
+    let jobs = |model: &CountedTree| model.counts().flushes + model.counts().merges;
+    // 300 million entries: a secondary index with a budget of 64 MiB.
+    (0..1000).for_each(|_| model.freeze(150_000).unwrap());
+    let before = jobs(&model);
+    (0..1000).for_each(|_| model.freeze(150_000).unwrap());
+    let jobs = (jobs(&model) - before) as f64 / 1000.0;
+    println!("{jobs:.2} jobs per freeze");
+    assert!(jobs < 12.0, "{jobs:.2} jobs per freeze");
 }
 
 #[test]
 fn entries_that_wait_on_the_way_are_flushed_once() {
     const N: u64 = 100_000;
     let options = TreeOptions { leaf_bytes: 32 << 10, min_slice: 2 << 10, ..index_options() };
-    let (tree, _) = loaded(N, 2_000, options);
+    let (tree, _, _) = loaded(N, 2_000, options);
     let stats = tree.stats();
     assert!(stats.height > 1 && stats.entries_written > 2 * N, "entries wait: {stats:?}");
     assert_eq!(stats.entries_flushed, N);
