@@ -261,7 +261,7 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     if (const int error = foreigns_of_new(table, of, form, info, checks, &all))
         return error;
     if (all.empty() && frond_foreigns_of(of ? of : table, true).empty())
-        return frond_rows_create(frond_database, table, spec);
+        return frond_rows_create(frond_database_with(table), table, spec);
     if (const char *problem = problem_of(all, form)) {
         my_error(ER_CHECK_NOT_IMPLEMENTED, MYF(0), problem);
         return HA_ERR_GENERIC;
@@ -310,7 +310,7 @@ int frond_rename_with_foreigns(THD *thd, const char *from, const char *to) {
         std::string altered;
         if (thd && in_place)
             altered = Frond_session::of(thd)->altered(thd_start_utime(thd));
-        return frond_table_rename_child(frond_database, from, to,
+        return frond_table_rename_child(frond_database_with(from), from, to,
                                         aside ? FROND_RENAME_ASIDE : FROND_RENAME_IN_PLACE,
                                         altered.empty() ? nullptr : altered.c_str(), nullptr, 0);
     }
@@ -320,7 +320,7 @@ int frond_rename_with_foreigns(THD *thd, const char *from, const char *to) {
     const std::string generated = database + frond_from_file(frond_table_of(to)) + FROND_GENERATED;
     const char *const prefixes[] = {old_generated.c_str(), generated.c_str(), old_database.c_str(),
                                     database.c_str()};
-    return frond_table_rename_child(frond_database, from, to, FROND_RENAME_FOLLOW, nullptr, prefixes,
+    return frond_table_rename_child(frond_database_with(from), from, to, FROND_RENAME_FOLLOW, nullptr, prefixes,
                                     array_elements(prefixes));
 }
 

@@ -200,7 +200,7 @@ private:
     int transaction(frond_txn **txn);
     /* The serial that a slot remembers: of the statement, or of a sequence's transaction, which ends with each change or
      * scan. */
-    uint64_t serial() const { return unlikely(sequence_txn_ != nullptr) ? 1 : session_->serial(); }
+    uint64_t serial() const { return unlikely(sequence_txn_ != nullptr) ? 1 : session_->serial(temporary_); }
 
     /* The table holds the row of a SEQUENCE (ha_frond_sequence.cc). */
     bool keeps_sequence() const { return unlikely(table_share->sequence != nullptr); }
@@ -272,6 +272,9 @@ private:
     frond_table *table_ = nullptr;
     frond_rows *rows_ = nullptr;
     std::string name_;
+    /* The table is a TEMPORARY one, and in the database of these. */
+    bool temporary_ = false;
+    frond_db *database_ = nullptr;
     uint hidden_ = 0;
     bool has_clustering_ = false;
     /* Per index of the core, then one for fetches by reference. */

@@ -269,7 +269,7 @@ bool ha_frond::alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref)
     frond_txn *txn = nullptr;
     frond_scan *scan = nullptr;
     // Columns do not change when an index is built: the records are alike.
-    if (ref && !frond_txn_begin(frond_database, &options, &txn) &&
+    if (ref && !frond_txn_begin(database_, &options, &txn) &&
         !frond_scan_open(txn, rows_, 0, FROND_LOCK_NONE, FROND_WAIT, &scan) &&
         !frond_scan_fetch(scan, ref, altered->record[0])) {
         print_keydup_error(altered, key, MYF(0));

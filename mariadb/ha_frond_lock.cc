@@ -50,20 +50,24 @@ static bool changes_rows(THD *thd) {
 }
 
 void ha_frond::set_lock(THD *thd, int lock, int wait) {
-    if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
+    // Changes need the whole old row, whatever columns the statement reads.
+    reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
+    if (temporary_)
+        lock = FROND_LOCK_NONE; // nobody else sees the table
+    else if (lock == FROND_LOCK_NONE && thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
         (thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) || changes_rows(thd)))
         lock = FROND_LOCK_SHARED;
     lock_ = lock;
     wait_ = wait;
     if (lock != FROND_LOCK_NONE)
         session_->locks_rows();
-    // Changes need the whole old row, whatever columns the statement reads.
-    reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
     demand_++;
     // Also with unique_checks=0, which every dump sets: the dump may be loaded with REPLACE over
     // existing rows.
     write_flags_ =
         thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ? FROND_WRITE_SKIP_FOREIGN : FROND_WRITE_DEFAULT;
+    if (temporary_)
+        write_flags_ |= FROND_WRITE_NO_LOCKS;
 }
 
 // Temporary tables are in no backup.
@@ -85,7 +89,7 @@ int ha_frond::external_lock(THD *thd, int type) {
     if (type == F_UNLCK)
         return 0;
     session_ = Frond_session::of(thd);
-    if (const int error = session_->enter())
+    if (const int error = session_->enter(temporary_))
         return error;
     // The look-ups for UNIQUE over a BLOB and WITHOUT OVERLAPS may use a clone that is locked for
     // reading while its table is written: they have to see rows committed after the snapshot.
@@ -105,7 +109,7 @@ int ha_frond::external_lock(THD *thd, int type) {
 // statement.
 int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     session_ = Frond_session::of(thd);
-    if (const int error = session_->enter())
+    if (const int error = session_->enter(temporary_))
         return error;
     if (type >= TL_WRITE_ALLOW_WRITE)
         note_write();
@@ -123,13 +127,13 @@ int ha_frond::transaction(frond_txn **txn) {
     if (keeps_sequence())
         return sequence_transaction(txn);
     // A commit inside the statement (DDL, HANDLER) has ended the transaction. Begin a new one.
-    if (!session_->in_statement() || !session_->transaction()) {
-        if (const int error = session_->enter())
+    if (!session_->in_statement(temporary_) || !session_->transaction(temporary_)) {
+        if (const int error = session_->enter(temporary_))
             return error;
         if (lock_ != FROND_LOCK_NONE)
             session_->locks_rows();
     }
-    *txn = session_->transaction();
+    *txn = session_->transaction(temporary_);
     return 0;
 }
 

@@ -44,7 +44,7 @@ int ha_frond::sequence_transaction(frond_txn **txn) {
     if (!sequence_txn_) {
         frond_txn_options options = FROND_TXN_OPTIONS_INIT;
         options.isolation = FROND_READ_COMMITTED;
-        if (const int rc = frond_txn_begin(frond_database, &options, &sequence_txn_))
+        if (const int rc = frond_txn_begin(database_, &options, &sequence_txn_))
             return frond_to_handler_error(nullptr, rc);
         frond_txn_set_connection(sequence_txn_, thd_get_thread_id(thd()));
     }
@@ -82,7 +82,7 @@ int ha_frond::write_sequence(const uchar *old_record, const uchar *record) {
                               : frond_row_insert(txn, rows_, record, write_flags_, &index);
     const int refused = frond_to_handler_error(nullptr, rc);
     const int error = end_sequence_transaction(!refused);
-    if (refused || error || old_record || frond_is_temporary(name_.c_str()))
+    if (refused || error || old_record || temporary_)
         return refused ? refused : error;
     // The table survives a crash, and a sequence without its row cannot be opened.
     return frond_to_handler_error(nullptr, frond_sync(frond_database));

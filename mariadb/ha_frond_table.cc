@@ -174,7 +174,9 @@ int ha_frond::open(const char *name, int, uint) {
 
 int ha_frond::bind(const char *name) {
     name_ = frond_table_name(name);
-    if (const int rc = frond_table_open(frond_database, name_.c_str(), &table_))
+    database_ = frond_database_with(name_.c_str());
+    temporary_ = database_ != frond_database;
+    if (const int rc = frond_table_open(database_, name_.c_str(), &table_))
         return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
     Frond_schema schema(table);
     const uint8_t *meta = nullptr;
@@ -292,7 +294,7 @@ int ha_frond::truncate() {
     // Afterwards the name means another table of the core. Nothing of the old one may stay open.
     const std::string name = name_;
     unbind();
-    const int rc = frond_table_truncate(frond_database, name.c_str());
+    const int rc = frond_table_truncate(database_, name.c_str());
     const int error = bind(name.c_str());
     if (!rc && !error && table->found_next_number_field)
         frond_auto_increment_set(table_, 1);

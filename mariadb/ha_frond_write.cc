@@ -146,7 +146,7 @@ int ha_frond::reset_auto_increment(ulonglong value) {
 int ha_frond::begin_bulk() {
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
-    if (const int rc = frond_txn_begin(frond_database, &options, &bulk_))
+    if (const int rc = frond_txn_begin(database_, &options, &bulk_))
         return frond_to_handler_error(nullptr, rc);
     write_flags_ |= FROND_WRITE_NO_LOCKS;
     return 0;
@@ -157,7 +157,8 @@ int ha_frond::end_bulk(bool keep) {
     if (!txn)
         return 0;
     bulk_ = nullptr;
-    write_flags_ &= ~FROND_WRITE_NO_LOCKS;
+    if (!temporary_)
+        write_flags_ &= ~FROND_WRITE_NO_LOCKS;
     for (Frond_slot &slot : slots_)
         slot.serial = 0;
     if (!keep) {
@@ -166,6 +167,8 @@ int ha_frond::end_bulk(bool keep) {
     }
     if (const int rc = Frond_session::of(thd())->commit_now(txn))
         return frond_to_handler_error(thd(), rc);
+    if (temporary_)
+        return 0;
     // The table is about to replace another. Its rows must be durable before the rename is, and older snapshots must not
     // read it: they would miss rows.
     if (const int rc = frond_sync(frond_database))

@@ -6,6 +6,7 @@
 
 #include "plugin.h"
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,15 @@
 
 handlerton *frond_hton;
 frond_db *frond_database;
+static frond_db *scratch_database;
+static std::mutex scratch_guard;
 
 // Exported by the server, but not declared in its headers for plugins.
 extern bool ignore_db_dirs_append(const char *dirname_arg);
+
+static std::string path_of(const char *directory) {
+    return std::string(mysql_real_data_home) + "/" + directory;
+}
 
 static void log_message(void *, int level, const char *message) {
     switch (level) {
@@ -40,6 +47,22 @@ static void log_message(void *, int level, const char *message) {
     }
 }
 
+frond_db *frond_scratch(bool opens) {
+    std::lock_guard<std::mutex> locked(scratch_guard);
+    if (scratch_database || !opens || !frond_database)
+        return scratch_database;
+    frond_options options = frond_scratch_options();
+    options.log = log_message;
+    const std::string path = path_of(FROND_SCRATCH_DIRECTORY);
+    if (const int rc = frond_open_scratch(path.c_str(), &options, &scratch_database))
+        sql_print_error("Frond: cannot open %s: %s (%d)", path.c_str(), frond_last_error(), rc);
+    return scratch_database;
+}
+
+frond_db *frond_database_with(const char *table, bool opens) {
+    return frond_is_temporary(table) && !strchr(table, '/') ? frond_scratch(opens) : frond_database;
+}
+
 static handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *root) {
     return new (root) ha_frond(hton, share);
 }
@@ -50,14 +73,22 @@ static int drop_table(handlerton *, const char *path) {
     const char *name = frond_table_name(path);
     if (frond_is_temporary(path) && Frond_session::drops_later(current_thd, name))
         return 0;
-    // Nobody will ask for a temporary table again, prepared transactions included.
-    const int rc = frond_is_temporary(path) ? frond_table_discard(frond_database, name)
-                                            : frond_drop_with_foreigns(current_thd, name);
+    if (!frond_is_temporary(path)) {
+        const int rc = frond_drop_with_foreigns(current_thd, name);
+        return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
+    }
+    frond_db *scratch = frond_scratch(false);
+    const int rc = scratch ? frond_table_discard(scratch, name) : static_cast<int>(FROND_NOT_FOUND);
     return rc == FROND_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : frond_to_handler_error(nullptr, rc);
 }
 
+static void wipe_scratch() {
+    if (frond_wipe_scratch(path_of(FROND_SCRATCH_DIRECTORY).c_str()))
+        sql_print_warning("Frond: removing old temporary tables: %s", frond_last_error());
+}
+
 // Temporary tables of an earlier server process, whose sessions have ended. The server itself
-// removes only those whose .frm file is in its current temporary directory.
+// removes only those whose .frm file is in its current temporary directory. Earlier releases had them in the database itself.
 static void drop_temporary_tables() {
     std::vector<std::string> names;
     auto collect = [](void *ctx, const char *name) {
@@ -69,9 +100,15 @@ static void drop_temporary_tables() {
     for (const std::string &name : names)
         if (frond_table_discard(frond_database, name.c_str()))
             sql_print_warning("Frond: dropping an old temporary table: %s", frond_last_error());
+    wipe_scratch();
 }
 
 static int close_database() {
+    if (frond_db *scratch = frond_scratch(false)) {
+        scratch_database = nullptr;
+        frond_close(scratch);
+        wipe_scratch();
+    }
     frond_db *database = frond_database;
     frond_database = nullptr;
     if (database && frond_close(database)) {
@@ -109,13 +146,13 @@ static int init(void *p) {
     frond_install_backup(hton);
     frond_install_alter(hton);
     ignore_db_dirs_append(FROND_DIRECTORY);
+    ignore_db_dirs_append(FROND_SCRATCH_DIRECTORY);
 
-    char path[FN_REFLEN];
-    my_snprintf(path, sizeof path, "%s/%s", mysql_real_data_home, FROND_DIRECTORY);
+    const std::string path = path_of(FROND_DIRECTORY);
     frond_options options = frond_open_options();
     options.log = log_message;
-    if (const int rc = frond_open(path, &options, &frond_database)) {
-        sql_print_error("Frond: cannot open %s: %s (%d)", path, frond_last_error(), rc);
+    if (const int rc = frond_open(path.c_str(), &options, &frond_database)) {
+        sql_print_error("Frond: cannot open %s: %s (%d)", path.c_str(), frond_last_error(), rc);
         return 1;
     }
     frond_watch_waits(frond_database);

@@ -15,9 +15,16 @@ class THD;
    "@0023". */
 static constexpr char FROND_DIRECTORY[] = "#frond";
 
+/* Of the database of TEMPORARY tables; empty when the server starts. */
+static constexpr char FROND_SCRATCH_DIRECTORY[] = "#frond_tmp";
+
 extern handlerton *frond_hton;
 /* NULL before the plugin is initialised and after it was closed. */
 extern frond_db *frond_database;
+/* The database of TEMPORARY tables, which the first of them opens; NULL when that fails, or with `opens` false before. */
+frond_db *frond_scratch(bool opens);
+/* The database of the table with that name in the core; as frond_scratch(). */
+frond_db *frond_database_with(const char *table, bool opens = true);
 
 /* status.cc */
 extern st_mysql_show_var frond_status_variables[];

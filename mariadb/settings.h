@@ -32,6 +32,8 @@ extern st_mysql_sys_var *frond_system_variables[];
 
 /* Options for frond_open(), from the variables. */
 frond_options frond_open_options();
+/* The same for frond_open_scratch(). */
+frond_options frond_scratch_options();
 /* The others, for the open database. */
 void frond_apply_settings();
 

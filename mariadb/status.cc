@@ -30,6 +30,10 @@ static void collect(void *, const char *name, uint64_t value) {
     values[i] = value;
 }
 
+static uint64_t temporary_tables;
+
+static void count_table(void *, const char *) { temporary_tables++; }
+
 static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_status_var *,
                          enum_var_type) {
     std::lock_guard<std::mutex> locked(guard);
@@ -37,6 +41,12 @@ static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_statu
     if (frond_database) {
         frond_status(frond_database, collect, nullptr);
         frond_read_free_status(collect, nullptr);
+        // Other counters of TEMPORARY tables are of no use to an operator.
+        frond_db *scratch = frond_scratch(false);
+        temporary_tables = 0;
+        if (scratch)
+            frond_table_list(scratch, count_table, nullptr);
+        collect(nullptr, "temporary_tables", temporary_tables);
     }
     var->type = SHOW_ARRAY;
     var->value = counters;

@@ -12,7 +12,7 @@
 
 static constexpr ulonglong KIB = 1024, MIB = 1024 * KIB, GIB = 1024 * MIB;
 
-static ulonglong cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
+static ulonglong cache_size, temporary_cache_size, log_segment_size, log_capacity, row_lock_memory, backup_pin_limit;
 static ulong flush_log_at_commit, read_free_verify, read_free_divergence, stats_method;
 static uint background_threads, open_files, recovery_target;
 static my_bool print_all_deadlocks, row_cache, direct_io, discard_damaged_tables, allow_incomplete_backup;
@@ -61,6 +61,10 @@ static void change_row_cache(THD *thd, st_mysql_sys_var *, void *variable, const
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
                               "Memory for pages and for changes not yet written to tables, in bytes",
                               nullptr, change_cache_size, 128 * MIB, 8 * MIB, 1ULL << 46, MIB);
+static MYSQL_SYSVAR_ULONGLONG(temporary_cache_size, temporary_cache_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Memory for pages and changes of TEMPORARY tables, in bytes: frond_cache_size does not "
+                              "include it. None is taken before there is such a table",
+                              nullptr, nullptr, 32 * MIB, 8 * MIB, 1ULL << 46, MIB);
 static MYSQL_SYSVAR_ULONG(flush_log_at_commit, flush_log_at_commit, PLUGIN_VAR_RQCMDARG,
                           "1: a commit is on disk when it returns; 2: in the operating system; "
                           "0: within a second. With 0 and 2 a power failure loses up to a second",
@@ -191,6 +195,7 @@ static MYSQL_THDVAR_ENUM(default_compression, PLUGIN_VAR_RQCMDARG,
 
 st_mysql_sys_var *frond_system_variables[] = {
     MYSQL_SYSVAR(cache_size),
+    MYSQL_SYSVAR(temporary_cache_size),
     MYSQL_SYSVAR(flush_log_at_commit),
     MYSQL_SYSVAR(log_segment_size),
     MYSQL_SYSVAR(log_capacity),
@@ -255,6 +260,13 @@ frond_options frond_open_options() {
     options.direct_io = direct_io;
     options.discard_damaged_tables = discard_damaged_tables;
     options.create = 1;
+    return options;
+}
+
+frond_options frond_scratch_options() {
+    frond_options options = frond_open_options();
+    options.cache_bytes = temporary_cache_size;
+    options.background_threads = 1;
     return options;
 }
 

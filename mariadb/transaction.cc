@@ -31,6 +31,7 @@ bool frond_ends_transaction(THD *thd, bool all) { return all || !in_transaction(
 
 Frond_session::Frond_session(THD *thd)
     : thd_(thd), serial_(sessions.fetch_add(1, std::memory_order_relaxed) << 40) {
+    scratch_.serial = serial_;
     frond_remember_session(this);
 }
 
@@ -91,7 +92,16 @@ frond_txn *Frond_session::take(bool may_be_killed) {
     return taken;
 }
 
-int Frond_session::enter() {
+int Frond_session::enter(bool temporary) {
+    if (const int error = temporary ? enter_scratch() : enter_shared())
+        return error;
+    trans_register_ha(thd_, false, frond_hton, 0);
+    if (in_transaction(thd_))
+        trans_register_ha(thd_, true, frond_hton, 0);
+    return 0;
+}
+
+int Frond_session::enter_shared() {
     if (!in_statement_) {
         serial_++;
         if (!transaction_) {
@@ -109,13 +119,65 @@ int Frond_session::enter() {
         statement_start_ = frond_txn_savepoint(transaction_);
         in_statement_ = true;
     }
-    trans_register_ha(thd_, false, frond_hton, 0);
-    if (in_transaction(thd_))
-        trans_register_ha(thd_, true, frond_hton, 0);
     return 0;
 }
 
+// Nobody else changes the tables: there is nothing to lock, and nothing that a snapshot would hide.
+int Frond_session::enter_scratch() {
+    if (scratch_.in_statement)
+        return 0;
+    scratch_.serial++;
+    if (!scratch_.txn) {
+        frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+        options.isolation = FROND_READ_COMMITTED;
+        frond_txn *begun = nullptr;
+        if (const int rc = frond_txn_begin(frond_scratch(true), &options, &begun))
+            return frond_to_handler_error(thd_, rc);
+        std::lock_guard<std::mutex> locked(guard_);
+        scratch_.txn = begun;
+    } else {
+        frond_txn_clear_interrupt(scratch_.txn);
+    }
+    if (thd_kill_level(thd_) != THD_IS_NOT_KILLED)
+        frond_txn_interrupt(scratch_.txn);
+    scratch_.statement_start = frond_txn_savepoint(scratch_.txn);
+    scratch_.in_statement = true;
+    return 0;
+}
+
+frond_txn *Frond_session::take_scratch() {
+    std::lock_guard<std::mutex> locked(guard_);
+    frond_txn *taken = scratch_.txn;
+    scratch_.txn = nullptr;
+    scratch_.in_statement = false;
+    return taken;
+}
+
+int Frond_session::commit_scratch() {
+    frond_txn *taken = take_scratch();
+    if (!taken)
+        return 0;
+    frond_txn_clear_interrupt(taken);
+    const int rc = frond_txn_commit(taken);
+    if (!rc)
+        return 0;
+    const int error = frond_to_handler_error(nullptr, rc);
+    frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
+    return error;
+}
+
+void Frond_session::rollback_scratch() {
+    if (frond_txn *taken = take_scratch())
+        frond_txn_rollback(taken);
+}
+
 void Frond_session::end_statement() {
+    if (scratch_.txn) {
+        if (scratch_.in_statement)
+            frond_txn_release(scratch_.txn, scratch_.statement_start);
+        frond_txn_end_statement(scratch_.txn);
+    }
+    scratch_.in_statement = false;
     if (transaction_) {
         if (in_statement_)
             frond_txn_release(transaction_, statement_start_);
@@ -127,6 +189,8 @@ void Frond_session::end_statement() {
 void Frond_session::undo_statement() {
     if (transaction_ && in_statement_)
         frond_txn_rollback_to(transaction_, statement_start_);
+    if (scratch_.txn && scratch_.in_statement)
+        frond_txn_rollback_to(scratch_.txn, scratch_.statement_start);
     end_statement();
 }
 
@@ -150,8 +214,17 @@ int Frond_session::commit_now(frond_txn *txn) {
 
 int Frond_session::commit() {
     doubts_ = false;
-    if (prepared_)
-        return commit_prepared();
+    const int error = prepared_ ? commit_prepared() : commit_shared();
+    int of_scratch = 0;
+    if (error)
+        rollback_scratch();
+    else
+        of_scratch = commit_scratch();
+    drop_temporary_tables();
+    return error ? error : of_scratch;
+}
+
+int Frond_session::commit_shared() {
     frond_txn *taken = take(false);
     if (!taken)
         return 0;
@@ -164,22 +237,23 @@ int Frond_session::commit() {
         error = frond_to_handler_error(nullptr, rc);
         frond_push_warning(thd_, ER_ERROR_DURING_COMMIT);
     }
-    drop_temporary_tables();
     return error;
 }
 
 int Frond_session::rollback() {
+    int error = 0;
     if (prepared_)
-        return rollback_prepared();
-    if (frond_txn *taken = take(false))
+        error = rollback_prepared();
+    else if (frond_txn *taken = take(false))
         frond_txn_rollback(taken);
+    rollback_scratch();
     drop_temporary_tables();
-    return 0;
+    return error;
 }
 
 bool Frond_session::drops_later(THD *thd, const char *name) {
     Frond_session *session = thd ? existing(thd) : nullptr;
-    if (!session || !session->transaction_ || !frond_txn_changes(session->transaction_))
+    if (!session || !session->scratch_.txn || !frond_txn_changes(session->scratch_.txn))
         return false;
     session->dropped_.push_back(name);
     return true;
@@ -187,13 +261,43 @@ bool Frond_session::drops_later(THD *thd, const char *name) {
 
 void Frond_session::drop_temporary_tables() {
     for (const std::string &name : dropped_)
-        if (frond_table_discard(frond_database, name.c_str()))
+        if (frond_table_discard(frond_scratch(false), name.c_str()))
             sql_print_warning("Frond: dropping a temporary table: %s", frond_last_error());
     dropped_.clear();
 }
 
+// What began later than the place is undone as a whole.
+Frond_session::Place Frond_session::place() {
+    return {transaction_ ? frond_txn_savepoint(transaction_) : Place::NONE,
+            scratch_.txn ? frond_txn_savepoint(scratch_.txn) : Place::NONE};
+}
+
+int Frond_session::rollback_to(const Place &place) {
+    int rc = 0;
+    if (place.shared == Place::NONE) {
+        if (frond_txn *taken = take(false))
+            frond_txn_rollback(taken);
+    } else if (transaction_) {
+        rc = frond_txn_rollback_to(transaction_, place.shared);
+    }
+    if (place.scratch == Place::NONE)
+        rollback_scratch();
+    else if (scratch_.txn && !rc)
+        rc = frond_txn_rollback_to(scratch_.txn, place.scratch);
+    return frond_to_handler_error(thd_, rc);
+}
+
+void Frond_session::release(const Place &place) {
+    if (transaction_ && place.shared != Place::NONE)
+        frond_txn_release(transaction_, place.shared);
+    if (scratch_.txn && place.scratch != Place::NONE)
+        frond_txn_release(scratch_.txn, place.scratch);
+}
+
 void Frond_session::interrupt() {
     std::lock_guard<std::mutex> locked(guard_);
+    if (scratch_.txn)
+        frond_txn_interrupt(scratch_.txn);
     if (transaction_)
         frond_txn_interrupt(transaction_);
     if (committing_)
@@ -238,29 +342,29 @@ static void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
 
 static int savepoint_set(handlerton *, THD *thd, void *place) {
     Frond_session *session = Frond_session::existing(thd);
-    if (!session || !session->transaction())
+    if (!session || !session->is_in_transaction())
         return HA_ERR_NO_SAVEPOINT;
-    const uint64_t savepoint = frond_txn_savepoint(session->transaction());
+    const Frond_session::Place savepoint = session->place();
     memcpy(place, &savepoint, sizeof savepoint);
     return 0;
 }
 
 static int savepoint_rollback(handlerton *, THD *thd, void *place) {
     Frond_session *session = Frond_session::existing(thd);
-    if (!session || !session->transaction())
+    if (!session || !session->is_in_transaction())
         return HA_ERR_NO_SAVEPOINT;
-    uint64_t savepoint;
+    Frond_session::Place savepoint;
     memcpy(&savepoint, place, sizeof savepoint);
-    return frond_to_handler_error(thd, frond_txn_rollback_to(session->transaction(), savepoint));
+    return session->rollback_to(savepoint);
 }
 
 static int savepoint_release(handlerton *, THD *thd, void *place) {
     Frond_session *session = Frond_session::existing(thd);
-    if (!session || !session->transaction())
+    if (!session || !session->is_in_transaction())
         return 0;
-    uint64_t savepoint;
+    Frond_session::Place savepoint;
     memcpy(&savepoint, place, sizeof savepoint);
-    frond_txn_release(session->transaction(), savepoint);
+    session->release(savepoint);
     return 0;
 }
 
@@ -285,7 +389,7 @@ static int start_consistent_snapshot(handlerton *, THD *thd) {
 }
 
 void frond_install_transactions(handlerton *hton) {
-    hton->savepoint_offset = sizeof(uint64_t);
+    hton->savepoint_offset = sizeof(Frond_session::Place);
     hton->commit = commit;
     hton->rollback = rollback;
     hton->close_connection = close_connection;

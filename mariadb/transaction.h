@@ -22,7 +22,9 @@ class THD;
  *  TX3. Between enter() and the end of the statement there is a transaction, and the server knows of it.
  *  TX4. A temporary table that the transaction may have changed is dropped when the transaction has ended, because
  *     the core does not drop a table that a transaction uses. The server never uses its name again.
- *  TX5. There is a transaction, or a prepared one, or neither. */
+ *  TX5. There is a transaction, or a prepared one, or neither.
+ *  TX6. TEMPORARY tables have a transaction of their own, in another database of the core (`scratch_`). It begins when a
+ *     statement uses one, is never prepared, and ends with the session's transaction, after it. */
 class Frond_session {
 public:
     /* The session of `thd`, created at first use. */
@@ -37,11 +39,11 @@ public:
 
     /* A statement begins to use Frond, or goes on: begins a transaction if there is none, takes the
      * statement's savepoint, registers with the server. Returns an HA_ERR code. */
-    int enter();
+    int enter(bool temporary = false);
 
-    bool in_statement() const { return in_statement_; }
-    uint64_t serial() const { return serial_; }
-    frond_txn *transaction() const { return transaction_; }
+    bool in_statement(bool temporary = false) const { return temporary ? scratch_.in_statement : in_statement_; }
+    uint64_t serial(bool temporary = false) const { return temporary ? scratch_.serial : serial_; }
+    frond_txn *transaction(bool temporary = false) const { return temporary ? scratch_.txn : transaction_; }
     THD *thd() const { return thd_; }
 
     /* Row locks may be held from now on: metadata locks must outlive them. */
@@ -65,6 +67,16 @@ public:
         altered_at_ = start;
     }
     std::string altered(unsigned long long start) const { return start == altered_at_ ? altered_ : ""; }
+
+    /* A place to roll back to; NONE: there is no transaction yet. */
+    struct Place {
+        static constexpr uint64_t NONE = UINT64_MAX;
+        uint64_t shared, scratch;
+    };
+    bool is_in_transaction() const { return transaction_ || scratch_.txn; }
+    Place place();
+    int rollback_to(const Place &place);
+    void release(const Place &place);
 
     /* End of a statement inside a transaction, kept or undone; end of the transaction. */
     void end_statement();
@@ -103,6 +115,12 @@ private:
     unsigned long long altered_at_ = 0;
 
     int begin();
+    int enter_shared();
+    int enter_scratch();
+    frond_txn *take_scratch();
+    int commit_scratch();
+    void rollback_scratch();
+    int commit_shared();
     /* Takes the transaction from the session, if it has one. With `may_be_killed`, KILL still reaches it by its number. */
     frond_txn *take(bool may_be_killed);
     /* The same for its prepared transaction. */
@@ -132,6 +150,13 @@ private:
     bool wrote_shared_ = false;
     bool doubts_ = false;
     uint64_t backup_ = 0;
+    /* The transaction of TEMPORARY tables, as the members above for the others. */
+    struct Scratch {
+        frond_txn *txn = nullptr;
+        uint64_t statement_start = 0;
+        uint64_t serial = 0;
+        bool in_statement = false;
+    } scratch_;
     /* Temporary tables dropped in this transaction. */
     std::vector<std::string> dropped_;
 };

@@ -133,14 +133,12 @@ int Frond_session::commit_prepared() {
         ha_flush_logs();
     if (frond_prepared_commit(prepared, waits))
         stop_server("committing a prepared transaction");
-    drop_temporary_tables();
     return 0;
 }
 
 int Frond_session::rollback_prepared() {
     frond_prepared *prepared = take_prepared();
     const int rc = frond_prepared_rollback(prepared);
-    drop_temporary_tables();
     return frond_to_handler_error(nullptr, rc);
 }
 

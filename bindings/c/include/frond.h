@@ -112,6 +112,11 @@ typedef struct frond_options {
 
 /* Opens the database in `directory`, creating it in an empty one, and recovers it. */
 int frond_open(const char *directory, const frond_options *options, frond_db **db);
+/* Opens an empty database that ends with the process, in a directory of its own: nothing is synced, there is no log, and what
+ * an earlier process left there is removed. `durability`, `read_only` and what concerns the log are ignored. */
+int frond_open_scratch(const char *directory, const frond_options *options, frond_db **db);
+/* Removes what is left of such a database, if there is anything. It must not be open. */
+int frond_wipe_scratch(const char *directory);
 /* Writes out what is needed for a quick start and closes. All transactions must be finished. */
 int frond_close(frond_db *db);
 /* Changes a setting while running: "durability", "cache_bytes", "log_capacity_bytes", "backup_pin_bytes";

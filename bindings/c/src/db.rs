@@ -5,8 +5,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use frond_base::{Error, Result};
-use frond_engine::{Durability, Engine, Options};
-use frond_vfs::OsVfs;
+use frond_engine::{Durability, Engine, Log, Options};
+use frond_vfs::{OsVfs, Vfs};
 
 use crate::abi::{
     frond_options, EmitCounter, FROND_EACH_SECOND, FROND_OK, FROND_SYNC, FROND_WRITE,
@@ -81,30 +81,68 @@ pub unsafe extern "C" fn frond_open(
 ) -> c_int {
     guard(|| {
         // SAFETY: A2.
+        unsafe { open(directory, opts, db, Engine::open_with_log) }
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_open_scratch(
+    directory: *const c_char,
+    opts: *const frond_options,
+    db: *mut *mut frond_db,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        unsafe { open(directory, opts, db, Engine::open_scratch) }
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_wipe_scratch(directory: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
         let directory = unsafe { text(directory, "directory") }?;
-        // SAFETY: A2.
-        let given = unsafe { handle(opts, "options") }?;
-        if given.struct_size as usize != size_of::<frond_options>() {
-            return Err(invalid("options.struct_size is not that of this release"));
+        match OsVfs::new(directory) {
+            Ok(vfs) => frond_engine::wipe(&vfs)?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("open the directory", directory, e)),
         }
-        let opened = if given.create != 0 && given.read_only == 0 {
-            OsVfs::create(directory)
-        } else {
-            OsVfs::new(directory)
-        };
-        let vfs = opened.map_err(|e| Error::io("open the directory", directory, e))?;
-        let (call, ctx) = (given.log, Context(given.log_ctx));
-        let log = move |level: u8, message: &str| {
-            if let (Some(call), Ok(message)) = (call, CString::new(message)) {
-                call(ctx.get(), c_int::from(level), message.as_ptr());
-            }
-        };
-        let engine = Engine::open_with_log(Arc::new(vfs), options(given)?, Arc::new(log))?;
-        let object = frond_db { engine: Arc::new(engine) };
-        // SAFETY: A2.
-        unsafe { put_new(db, object, "db") }?;
         Ok(FROND_OK)
     })
+}
+
+/// # Safety
+/// A2 for the pointers.
+unsafe fn open(
+    directory: *const c_char,
+    opts: *const frond_options,
+    db: *mut *mut frond_db,
+    how: fn(Arc<dyn Vfs>, Options, Log) -> Result<Engine>,
+) -> Result<c_int> {
+    // SAFETY: A2.
+    let directory = unsafe { text(directory, "directory") }?;
+    // SAFETY: A2.
+    let given = unsafe { handle(opts, "options") }?;
+    if given.struct_size as usize != size_of::<frond_options>() {
+        return Err(invalid("options.struct_size is not that of this release"));
+    }
+    let opened = if given.create != 0 && given.read_only == 0 {
+        OsVfs::create(directory)
+    } else {
+        OsVfs::new(directory)
+    };
+    let vfs = opened.map_err(|e| Error::io("open the directory", directory, e))?;
+    let (call, ctx) = (given.log, Context(given.log_ctx));
+    let log = move |level: u8, message: &str| {
+        if let (Some(call), Ok(message)) = (call, CString::new(message)) {
+            call(ctx.get(), c_int::from(level), message.as_ptr());
+        }
+    };
+    let engine = how(Arc::new(vfs), options(given)?, Arc::new(log))?;
+    let object = frond_db { engine: Arc::new(engine) };
+    // SAFETY: A2.
+    unsafe { put_new(db, object, "db") }?;
+    Ok(FROND_OK)
 }
 
 #[no_mangle]

@@ -55,8 +55,13 @@ fn list(vfs: &dyn Vfs) -> Result<Vec<String>> {
 }
 
 /// Segments and spare segments.
-fn is_log(name: &str) -> bool {
+pub fn is_log(name: &str) -> bool {
     name.ends_with(".frl")
+}
+
+/// Files that a database makes, but for its lock.
+pub fn is_ours(name: &str) -> bool {
+    name == NAME || name == TEMPORARY || is_log(name) || name.ends_with(".frd")
 }
 
 /// Fails when the directory is not empty and has no database. Changes nothing: call it before

@@ -12,6 +12,7 @@
 //! moving/      tables leave and come as files
 //! recovery/    from files and log to open tables
 //! report/      transactions, locks and waits, for people and for the server
+//! scratch.rs   a database that ends with its process
 //! record.rs identity.rs   bytes of log records and of `frond.id`     messages.rs  to the operator
 //! ```
 //!
@@ -38,6 +39,7 @@ mod record;
 mod recovery;
 mod report;
 pub mod rows;
+mod scratch;
 mod shared;
 mod status;
 mod table;
@@ -82,6 +84,7 @@ pub use report::places::{LockKind, LockPlace};
 pub use report::storage::{CachedInfo, FileInfo, IndexInfo};
 pub use report::tables::{TableInfo, TreeInfo};
 pub use report::watch::WaitHooks;
+pub use scratch::wipe;
 pub use status::Status;
 pub use table::image::TableImage;
 pub use table::read_counts::{self, ReadCounts};

@@ -78,6 +78,8 @@ pub struct Options {
     pub open_files: usize,
     /// Whether single rows are cached beside pages.
     pub row_caching: RowCaching,
+    /// Set by `Engine::open_scratch`: commits are in no log.
+    pub scratch: bool,
 }
 
 impl Default for Options {
@@ -97,6 +99,7 @@ impl Default for Options {
             transaction_bytes: 0,
             open_files: 0,
             row_caching: RowCaching::Measured,
+            scratch: false,
         }
     }
 }

@@ -183,6 +183,7 @@ impl World {
             open_files: [0, 1, 2][(seed % 3) as usize],
             row_caching: [RowCaching::Always, RowCaching::Always, RowCaching::Measured]
                 [(seed / 3 % 3) as usize],
+            scratch: false,
         };
         World {
             seed,

@@ -164,7 +164,7 @@ fn part(first: &[u8], key: &[u8], next: &[u8]) -> u64 {
     let shared = first.iter().zip(next).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
         let digits = key[shared.min(key.len())..].iter().copied().chain(std::iter::repeat(0));
-        digits.take(8).fold(0u64, |n, byte| n << 8 | u64::from(byte))
+        digits.take(8).fold(0u64, |n, byte| (n << 8) | u64::from(byte))
     };
     let (least, most) = (number(first), number(next));
     scale(PAGE, number(key).saturating_sub(least), most.saturating_sub(least)).min(PAGE)

@@ -26,7 +26,7 @@ const SMALL: u64 = 4000;
 impl Core {
     /// For the sweep.
     pub(crate) fn note_old_statistics(&self, table: &Arc<Table>) {
-        if table.sampled().wants_background(table, self.shared.vfs.now()) {
+        if table.sampled().wants_background(table.state(), self.shared.vfs.now()) {
             self.upkeep.sample_later(table);
         }
     }
@@ -35,11 +35,11 @@ impl Core {
     pub(crate) fn sample_step(self: &Arc<Self>) -> bool {
         let Some(table) = self.upkeep.take_sampled() else { return false };
         let now = self.shared.vfs.now();
-        if table.is_dropped() || !table.sampled().wants_background(&table, now) {
+        if table.is_dropped() || !table.sampled().wants_background(table.state(), now) {
             return false;
         }
         // Whatever fails is tried again later; statistics are no reason to stop anything.
-        if table.sampled().is_old(&table) {
+        if table.sampled().is_old(table.state()) {
             let _listed = self.works.begin(Work::new("STATISTICS", table.id(), now));
             let _ = self.sample(&table);
         }
@@ -51,12 +51,12 @@ impl Core {
     /// Before a statement uses the statistics of `table`.
     pub(crate) fn sample_if_small(&self, table: &Table) -> Result<()> {
         let entries = table.rows().saturating_mul(table.trees().len() as u64);
-        if entries > SMALL || !table.sampled().is_old(table) {
+        if entries > SMALL || !table.sampled().is_old(table.state()) {
             return Ok(());
         }
         // Who finds another one sampling uses what there is.
         let Some(_one) = table.sampled().sampling.try_lock() else { return Ok(()) };
-        match table.sampled().is_old(table) {
+        match table.sampled().is_old(table.state()) {
             true => self.sample_locked(table),
             false => Ok(()),
         }
@@ -69,7 +69,7 @@ impl Core {
     }
 
     fn sample_locked(&self, table: &Table) -> Result<()> {
-        let (stamp, changes, rows) = (table.stamp(), table.changes(), table.rows());
+        let then = table.state();
         let def = table.def();
         if def.schema.is_empty() || table.is_discarded() {
             return Ok(());
@@ -79,16 +79,16 @@ impl Core {
         let sort = Arc::new(PlainSortKeys);
         // Cutting keys into parts asks no collation and reads no row.
         let codec = RowCodec::bind(&def.name, schema.clone(), layout, History::default(), sort)?;
-        let mut found = KeyStatistics { rows, indexes: Vec::new() };
+        let mut found = KeyStatistics { rows: then.rows, indexes: Vec::new() };
         for (n, index) in schema.indexes.iter().enumerate() {
             if self.queue.stopping() {
                 return Ok(());
             }
             let prefix = |key: &[u8], part: usize| codec.prefix(n, key, part + 1);
-            let parts = distinct(table.tree(index.tree), rows, index.parts.len(), &prefix)?;
+            let parts = distinct(table.tree(index.tree), then.rows, index.parts.len(), &prefix)?;
             found.indexes.push((index.tree, parts));
         }
-        table.sampled().put(Arc::new(found), changes, stamp);
+        table.sampled().put(Arc::new(found), then);
         Ok(())
     }
 

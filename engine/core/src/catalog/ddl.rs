@@ -82,7 +82,7 @@ impl Core {
             return Ok(table.clone());
         }
         let table = Arc::new(self.load_clean_table(def)?);
-        table.sampled().recovered(&table, self.names.read().statistics(def.id));
+        table.recover_statistics(self.names.read().statistics(def.id));
         let mut tables = self.tables.write();
         // A drop removes the table from the names first, and then from the map.
         if self.names.read().by_id(def.id).is_none() {

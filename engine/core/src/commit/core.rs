@@ -223,14 +223,23 @@ impl Core {
         }
         let _memory = large.then(|| self.enter_large(writes.bytes(), owner)).transpose()?;
         let mut payload = Vec::with_capacity(SMALL_RECORD);
-        encode_entries(writes, &mut payload)?;
-        let bytes = payload.len() as u64;
+        let bytes = match self.options.scratch {
+            // SCR1.
+            true => {
+                frond_base::put_varint(&mut payload, 0);
+                writes.bytes() as u64
+            }
+            false => {
+                encode_entries(writes, &mut payload)?;
+                payload.len() as u64
+            }
+        };
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), Claim::Ordinary);
         let _room = room.map_err(|e| self.disk.note(e))?;
         if !large {
             self.pace(bytes, owner)?;
         }
-        self.commit_payload(payload, writes, tables, covered)
+        self.commit_payload(payload, bytes, writes, tables, covered)
     }
 
     /// Waits for memory for the record of a large write set: with its packed form it takes about as much as
@@ -264,17 +273,18 @@ impl Core {
             // Its refusal is not noted as a full disk: ordinary claims find out about that.
             _ => room?,
         };
-        self.commit_payload(payload, writes, tables, true)
+        let bytes = payload.len() as u64;
+        self.commit_payload(payload, bytes, writes, tables, true)
     }
 
     fn commit_payload(
         self: &Arc<Self>,
         payload: Vec<u8>,
+        bytes: u64,
         writes: &WriteSet,
         tables: &[Arc<Table>],
         covered: bool,
     ) -> Result<Option<Lsn>> {
-        let bytes = payload.len() as u64;
         let end = self.append_and_apply(payload, writes, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_committed.fetch_add(writes.entries() as u64, Ordering::Relaxed);

@@ -159,7 +159,7 @@ impl Core {
         let damaged = self.finish_tables(&names, &mut found, log_from)?;
         self.images.retain(&names);
         for table in self.tables.read().values() {
-            table.sampled().recovered(table, names.statistics(table.id()));
+            table.recover_statistics(names.statistics(table.id()));
         }
         *self.names.write() = names;
         self.keep_undecided(undecided)?;

@@ -32,7 +32,7 @@ use crate::catalog::versions::{self, Known};
 use crate::catalog::{IndexDef, IndexState, TableDef};
 use crate::record::{CounterRecord, NEXT_MAX};
 use crate::table::image::TableImage;
-use crate::table::sampled::Sampled;
+use crate::table::sampled::{Sampled, State};
 use crate::table::store::{TableStore, CLEAN};
 use crate::table::trees::{Slot, Trees};
 
@@ -225,6 +225,21 @@ impl Table {
 
     pub(crate) fn sampled(&self) -> &Sampled {
         &self.sampled
+    }
+
+    /// What makes statistics old.
+    pub(crate) fn state(&self) -> State {
+        State { rows: self.rows(), changes: self.changes(), stamp: self.stamp() }
+    }
+
+    /// The table was opened, and the catalog has these statistics.
+    pub(crate) fn recover_statistics(&self, saved: Option<&Arc<KeyStatistics>>) {
+        let Some(saved) = saved else { return };
+        let def = self.def();
+        let known = |tree| saved.indexes.iter().any(|(t, _)| usize::from(*t) == tree);
+        let mut indexes = def.indexes.iter().enumerate();
+        let whole = indexes.all(|(tree, i)| i.state != IndexState::Live || known(tree));
+        self.sampled.recovered(saved, whole, self.state());
     }
 
     pub(crate) fn store(&self) -> &Arc<TableStore> {

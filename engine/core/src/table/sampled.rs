@@ -10,8 +10,6 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use crate::catalog::key_statistics::KeyStatistics;
-use crate::catalog::IndexState;
-use crate::table::Table;
 
 /// Statistics are old when a tenth of the rows has changed, and this many.
 const CHANGES_MIN: u64 = 100;
@@ -19,6 +17,15 @@ const CHANGES_MIN: u64 = 100;
 const PERIOD: Duration = Duration::from_secs(10);
 /// No definition has this stamp.
 const NO_STAMP: u64 = u64::MAX;
+
+/// What of a table makes its statistics old.
+#[derive(Clone, Copy)]
+pub struct State {
+    pub rows: u64,
+    pub changes: u64,
+    /// Of its definition.
+    pub stamp: u64,
+}
 
 /// See the module.
 #[derive(Default)]
@@ -46,37 +53,31 @@ impl Sampled {
         self.number.load(Ordering::Acquire)
     }
 
-    /// The table was opened, and the catalog has this of it.
-    pub fn recovered(&self, table: &Table, saved: Option<&Arc<KeyStatistics>>) {
-        let Some(saved) = saved else { return };
-        let def = table.def();
-        let mut used = def.indexes.iter().enumerate();
-        let whole = used.all(|(tree, index)| {
-            index.state != IndexState::Live
-                || saved.indexes.iter().any(|(t, _)| usize::from(*t) == tree)
-        });
+    /// The table was opened, and the catalog has this of it, of every index that is in use or not `whole`.
+    pub fn recovered(&self, saved: &Arc<KeyStatistics>, whole: bool, now: State) {
         // The changes of the table count from its opening.
-        self.put(saved.clone(), table.changes(), if whole { table.stamp() } else { NO_STAMP });
+        let stamp = if whole { now.stamp } else { NO_STAMP };
+        self.put(saved.clone(), State { stamp, ..now });
         self.unsaved.store(false, Ordering::Relaxed);
     }
 
-    /// A new sample, of the time when the table had `changes` changes and the definition with that stamp.
-    pub fn put(&self, found: Arc<KeyStatistics>, changes: u64, stamp: u64) {
-        self.changes.store(changes, Ordering::Relaxed);
-        self.stamp.store(stamp, Ordering::Relaxed);
+    /// A sample of the table as it was `then`.
+    pub fn put(&self, found: Arc<KeyStatistics>, then: State) {
+        self.changes.store(then.changes, Ordering::Relaxed);
+        self.stamp.store(then.stamp, Ordering::Relaxed);
         self.current.store(Some(found));
         self.unsaved.store(true, Ordering::Relaxed);
         self.number.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether enough has changed since the last sample, or an index has none.
-    pub fn is_old(&self, table: &Table) -> bool {
-        let (rows, changes) = (table.rows(), table.changes());
+    pub fn is_old(&self, now: State) -> bool {
+        let State { rows, changes, stamp } = now;
         let Some(current) = &*self.current.load() else { return rows > 0 || changes > 0 };
         let most = current.rows / 10 + CHANGES_MIN;
         rows.abs_diff(current.rows) > most
             || changes.saturating_sub(self.changes.load(Ordering::Relaxed)) > most
-            || self.stamp.load(Ordering::Relaxed) != table.stamp()
+            || self.stamp.load(Ordering::Relaxed) != stamp
     }
 
     pub fn is_unsaved(&self) -> bool {
@@ -84,9 +85,9 @@ impl Sampled {
     }
 
     /// Whether the background has something to do for the table.
-    pub fn wants_background(&self, table: &Table, now: Duration) -> bool {
+    pub fn wants_background(&self, state: State, now: Duration) -> bool {
         let rests = |at: Duration| now.saturating_sub(at) < PERIOD;
-        (self.is_unsaved() || self.is_old(table)) && !self.saved_at.lock().is_some_and(rests)
+        (self.is_unsaved() || self.is_old(state)) && !self.saved_at.lock().is_some_and(rests)
     }
 
     /// The background has done what it could.

@@ -23,6 +23,7 @@ mod ranges;
 mod replay;
 mod reports;
 mod rows;
+mod scratch;
 mod spill;
 mod spill_beside_others;
 mod stale;
