@@ -263,7 +263,7 @@ impl Data {
         // A third of the customers has no orders.
         let customer = loop {
             let customer = r.within(1, self.customers);
-            if customer % 3 != 0 {
+            if !customer.is_multiple_of(3) {
                 break customer;
             }
         };

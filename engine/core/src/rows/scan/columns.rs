@@ -12,7 +12,7 @@ pub(super) struct Columns {
     /// Those taken from the index entry.
     pub from_entry: Projection,
     /// Those taken from the row, where that is not the entry.
-    from_row: Option<Projection>,
+    of_row: Option<Projection>,
     /// Those that are not stored in rows: taken from the entry before the others come from the row.
     pub not_in_rows: Option<Projection>,
 }
@@ -24,14 +24,14 @@ impl Columns {
         let any = index != 0 && (0..set.len()).any(apart);
         Columns {
             from_entry: codec.project(index, |c| set[c]),
-            from_row: (index != 0).then(|| codec.project(0, |c| set[c])),
+            of_row: (index != 0).then(|| codec.project(0, |c| set[c])),
             not_in_rows: any.then(|| codec.project(index, apart)),
             set,
         }
     }
 
-    pub fn from_row(&self) -> &Projection {
-        self.from_row.as_ref().unwrap_or(&self.from_entry)
+    pub fn of_row(&self) -> &Projection {
+        self.of_row.as_ref().unwrap_or(&self.from_entry)
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
                 let missing = now.from_entry.missing().iter().fold(0, |all, c| all | 1 << c);
                 let covered = if index == 0 { 255 } else { 3 };
                 assert_eq!(missing, bits & !covered, "{index} {bits:b}");
-                assert!(now.from_row().missing().is_empty());
+                assert!(now.of_row().missing().is_empty());
                 (&raw const *now.from_entry.missing(), sets.0.len())
             };
             let kept: Vec<_> = (0..KEPT - 1).map(|n| choose(0b1100_0100 | n << 3)).collect();

@@ -455,7 +455,7 @@ impl Scan {
         }
         let blobs = hooks.blobs();
         self.codec.decode(
-            self.columns.now().from_row(),
+            self.columns.now().of_row(),
             &self.row_key,
             &self.row_value,
             record,
