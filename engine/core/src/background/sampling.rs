@@ -39,10 +39,13 @@ impl Core {
             return false;
         }
         // Whatever fails is tried again later; statistics are no reason to stop anything.
+        let one = table.sampled().sampling.lock();
+        // Whoever had the lock may have sampled it.
         if table.sampled().is_old(table.state()) {
             let _listed = self.works.begin(Work::new("STATISTICS", table.id(), now));
-            let _ = self.sample(&table);
+            let _ = self.sample_locked(&table);
         }
+        drop(one);
         let _ = self.save_statistics(&table);
         table.sampled().rest_from(now);
         true

@@ -26,7 +26,7 @@
 //!
 //! Tested here, and with the optimizer by `mariadb/mysql-test/frond`.
 
-use frond_base::{ErrorKind, Result, SEQ_MAX};
+use frond_base::{Error, ErrorKind, Result, SEQ_MAX};
 use frond_tree::{Bounds, Seek, Tree, TreeCursor};
 
 use crate::catalog::key_statistics::PartStatistics;
@@ -74,7 +74,8 @@ pub fn distinct(
         polls += 1;
         polls > EXAMINED_MAX
     }));
-    let mut found = Sample { parts, prefix, total, stretches: Vec::new(), whole: false };
+    let mut found =
+        Sample { parts, prefix, total, stretches: Vec::new(), whole: false, first_nulls: 0 };
     match found.take(&mut cursor, tree) {
         // The sample so far must suffice; an empty one gives no answer.
         Err(e) if e.kind() == ErrorKind::Interrupted && !found.stretches.is_empty() => {}
@@ -90,6 +91,8 @@ struct Sample<'a> {
     stretches: Vec<Stretch>,
     /// The stretches cover the whole index.
     whole: bool,
+    /// Entries whose first part is NULL, if the stretches do not tell.
+    first_nulls: u64,
 }
 
 impl Sample<'_> {
@@ -110,6 +113,17 @@ impl Sample<'_> {
                 && (!cursor.seek(&start, Seek::Ge)?
                     || !self.stretch(cursor, ENTRIES, STRETCH_BYTES)?)
             {
+                break;
+            }
+        }
+        // NULL sorts first in most indexes, and there may be fewer of it than between two stretches.
+        let first = if cursor.first()? { Some(cursor.key().to_vec()) } else { None };
+        let seen = self.stretches.iter().flat_map(|s| [&s.first, &s.last]);
+        for key in first.iter().chain(seen) {
+            let (len, null) = (self.prefix)(key, 0)?;
+            if null {
+                let value = &key[..len];
+                self.first_nulls = tree.estimate(Some(value), behind(value).as_deref());
                 break;
             }
         }
@@ -185,27 +199,31 @@ impl Sample<'_> {
             let nulls = self.nulls(n, gap, total)?;
             all.push(PartStatistics {
                 distinct,
-                distinct_nulls: self.distinct_nulls(n, distinct, nulls),
+                distinct_nulls: self.distinct_nulls(n, distinct, nulls, total),
                 nulls,
             });
         }
         Ok(all)
     }
 
-    /// Entries with a NULL in the first n+1 parts, by the share of each stretch; between two stretches with the same value,
-    /// all or none.
+    /// Entries with a NULL in the first n+1 parts. NULLs of the first part are one value, so its length counts; other
+    /// entries by the share of each stretch, and between two stretches with the same value all or none.
     fn nulls(&self, n: usize, gap: f64, total: u64) -> Result<u64> {
         let seen: u64 = self.stretches.iter().map(|s| s.nulls[n]).sum();
-        let share = |s: &Stretch| s.nulls[n] as f64 / s.entries as f64;
-        let mut nulls = seen as f64;
-        if self.whole || seen == 0 {
+        if self.whole {
             return Ok(seen);
         }
+        let later = |s: &Stretch| s.nulls[n] - s.nulls[0];
+        let share = |s: &Stretch| later(s) as f64 / s.entries as f64;
+        let is_later =
+            |key: &[u8]| Ok::<bool, Error>((self.prefix)(key, n)?.1 && !(self.prefix)(key, 0)?.1);
+        let mut nulls = self.first_nulls as f64;
+        nulls += self.stretches.iter().map(later).sum::<u64>() as f64;
         for pair in self.stretches.windows(2) {
             nulls += gap
                 * match differ(&pair[0].last, &pair[1].first, n, self.prefix)? {
                     true => (share(&pair[0]) + share(&pair[1])) / 2.0,
-                    false => f64::from(u8::from((self.prefix)(&pair[0].last, n)?.1)),
+                    false => f64::from(u8::from(is_later(&pair[0].last)?)),
                 };
         }
         let ends = [self.stretches.first(), self.stretches.last()];
@@ -214,14 +232,18 @@ impl Sample<'_> {
     }
 
     /// Of `distinct` values, those with a NULL: one of a single part, otherwise by their share of the changes.
-    fn distinct_nulls(&self, n: usize, distinct: u64, nulls: u64) -> u64 {
+    fn distinct_nulls(&self, n: usize, distinct: u64, nulls: u64, total: u64) -> u64 {
         if n == 0 || nulls == 0 {
             return nulls.min(1);
         }
         let sum = |of: fn(&Stretch) -> &[u64]| self.stretches.iter().map(|s| of(s)[n]).sum::<u64>();
         let (all, null) = (sum(|s| &s.changes), sum(|s| &s.null_changes));
         let first = self.stretches.first().is_some_and(|s| s.nulls[n] > 0);
-        let share = (null + u64::from(first)) as f64 / (all + 1) as f64;
+        let share = match null + u64::from(first) {
+            // No stretch met one: they are as many different values as others.
+            0 => nulls as f64 / total as f64,
+            null => null as f64 / (all + 1) as f64,
+        };
         ((distinct as f64 * share).round() as u64).clamp(1, distinct.min(nulls))
     }
 }
@@ -429,6 +451,7 @@ mod tests {
             total: table.rows(),
             stretches: Vec::new(),
             whole: false,
+            first_nulls: 0,
         };
         sample.take(&mut cursor, table.tree(0)).unwrap();
         assert!(sample.stretches.len() >= STRETCHES / 2, "{}", sample.stretches.len());
