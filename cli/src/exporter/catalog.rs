@@ -50,6 +50,12 @@ pub const FROND: &[Metric] = &[
         "Index entries that commits wrote.",
     ),
     metric("frond_tables", "frond_tables", Gauge, "Tables in the catalog."),
+    metric(
+        "frond_temporary_tables",
+        "frond_temporary_tables",
+        Gauge,
+        "TEMPORARY tables of all sessions.",
+    ),
     metric("frond_tables_open", "frond_tables_open", Gauge, "Tables in memory."),
     metric("frond_files_open", "frond_files_open", Gauge, "Table files that are open."),
     metric(

@@ -206,11 +206,15 @@ mod tests {
             }
         }
         // The plugin's own.
-        let source = include_str!("../../../mariadb/read_free.cc");
-        for name in source.split("add(ctx, \"").skip(1).filter_map(|rest| rest.split('"').next()) {
-            count += 1;
-            let variable = format!("frond_{name}");
-            assert!(FROND.iter().any(|m| m.variable == variable), "{variable}");
+        for (source, call) in [
+            (include_str!("../../../mariadb/read_free.cc"), "add(ctx, \""),
+            (include_str!("../../../mariadb/status.cc"), "collect(nullptr, \""),
+        ] {
+            for name in source.split(call).skip(1).filter_map(|rest| rest.split('"').next()) {
+                count += 1;
+                let variable = format!("frond_{name}");
+                assert!(FROND.iter().any(|m| m.variable == variable), "{variable}");
+            }
         }
         assert_eq!(count, FROND.len());
     }
