@@ -30,9 +30,7 @@ static void collect(void *, const char *name, uint64_t value) {
     values[i] = value;
 }
 
-static uint64_t temporary_tables;
-
-static void count_table(void *, const char *) { temporary_tables++; }
+static void count_table(void *count, const char *) { ++*static_cast<uint64_t *>(count); }
 
 static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_status_var *,
                          enum_var_type) {
@@ -42,10 +40,9 @@ static int show_counters(MYSQL_THD, st_mysql_show_var *var, void *, system_statu
         frond_status(frond_database, collect, nullptr);
         frond_read_free_status(collect, nullptr);
         // Other counters of TEMPORARY tables are of no use to an operator.
-        frond_db *scratch = frond_scratch(false);
-        temporary_tables = 0;
-        if (scratch)
-            frond_table_list(scratch, count_table, nullptr);
+        uint64_t temporary_tables = 0;
+        if (frond_db *scratch = frond_scratch(false))
+            frond_table_list(scratch, count_table, &temporary_tables);
         collect(nullptr, "temporary_tables", temporary_tables);
     }
     var->type = SHOW_ARRAY;

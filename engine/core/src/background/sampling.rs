@@ -36,7 +36,7 @@ impl Core {
         let Some(table) = self.upkeep.take_sampled() else { return false };
         let now = self.shared.vfs.now();
         if table.is_dropped() || !table.sampled().wants_background(table.state(), now) {
-            return false;
+            return true;
         }
         // Whatever fails is tried again later; statistics are no reason to stop anything.
         let one = table.sampled().sampling.lock();
@@ -46,7 +46,10 @@ impl Core {
             let _ = self.sample_locked(&table);
         }
         drop(one);
-        let _ = self.save_statistics(&table);
+        // A definition that is being changed may wait for what only workers do: they do not wait for it.
+        if let Some(_one) = self.ddl.try_lock() {
+            let _ = self.save_locked(&table);
+        }
         table.sampled().rest_from(now);
         true
     }
@@ -97,11 +100,19 @@ impl Core {
 
     /// Writes the statistics to the catalog, if it does not have them; returns the end of the record.
     pub(crate) fn save_statistics(self: &Arc<Self>, table: &Arc<Table>) -> Result<Option<u64>> {
+        if self.options.read_only || !table.sampled().is_unsaved() {
+            return Ok(None);
+        }
+        let _one = self.ddl.lock();
+        self.save_locked(table)
+    }
+
+    /// With the DDL mutex.
+    fn save_locked(self: &Arc<Self>, table: &Arc<Table>) -> Result<Option<u64>> {
         let sampled = table.sampled();
         if self.options.read_only || !sampled.is_unsaved() {
             return Ok(None);
         }
-        let _one = self.ddl.lock();
         let number = sampled.number();
         let Some(current) = sampled.current() else { return Ok(None) };
         // A dropped table's row would stay for ever.
