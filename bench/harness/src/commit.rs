@@ -18,7 +18,7 @@ use crate::engines::{binary_log, Engine};
 use crate::interrupt;
 use crate::oltp::{self, Options};
 use crate::sample::sample;
-use crate::server::{Server, Site};
+use crate::server::Server;
 use crate::sysbench;
 use crate::table;
 use crate::units;
@@ -49,11 +49,7 @@ struct Line {
 
 /// Runs everything and prints a table. `Ok(false)` when an engine that was asked for did not run.
 pub fn run(options: &Options, clients: &[u32]) -> Result<bool, String> {
-    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
-    fs::create_dir_all(&options.out).map_err(failed)?;
-    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
-    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
-    let site = Site::create(options.programs.clone(), &path)?;
+    let (_work, path, site) = oltp::site(options)?;
     let mut besides = binary_log(true);
     besides.extend(options.engines.iter().map(|e| e.synced_at_commit().to_string()));
     let (server, engines) = oltp::start(options, &site, &path, &besides)?;

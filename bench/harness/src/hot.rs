@@ -20,7 +20,7 @@ use crate::engines::Engine;
 use crate::interrupt;
 use crate::oltp::{self, Options};
 use crate::sample::{sample, Sample};
-use crate::server::{Server, Site};
+use crate::server::Server;
 use crate::sysbench;
 use crate::table;
 use crate::units;
@@ -48,11 +48,7 @@ struct Measured {
 
 /// Runs everything and prints a table. `Ok(false)` when an engine that was asked for did not run.
 pub fn run(options: &Options) -> Result<bool, String> {
-    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
-    fs::create_dir_all(&options.out).map_err(failed)?;
-    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
-    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
-    let site = Site::create(options.programs.clone(), &path)?;
+    let (_work, path, site) = oltp::site(options)?;
     let (server, engines) = oltp::start(options, &site, &path, &[])?;
     println!(
         "\nHot rows: a table of {} rows, {} of cache per engine, {} threads\n",

@@ -51,11 +51,7 @@ pub struct Options {
 /// Runs everything and prints a table. `Ok(false)` when an engine that was asked for did not run, or Frond took
 /// more memory than its cache and [`limits::MEMORY_BESIDES`].
 pub fn run(options: &Options) -> Result<bool, String> {
-    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
-    fs::create_dir_all(&options.out).map_err(failed)?;
-    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
-    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
-    let site = Site::create(options.programs.clone(), &path)?;
+    let (_work, path, site) = site(options)?;
     let (server, engines) = start(options, &site, &path, &[])?;
     println!(
         "\nOLTP: a table of {} rows, {} of cache per engine, {} threads, {} rounds\n",
@@ -165,6 +161,16 @@ impl Bench<'_> {
             .ok_or_else(|| format!("sysbench's report is not understood:\n{text}"))?;
         Ok(Measured { cpu_us: cpu * 1e6 / done.max(1) as f64, rate })
     }
+}
+
+/// A directory below `options.out` that goes when it is dropped, its path, and the site of a server there.
+pub fn site(options: &Options) -> Result<(tempfile::TempDir, PathBuf, Site), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
+    fs::create_dir_all(&options.out).map_err(failed)?;
+    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
+    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
+    let site = Site::create(options.programs.clone(), &path)?;
+    Ok((work, path, site))
 }
 
 /// One server with all engines that can be loaded; `work` gets a directory with links to their plugins. `besides` are

@@ -20,7 +20,7 @@ use crate::engines::Engine;
 use crate::hot::until_quiet;
 use crate::interrupt;
 use crate::oltp::{self, Options};
-use crate::server::{Server, Site};
+use crate::server::Server;
 use crate::table;
 use crate::units;
 
@@ -67,11 +67,7 @@ fn queries(numbers: &[u32], scale: f64) -> Result<Vec<Query>, String> {
 /// not run, or answers differ.
 pub fn run(options: &Options, numbers: &[u32]) -> Result<bool, String> {
     let queries = queries(numbers, options.scale)?;
-    let failed = |e: std::io::Error| format!("{}: {e}", options.out.display());
-    fs::create_dir_all(&options.out).map_err(failed)?;
-    let work = tempfile::tempdir_in(&options.out).map_err(failed)?;
-    let path = work.path().canonicalize().map_err(|e| e.to_string())?;
-    let site = Site::create(options.programs.clone(), &path)?;
+    let (_work, path, site) = oltp::site(options)?;
     let (server, engines) = oltp::start(options, &site, &path, &[])?;
     println!(
         "\nTPC-H at scale {}, {} of cache per engine, {} rounds\n",
