@@ -59,6 +59,8 @@ impl Site {
             .arg(format!("--datadir={}", template.display()))
             .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
             .arg("--innodb-log-file-size=8M")
+            // A server deletes what it finds in its temporary directory, even what is another one's that runs.
+            .env("TMPDIR", work)
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
@@ -96,7 +98,9 @@ impl Server {
         let log = site.work.join(format!("{name}.log"));
         let config = site.work.join(format!("{name}.cnf"));
         copy_tree(&site.template, &data).map_err(|e| format!("{}: {e}", data.display()))?;
-        let text = config_text(&data, &socket, &log, settings);
+        let tmp = site.work.join(format!("{name}-tmp"));
+        fs::create_dir_all(&tmp).map_err(|e| format!("{}: {e}", tmp.display()))?;
+        let text = config_text(&data, &tmp, &socket, &log, settings);
         fs::write(&config, text).map_err(|e| format!("{}: {e}", config.display()))?;
 
         let child = spawn(&programs.mariadbd, &config)?;
@@ -247,10 +251,11 @@ fn base_command(mariadbd: &Path) -> Command {
     }
 }
 
-fn config_text(data: &Path, socket: &Path, log: &Path, settings: &[String]) -> String {
+fn config_text(data: &Path, tmp: &Path, socket: &Path, log: &Path, settings: &[String]) -> String {
     let mut text = format!(
         "[mariadbd]\n\
          datadir={}\n\
+         tmpdir={}\n\
          socket={}\n\
          log_error={}\n\
          pid_file={}\n\
@@ -264,6 +269,7 @@ fn config_text(data: &Path, socket: &Path, log: &Path, settings: &[String]) -> S
          max_allowed_packet=64M\n\
          plugin_maturity=experimental\n",
         data.display(),
+        tmp.display(),
         socket.display(),
         log.display(),
         socket.with_extension("pid").display(),
@@ -314,7 +320,13 @@ mod tests {
     #[test]
     fn configuration_is_private_and_carries_the_settings() {
         let settings = ["plugin_load_add=ha_x.so".to_string()];
-        let text = config_text(Path::new("/d"), Path::new("/s.sock"), Path::new("/l"), &settings);
+        let text = config_text(
+            Path::new("/d"),
+            Path::new("/t"),
+            Path::new("/s.sock"),
+            Path::new("/l"),
+            &settings,
+        );
         assert!(text.starts_with("[mariadbd]\n"));
         assert!(text.contains("\nskip_networking\n"));
         assert!(text.contains("\nskip_log_bin\n"));
