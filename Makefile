@@ -86,7 +86,7 @@ check: ## the inner loop: lint, tests of the packages that changed, one SQL test
 	@scripts/check.sh
 
 .PHONY: fuzz
-fuzz: ## mutated bytes for every on-disk format and the C API; SECONDS= (60) of a processor for each of 19 targets
+fuzz: ## mutated bytes for every on-disk format and the C API; SECONDS= (60) of a processor for each of 20 targets
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 
 .PHONY: test
@@ -102,8 +102,8 @@ soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 	@HOURS=$${HOURS:-1} scripts/soak.sh
 
 .PHONY: test-apps
-test-apps: plugin ## tests of Django and SQLAlchemy with Frond as the default engine, beside InnoDB; MINUTES= each (30)
-	@/usr/bin/python3 -B tests/apps/run.py --minutes $(or $(MINUTES),30)
+test-apps: plugin ## tests of Django and SQLAlchemy, WordPress and MediaWiki, with Frond as the default engine, beside InnoDB; MINUTES= each (30), SUITES=
+	@/usr/bin/python3 -B tests/apps/run.py --minutes $(or $(MINUTES),30) $(if $(SUITES),--suites $(SUITES))
 
 .PHONY: backups
 backups: plugin ## BACKUPS= (50) backups under sysbench, inserts and DDL, each restored and compared with a replica at its GTID; KILLS= (20)

@@ -1,9 +1,9 @@
-"""Test suites of applications' libraries, on Frond as the default engine and on InnoDB, on one server.
+"""Test suites of applications' libraries, and applications, on Frond as the default engine and on InnoDB, on one server.
 
-    run.py [--suites django,sqlalchemy] [--engines Frond,InnoDB] [--minutes N] [--only LABEL...]
+    run.py [--suites django,sqlalchemy,wordpress,mediawiki] [--engines Frond,InnoDB] [--minutes N] [--only LABEL...]
 
 The sources of Django and SQLAlchemy come from the package index once, into target/apps, with what they need in a
-private environment. Nothing of them is changed. A test that fails on Frond and passes on InnoDB fails the
+private environment. Nothing of them is changed. WordPress and MediaWiki are in sites.py. A test that fails on Frond and passes on InnoDB fails the
 run, unless tests/apps/deviations lists it with a reason; so does one that was not run there.
 
 --minutes bounds each suite on each engine. --only replaces the labels of Django and the files of SQLAlchemy.
@@ -21,11 +21,13 @@ import sys
 import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Callable
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "sql"))
 
+import sites  # pylint: disable=wrong-import-position
 from server import Server, ServerFailed, run  # pylint: disable=wrong-import-position
 
 PLACE = ROOT / "target" / "apps"
@@ -64,8 +66,12 @@ class CannotRun(Exception):
     """The suite did not come to its end."""
 
 
-def install() -> None:
+def install(suites: list[str]) -> None:
     """The environment and the sources, unless they are there."""
+    if set(suites) & set(sites.SITES) and (lacking := sites.missing()):
+        raise CannotRun(lacking)
+    if not {"django", "sqlalchemy"} & set(suites):
+        return
     pip = [str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     stamp = PLACE / "installed"
     wanted = "\n".join([DJANGO, SQLALCHEMY, *NEEDED])
@@ -153,7 +159,18 @@ def sqlalchemy(server: Server, engine: str, minutes: float, only: list[str]) -> 
     return outcome
 
 
-SUITES = {"django": django, "sqlalchemy": sqlalchemy}
+def site(name: str) -> Callable[[Server, str, float, list[str]], Outcome]:
+    def checks(server: Server, engine: str, _minutes: float, _only: list[str]) -> Outcome:
+        outcome = Outcome()
+        outcome.passed, said = sites.check(name, server, engine, PLACE)
+        outcome.failed = set(said)
+        for test, text in said.items():
+            print(f"{name} on {engine}: {test}: {text}", flush=True)
+        return outcome
+    return checks
+
+
+SUITES = {"django": django, "sqlalchemy": sqlalchemy, **{name: site(name) for name in sites.SITES}}
 
 
 def deviations() -> dict[str, str]:
@@ -185,12 +202,12 @@ def judge(suite: str, found: dict[str, Outcome]) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--suites", default="django,sqlalchemy")
+    parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--engines", default="Frond,InnoDB")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--only", nargs="*", default=[])
     arguments = parser.parse_args()
-    install()
+    install(arguments.suites.split(","))
     passed = failed = 0
     with Server("apps", OPTIONS) as server:
         for suite in arguments.suites.split(","):
