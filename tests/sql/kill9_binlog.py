@@ -283,8 +283,9 @@ class Cycle:
             self.server.environment.pop(name, None)
         if number % 2:
             point = POINTS[number // 2 % len(POINTS)]
-            most = 4 if "checkpoint" in point else 150
-            self.server.environment["FROND_CRASH_POINT"] = f"{point}:{self.r.randint(2, most)}"
+            # Not so early that the start or `verify` comes there: both sync the binary log and end XA transactions.
+            least, most = (2, 4) if "checkpoint" in point else (20, 150)
+            self.server.environment["FROND_CRASH_POINT"] = f"{point}:{self.r.randint(least, most)}"
             if "_binlog" in point:
                 self.server.environment["LD_PRELOAD"] = self.library
 
