@@ -3,18 +3,41 @@
 //! A statement that is run again elsewhere gets its first value from here and counts on from it there. So its values have to be
 //! consecutive, however many there are. While such a statement has the values to itself (`commit/transaction/numbers.rs`), others wait.
 //!
-//! - AN1. From the first value that a statement takes which has the values to itself, until it ends, the counter moves for it
+//! - AV1. From the first value that a statement takes which has the values to itself, until it ends, the counter moves for it
 //!   alone. It first counts itself in `numbering`, then takes values. Others first read the counter, then `numbering`, then replace
 //!   what they have read. So who has read 0 there, and comes after that statement's first value, replaces nothing. (Both in the one
 //!   order of all such accesses.)
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use crate::table::Table;
 
 /// Another statement has the values to itself.
 #[derive(Debug)]
 pub(crate) struct Busy;
+
+/// A statement that has the values of a table to itself, or waits for that.
+pub(crate) struct Numbering {
+    table: Arc<Table>,
+}
+
+impl Numbering {
+    pub fn new(table: &Arc<Table>) -> Numbering {
+        table.counters().numbering.fetch_add(1, Ordering::SeqCst);
+        Numbering { table: table.clone() }
+    }
+
+    pub fn is_of(&self, table: &Table) -> bool {
+        self.table.id() == table.id()
+    }
+}
+
+impl Drop for Numbering {
+    fn drop(&mut self) {
+        self.table.counters().numbering.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 impl Table {
     /// Reserves up to `wanted` consecutive values of the series `offset + n * increment` and returns the

@@ -29,6 +29,7 @@ use crate::commit::loads::Loads;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::table::numbers::Numbering;
 use crate::table::Table;
 
 mod locks;
@@ -86,7 +87,7 @@ pub struct Transaction {
     /// The statement locks the ranges that it reads with locks, at every isolation level.
     locks_ranges: bool,
     /// The tables whose AUTO_INCREMENT values the statement has to itself.
-    numbering: Vec<numbers::Numbering>,
+    numbering: Vec<Numbering>,
     pub(crate) writes: WriteSet,
     /// What no longer fits into memory, older than `writes`.
     pub(crate) spilled: Spilled,

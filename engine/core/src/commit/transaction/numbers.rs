@@ -1,39 +1,20 @@
-//! AUTO_INCREMENT values for transactions (AN1 in `table/numbers.rs`).
+//! AUTO_INCREMENT values for transactions (AV1 in `table/numbers.rs`).
 //!
 //! A statement has the values to itself under an exclusive lock, so its waits for others and theirs for it are seen as deadlocks
 //! where they are some. The lock is on a key that no row has. It stays until the transaction ends, as all locks do; others ask for it only
 //! while a statement counts itself in, so they wait for the statement alone.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
 use frond_txn::{Granted, RowMode};
 
 use super::{OnLocked, Transaction};
-use crate::table::numbers::Busy;
+use crate::table::numbers::{Busy, Numbering};
 use crate::table::Table;
 
 /// Of the first index; the keys of rows are longer.
 const KEY: &[u8] = &[];
-
-/// A statement that has the values of a table to itself, or waits for that.
-pub(super) struct Numbering {
-    table: Arc<Table>,
-}
-
-impl Numbering {
-    fn new(table: &Arc<Table>) -> Numbering {
-        table.counters().numbering.fetch_add(1, Ordering::SeqCst);
-        Numbering { table: table.clone() }
-    }
-}
-
-impl Drop for Numbering {
-    fn drop(&mut self) {
-        self.table.counters().numbering.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 impl Transaction {
     /// Until the statement ends, nobody else takes values of `table`: those of the statement are consecutive.
@@ -63,7 +44,7 @@ impl Transaction {
     }
 
     fn numbers(&self, table: &Table) -> bool {
-        self.numbering.iter().any(|n| n.table.id() == table.id())
+        self.numbering.iter().any(|n| n.is_of(table))
     }
 
     fn in_turn<T>(
@@ -80,6 +61,6 @@ impl Transaction {
         if let Some(lock) = loose {
             self.give_lock_back(lock);
         }
-        Ok(taken.expect("it is this transaction's turn (AN1)"))
+        Ok(taken.expect("it is this transaction's turn (AV1)"))
     }
 }
