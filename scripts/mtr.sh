@@ -399,7 +399,7 @@ run_serializable() { # run_serializable LABEL PATTERN
 }
 
 run_set() {
-    local suites
+    local suites level
     # engines/* have combinations that would override the default engine; naming one replaces them.
     local engine_option=--combination=--default-storage-engine=$ENGINE
     case $1 in
@@ -449,8 +449,9 @@ run_set() {
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
         rpl.* | binlog.* | multi_source.* | main.xa*)
-            ! is_deviation "$1" serializable || FOR_REPLICATION+=("$SERIALIZABLE")
-            run_mtr "$1" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "$1"
+            level=()
+            ! is_deviation "$1" serializable || level=("$SERIALIZABLE")
+            run_mtr "$1" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "${level[@]}" "$1"
             ;;
         *.*) run_mtr "${1/\//-}" --mysqld=--default-storage-engine="$ENGINE" "$1" ;;
         *)
