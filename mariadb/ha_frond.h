@@ -66,6 +66,10 @@ struct Frond_slot {
 /* The purpose of a scan: entries of an index, as the server reads it, or whole rows. */
 enum Frond_source { READS_INDEX, READS_ROWS };
 
+/* Whether the statement is run again from its text, so that its reads have to lock (ha_frond_lock.cc). PERHAPS: the server has not
+ * decided yet. */
+enum class Frond_repeats { NO, PERHAPS, YES };
+
 /* Counts what a call reads, for the slow log and ANALYZE FORMAT=JSON. `to` is NULL unless the server asks. */
 class Frond_reads {
 public:
@@ -224,6 +228,8 @@ private:
     int lock_checked(uint index, const uchar *key, uint parts);
     int seek(uint index, uchar *record, const uchar *key, key_part_map map, int how);
     void set_lock(THD *thd, int lock, int wait);
+    Frond_repeats repeats(THD *thd) const;
+    void lock_for_repetition(frond_txn *txn);
     void note_write();
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
@@ -231,7 +237,8 @@ private:
     bool alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref);
     int tell(int error);
     int refuse(const std::string &why);
-    void note_auto_increment();
+    int reserve_numbers(ulonglong offset, ulonglong increment, ulonglong wanted, uint64_t *first, uint64_t *count);
+    int note_auto_increment(frond_txn *txn);
     int row_read(int rc, uchar *record, int nothing);
     /* Until the next change of any. */
     const Frond_foreigns &foreigns() const;
@@ -291,6 +298,7 @@ private:
     int read_wait_ = FROND_WAIT;
     int lock_ = FROND_LOCK_NONE;
     int wait_ = FROND_WAIT;
+    Frond_repeats repeats_ = Frond_repeats::NO;
     bool reads_all_columns_ = false;
     /* The server asked for reads of rows that others hold, to see whether they match. */
     bool semi_consistent_ = false;
@@ -311,6 +319,8 @@ private:
     /* The error that tell() has sent; why the table was not opened. */
     int told_ = 0;
     std::string refusal_;
+    /* Why there is no AUTO_INCREMENT value, or 0. */
+    int numbers_error_ = 0;
     mutable Frond_foreigns foreigns_;
     /* The row that is about to be changed unread is known to be missing. */
     bool unread_is_missing_ = false;

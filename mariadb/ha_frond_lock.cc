@@ -8,12 +8,25 @@
 //   any other read at SERIALIZABLE, inside a       shared
 //     transaction, a statement that changes rows,
 //     or one with a function or trigger
+//   any other read of a statement that is         shared
+//     repeated from its text
 //   all other reads, also those of                none: they read the snapshot
 //     INSERT ... SELECT and of subqueries
+//
+// A statement that changes rows and goes to the binary log as text is repeated: by replicas, after all statements that were logged
+// before it. A replica that applies one repeats it, while it may not have finished earlier ones. In both cases it has to find what
+// is there when its transaction commits. So it reads what was committed last, and locks the rows and ranges that it reads, whatever
+// the isolation level (`repeats_`). Row events are no such statements: they have the rows.
 
 #include "ha_frond.h"
 
 #include "plugin.h"
+
+// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
+extern "C" int thd_binlog_format(const MYSQL_THD thd);
+extern "C" bool thd_is_slave(const MYSQL_THD thd);
+extern "C" bool thd_binlog_filter_ok(const MYSQL_THD thd);
+extern "C" bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 
 THR_LOCK_DATA **ha_frond::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) {
     if (type == TL_IGNORE)
@@ -43,13 +56,38 @@ static bool changes_rows(THD *thd) {
     case SQLCOM_DELETE:
     case SQLCOM_DELETE_MULTI:
     case SQLCOM_LOAD:
+    case SQLCOM_CREATE_TABLE:
         return true;
     default:
         return false;
     }
 }
 
+// Rows of row events are changed without a command of SQL, but for those that triggers change.
+Frond_repeats ha_frond::repeats(THD *thd) const {
+    if (temporary_ || !changes_rows(thd))
+        return Frond_repeats::NO;
+    if (thd_is_slave(thd))
+        return Frond_repeats::YES;
+    const int format = thd_binlog_format(thd);
+    return format == BINLOG_FORMAT_STMT || format == BINLOG_FORMAT_MIXED ? Frond_repeats::PERHAPS : Frond_repeats::NO;
+}
+
+// Before the first read of a scan in a statement. By then the server has decided how to log the statement.
+void ha_frond::lock_for_repetition(frond_txn *txn) {
+    if (repeats_ == Frond_repeats::PERHAPS)
+        repeats_ = thd()->is_current_stmt_binlog_format_row() ? Frond_repeats::NO : Frond_repeats::YES;
+    if (repeats_ == Frond_repeats::NO)
+        return;
+    if (lock_ == FROND_LOCK_NONE) {
+        lock_ = FROND_LOCK_SHARED;
+        session_->locks_rows();
+    }
+    frond_txn_lock_ranges(txn);
+}
+
 void ha_frond::set_lock(THD *thd, int lock, int wait) {
+    repeats_ = repeats(thd);
     // Changes need the whole old row, whatever columns the statement reads.
     reads_all_columns_ = lock == FROND_LOCK_EXCLUSIVE && thd_sql_command(thd) != SQLCOM_SELECT;
     if (temporary_)
@@ -76,7 +114,20 @@ void ha_frond::note_write() {
         session_->writes_shared();
 }
 
+// The server would refuse as well, without the reason.
+static int refuse_text(THD *thd) {
+    if (thd_binlog_format(thd) != BINLOG_FORMAT_STMT || !thd_binlog_filter_ok(thd) ||
+        !thd_sqlcom_can_generate_row_events(thd))
+        return 0;
+    my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
+             " Frond logs statements at the isolation levels REPEATABLE READ and SERIALIZABLE only.");
+    return HA_ERR_LOGGING_IMPOSSIBLE;
+}
+
 int ha_frond::external_lock(THD *thd, int type) {
+    if (type == F_WRLCK && !(table_flags() & HA_BINLOG_STMT_CAPABLE) && !keeps_sequence())
+        if (const int error = refuse_text(thd))
+            return error;
     if (type == F_UNLCK)
         end_export();
     else if (unlikely(frond_table_is_discarded(table_)) && !thd_tablespace_op(thd))
@@ -114,6 +165,8 @@ int ha_frond::start_stmt(THD *thd, thr_lock_type type) {
     if (type >= TL_WRITE_ALLOW_WRITE)
         note_write();
     store_lock(thd, nullptr, type);
+    // The isolation level and the format of the binary log may have changed since the table was locked.
+    cached_table_flags = table_flags();
     const bool writes = type >= TL_WRITE_ALLOW_WRITE;
     set_lock(thd, writes ? FROND_LOCK_EXCLUSIVE : read_lock_, read_wait_);
     return writes ? lock_parents(thd) : 0;

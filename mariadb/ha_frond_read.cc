@@ -27,6 +27,8 @@ int ha_frond::ready(Frond_slot &slot, uint index, Frond_source source, const uch
     if (const int error = transaction(&txn))
         return error;
     if (!fresh || slot.serial != serial()) {
+        if (unlikely(repeats_ != Frond_repeats::NO) && !bulk_)
+            lock_for_repetition(txn);
         const uint core_index = &slot == &fetch_slot() ? 0 : index;
         const int rc = slot.scan ? frond_scan_renew(slot.scan, txn, lock_, wait_)
                                  : frond_scan_open(txn, rows_, core_index, lock_, wait_, &slot.scan);

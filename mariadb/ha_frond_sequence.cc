@@ -28,6 +28,7 @@ void ha_frond::enter_sequence() {
     session_ = Frond_session::of(thd());
     lock_ = FROND_LOCK_NONE;
     wait_ = FROND_WAIT;
+    repeats_ = Frond_repeats::NO;
     // The server compares whole rows, and a change needs the whole old one.
     reads_all_columns_ = true;
     demand_++;

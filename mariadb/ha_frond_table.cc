@@ -15,10 +15,20 @@ ha_frond::ha_frond(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) 
 
 ha_frond::~ha_frond() = default;
 
+// Whether statements may be logged as text. They may at any level, as they lock what they read then (ha_frond_lock.cc). With
+// READ COMMITTED, applications do not expect such locks, and the server's other engines refuse. With MIXED the server
+// takes text where it may, and rows need no locks: so there only SERIALIZABLE offers text, whose statements lock in any case.
+static bool offers_text(THD *thd) {
+    if (!thd)
+        return false;
+    const int level = thd_tx_isolation(thd);
+    return level == ISO_SERIALIZABLE || (level == ISO_REPEATABLE_READ && thd->variables.binlog_format == BINLOG_FORMAT_STMT);
+}
+
 handler::Table_flags ha_frond::table_flags() const {
     return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_PRIMARY_KEY_IN_READ_INDEX |
            HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
-           HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE |
+           HA_TABLE_SCAN_ON_INDEX | HA_PARTIAL_COLUMN_READ | HA_BINLOG_ROW_CAPABLE | (offers_text(ha_thd()) ? HA_BINLOG_STMT_CAPABLE : 0) |
            HA_CAN_SQL_HANDLER | HA_CAN_VIRTUAL_COLUMNS | HA_CAN_GEOMETRY | HA_AUTO_PART_KEY |
            HA_CRASH_SAFE | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE | HA_CAN_ONLINE_BACKUPS |
            HA_CAN_TABLES_WITHOUT_ROLLBACK | (table_share && keeps_sequence() ? 0 : HA_CAN_EXPORT) |

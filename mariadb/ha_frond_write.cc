@@ -6,6 +6,9 @@
 
 #include "plugin.h"
 
+// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
+extern "C" int thd_binlog_format(const MYSQL_THD thd);
+
 int ha_frond::duplicate(uint32_t index) {
     session_->met_duplicate(index - hidden_);
     return HA_ERR_FOUND_DUPP_KEY;
@@ -18,7 +21,7 @@ int ha_frond::write_row(const uchar *record) {
     const bool numbers = table->next_number_field && record == table->record[0];
     if (numbers)
         if (const int error = update_auto_increment())
-            return error;
+            return numbers_error_ ? numbers_error_ : error;
     frond_txn *txn;
     if (const int error = transaction(&txn))
         return error;
@@ -26,9 +29,7 @@ int ha_frond::write_row(const uchar *record) {
     const int rc = frond_row_insert(txn, rows_, record, write_flags_, &index);
     if (unlikely(rc))
         return rc == FROND_DUPLICATE_KEY ? duplicate(index) : frond_to_handler_error(thd(), rc);
-    if (numbers)
-        note_auto_increment();
-    return 0;
+    return numbers ? note_auto_increment(txn) : 0;
 }
 
 // An unchanged row does not count as changed. The server compares only when it has read all columns
@@ -70,7 +71,7 @@ int ha_frond::update_row(const uchar *old_record, const uchar *new_record) {
     const Field *numbered = table->found_next_number_field;
     if (numbered && new_record == table->record[0] &&
         bitmap_is_set(table->write_set, numbered->field_index))
-        note_auto_increment();
+        return note_auto_increment(txn);
     return 0;
 }
 
@@ -89,15 +90,14 @@ int ha_frond::delete_row(const uchar *record) {
 // ---------------------------------------------------------------- AUTO_INCREMENT
 
 // record[0] was written: later values must exceed the one in it.
-void ha_frond::note_auto_increment() {
+int ha_frond::note_auto_increment(frond_txn *txn) {
     if (table->s->next_number_keypart != 0)
-        return;
+        return 0;
     const Field *field = table->found_next_number_field;
     const longlong value = table->found_next_number_field->val_int();
     const bool positive = value > 0 || (value < 0 && (field->flags & UNSIGNED_FLAG));
     // Also for generated values: SET INSERT_ID gives some that were not reserved here.
-    if (positive)
-        frond_auto_increment_used(table_, static_cast<uint64_t>(value));
+    return positive ? frond_to_handler_error(thd(), frond_auto_increment_used(txn, table_, static_cast<uint64_t>(value))) : 0;
 }
 
 // The server asks for as many values as it expects rows, and doubles the number each time. As in InnoDB, an INSERT does not
@@ -116,6 +116,39 @@ static bool reserves_for_rows_to_come(THD *thd) {
     }
 }
 
+// In a binary log of text, a statement has the first value that it took; where it is run again it counts on from that. A
+// statement that knows how many rows it writes takes all its values at once. Others have the values to themselves until they end.
+static bool needs_all_numbers(THD *thd) {
+    switch (thd_sql_command(thd)) {
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int ha_frond::reserve_numbers(ulonglong offset, ulonglong increment, ulonglong wanted, uint64_t *first, uint64_t *count) {
+    frond_txn *txn;
+    if (const int error = transaction(&txn))
+        return error;
+    const bool goes_on = next_insert_id > 0;
+    const bool as_text = !temporary_ && !bulk_ && thd_binlog_format(thd()) != BINLOG_FORMAT_UNSPEC &&
+                         !thd()->is_current_stmt_binlog_format_row();
+    int rc = as_text && !goes_on && needs_all_numbers(thd()) ? frond_auto_increment_lock(txn, table_) : FROND_OK;
+    if (!rc)
+        rc = frond_auto_increment_reserve(txn, table_, offset, increment, wanted, first, count);
+    if (rc == FROND_TOO_BIG)
+        return HA_ERR_AUTOINC_READ_FAILED;
+    if (rc)
+        return frond_to_handler_error(thd(), rc);
+    // VALUES (NULL), (1000), (NULL), and another session took 1001: the server has computed it for the last row.
+    if (as_text && goes_on && *first != next_insert_id)
+        return HA_ERR_AUTOINC_READ_FAILED;
+    return 0;
+}
+
 void ha_frond::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted,
                                   ulonglong *first, ulonglong *count) {
     if (table->s->next_number_keypart != 0) {
@@ -125,13 +158,9 @@ void ha_frond::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
     uint64_t from = 0, reserved = 0;
     if (wanted == 0 || !reserves_for_rows_to_come(thd()))
         wanted = 1;
-    if (frond_auto_increment_reserve(table_, offset, increment, wanted, &from, &reserved)) {
-        *first = ULONGLONG_MAX;
-        *count = 0;
-        return;
-    }
-    *first = from;
-    *count = reserved;
+    numbers_error_ = reserve_numbers(offset, increment, wanted, &from, &reserved);
+    *first = numbers_error_ ? ULONGLONG_MAX : from;
+    *count = numbers_error_ ? 0 : reserved;
 }
 
 int ha_frond::reset_auto_increment(ulonglong value) {

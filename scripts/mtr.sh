@@ -15,6 +15,7 @@
 #   foreign_few     those of them that say most in little time
 #   replication     rpl, binlog, multi_source and main's tests of XA with InnoDB's name replaced (about 1000 tests,
 #                   an hour of one core); also one of the three suites, or xa
+#   serializable    those of them that expect statements in the log of MIXED: at SERIALIZABLE
 #   replication-few some of them, for every run of the tests
 #   all             frond, storage_engine, named, foreign_few, replication-few, iuds, funcs (the default)
 # or a test: frond.create, storage_engine/trx.xa, engines/funcs.ai_init_insert, vcol.update.
@@ -121,7 +122,7 @@ make_tree() {
         cp -r --reflink=auto "$SUITE_SOURCE" "$HOME_DIR/share/mysql/"
         find "$TREE/suite/storage_engine" -name '*.result' \
             -exec "$ROOT/scripts/modernise-results.pl" {} +
-        # Frond writes rows to the binary log (deviations says why).
+        # The same tests once more, with statements in the binary log.
         sed -i '/^\[stmt\]/,/^$/d' "$TREE"/include/{rpl_init,binlog_combinations}.combinations
         make_foreign_suite
         "$ROOT/scripts/name-engine.pl" "$ENGINE" "${CHANGED[@]/#/$TREE/suite/}"
@@ -131,6 +132,10 @@ make_tree() {
         # The test expects a position table of the engine from the first change of t2 on: t1 is of another engine.
         sed -i 's/^CREATE TABLE t1 (a INT PRIMARY KEY);$/CREATE TABLE t1 (a INT PRIMARY KEY) ENGINE=MyISAM;/' \
             "$TREE"/suite/rpl/{t/rpl_mdev12179.test,r/rpl_mdev12179.result}
+        # A waiting statement has another state in the list of processes.
+        sed -i "s/state='Sending data' and info LIKE 'INSERT/state LIKE 'Waiting for a row lock%' and info LIKE 'INSERT/" \
+            "$TREE/suite/rpl/t/rpl_parallel_autoinc.test"
+        sed -i "s/STATE='Searching rows for update'/STATE LIKE 'Waiting for a row lock%'/" "$TREE/main/xa.test"
         # The suite has this result for MyISAM, and for InnoDB by a combination that is not ours.
         sed -i "s/ENGINE=MyISAM/ENGINE=$ENGINE/" "$TREE/suite/engines/funcs/r/rpl_alter.result"
         # A worker that finds warnings at shutdown reports that and ends; this must not end mtr. And
@@ -360,12 +365,15 @@ judge() { # judge LABEL LOG STATUS SECONDS
         "$seconds s ($log)"
 }
 
-# Deviations of kind "skip" are those that would hang or stop the server.
-write_skip_list() {
-    : >"$VARDIR/skip"
-    [[ -f $DEVIATIONS && $ENGINE == Frond ]] || return 0
-    awk '/^[^#]/ && $2 == "skip" { t = $1; $1 = $2 = ""; print t " : " $0 }' \
-        "$DEVIATIONS" >"$VARDIR/skip"
+# Deviations of kind "skip" are those that would hang or stop the server. Those of kind "serializable" have a call of their own.
+write_skip_lists() {
+    local kind
+    for kind in skip serializable; do
+        : >"$VARDIR/$kind"
+        [[ -f $DEVIATIONS && $ENGINE == Frond ]] || continue
+        awk -v k="$kind" '/^[^#]/ && $2 == k { t = $1; $1 = $2 = ""; print t " : " $0 }' \
+            "$DEVIATIONS" >"$VARDIR/$kind"
+    done
 }
 
 # The storage_engine suites with the overlay mariadb/mysql-test/storage_engine.
@@ -377,12 +385,21 @@ run_named() { # run_named LABEL SUITES [OPTION...]
 
 # These wait for threads that they find in the performance schema, and use BACKUP STAGE as a lock.
 FOR_REPLICATION=(--mysqld=--loose-performance-schema=ON --mysqld=--loose-frond-allow-incomplete-backup=ON)
+SERIALIZABLE=--mysqld=--transaction-isolation=SERIALIZABLE
 run_replication() { # run_replication LABEL SUITES [OPTION...]
-    run_named "$@" "${FOR_REPLICATION[@]}"
+    run_named "$@" "${FOR_REPLICATION[@]}" --skip-test-list="$VARDIR/serializable"
+}
+
+# The tests of these suites that expect text in the log of MIXED.
+run_serializable() { # run_serializable LABEL PATTERN
+    local tests=()
+    mapfile -t tests < <(awk -v p="$2" '$1 ~ p { print $1 }' "$VARDIR/serializable")
+    [[ ${#tests[@]} -gt 0 ]] || return 0
+    run_mtr "$1-serializable" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "$SERIALIZABLE" "${tests[@]}"
 }
 
 run_set() {
-    local suites
+    local suites level
     # engines/* have combinations that would override the default engine; naming one replaces them.
     local engine_option=--combination=--default-storage-engine=$ENGINE
     case $1 in
@@ -413,18 +430,28 @@ run_set() {
             ;;
         replication)
             run_replication replication "$(IFS=, && printf '%s' "${REPLICATION[*]}")"
-            run_set xa
+            run_replication xa main --do-test='^xa'
+            run_set serializable
             ;;
         replication-few)
             run_replication replication-few "$(IFS=, && printf '%s' "${REPLICATION[*]}")" --do-test="$REPLICATION_FEW"
             ;;
-        xa) run_replication xa main --do-test='^xa' ;;
-        rpl | binlog | multi_source) run_replication "$1" "$1" ;;
+        serializable) run_serializable replication . ;;
+        xa)
+            run_replication xa main --do-test='^xa'
+            run_serializable xa '^main\\.xa'
+            ;;
+        rpl | binlog | multi_source)
+            run_replication "$1" "$1"
+            run_serializable "$1" "^$1\\\\."
+            ;;
         iuds | funcs) run_mtr "$1" "$engine_option" --suite="engines/$1" ;;
         engines/*) run_mtr "${1/\//-}" "$engine_option" "$1" ;;
         storage_engine*.*) run_mtr "${1/\//-}" "$(overlay "${1%%.*}").${1#*.}" ;;
         rpl.* | binlog.* | multi_source.* | main.xa*)
-            run_mtr "$1" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "$1"
+            level=()
+            ! is_deviation "$1" serializable || level=("$SERIALIZABLE")
+            run_mtr "$1" --mysqld=--default-storage-engine="$ENGINE" "${FOR_REPLICATION[@]}" "${level[@]}" "$1"
             ;;
         *.*) run_mtr "${1/\//-}" --mysqld=--default-storage-engine="$ENGINE" "$1" ;;
         *)
@@ -450,7 +477,7 @@ copy_recorded() {
 # directories are in no result.
 accept_differences() {
     local reject base name plain
-    for name in "${CHANGED[@]}"; do
+    for name in "${CHANGED[@]}" "${REPLICATION[@]}"; do
         while read -r reject; do
             base=${reject%.reject}.result
             [[ -f $base ]] || continue
@@ -493,7 +520,7 @@ main() {
     make_tree
     make_plugin_dir
     make_vardir
-    write_skip_list
+    write_skip_lists
     for set in "${SETS[@]}"; do run_set "$set"; done
     [[ -z $RECORD ]] || copy_recorded
     [[ -z $ACCEPT ]] || accept_differences

@@ -227,6 +227,9 @@ int frond_txn_commit(frond_txn *txn);
 void frond_txn_rollback(frond_txn *txn);
 /* Takes the snapshot now instead of at the first read. */
 int frond_txn_snapshot(frond_txn *txn);
+/* Until the statement ends, typed scans that lock rows also lock the ranges that they read, and keep the locks of rows that do
+ * not match, as with FROND_SERIALIZABLE. Call it before the statement's scans are opened or renewed. */
+void frond_txn_lock_ranges(frond_txn *txn);
 /* Ends a statement: with FROND_READ_COMMITTED the next read takes a new snapshot. */
 void frond_txn_end_statement(frond_txn *txn);
 /* A savepoint is a position; it stays valid until it is released or rolled back past. Release those that

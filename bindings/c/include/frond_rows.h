@@ -319,11 +319,14 @@ int frond_scan_fetch_tuple(frond_scan *scan, const uint8_t *tuple, size_t tuple_
 
 /* ---- counters and statistics ---------------------------------------------------------------- */
 
-/* Reserves `*count` consecutive AUTO_INCREMENT values of the series offset + n * increment. */
-int frond_auto_increment_reserve(frond_table *table, uint64_t offset, uint64_t increment,
+/* Reserves `*count` consecutive AUTO_INCREMENT values of the series offset + n * increment. May wait for a lock. */
+int frond_auto_increment_reserve(frond_txn *txn, frond_table *table, uint64_t offset, uint64_t increment,
                                  uint64_t wanted, uint64_t *first, uint64_t *count);
-/* Later values will exceed `used`. */
-void frond_auto_increment_used(frond_table *table, uint64_t used);
+/* Until the statement of `txn` ends, other transactions wait before they take values or pass one with
+ * frond_auto_increment_used(): all values that the statement reserves are consecutive. */
+int frond_auto_increment_lock(frond_txn *txn, frond_table *table);
+/* Later values will exceed `used`. May wait for a lock. */
+int frond_auto_increment_used(frond_txn *txn, frond_table *table, uint64_t used);
 uint64_t frond_auto_increment_get(frond_table *table);
 int frond_auto_increment_set(frond_table *table, uint64_t next);
 

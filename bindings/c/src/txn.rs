@@ -137,6 +137,16 @@ pub unsafe extern "C" fn frond_txn_end_statement(txn: *mut frond_txn) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn frond_txn_lock_ranges(txn: *mut frond_txn) {
+    guard_or((), || {
+        // SAFETY: A2.
+        if let Ok(inner) = unsafe { inner(txn) } {
+            inner.txn.lock_ranges();
+        }
+    });
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn frond_txn_set_lock_timeout(txn: *mut frond_txn, ms: u64) {
     guard_or((), || {
         // SAFETY: A2.

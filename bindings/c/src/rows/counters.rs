@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void, CString};
 
-use frond_base::{Error, ErrorKind, Result};
+use frond_base::{ErrorKind, Result};
 use frond_engine::rows::Computer;
 
 use super::bind::frond_rows;
@@ -14,9 +14,24 @@ use crate::abi::{
 use crate::error::{guard, guard_or, invalid};
 use crate::pointers::{bytes, handle, handle_mut, put};
 use crate::table::frond_table;
+use crate::txn::{frond_txn, inner};
+
+#[no_mangle]
+pub unsafe extern "C" fn frond_auto_increment_lock(
+    txn: *mut frond_txn,
+    table: *mut frond_table,
+) -> c_int {
+    guard(|| {
+        // SAFETY: A2.
+        let (inner, table) = unsafe { (inner(txn)?, handle(table, "table")?) };
+        inner.txn.lock_auto_increment(&table.table)?;
+        Ok(FROND_OK)
+    })
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_auto_increment_reserve(
+    txn: *mut frond_txn,
     table: *mut frond_table,
     offset: u64,
     increment: u64,
@@ -26,11 +41,9 @@ pub unsafe extern "C" fn frond_auto_increment_reserve(
 ) -> c_int {
     guard(|| {
         // SAFETY: A2.
-        let table = unsafe { handle(table, "table") }?;
-        let reserved = table.table.reserve_auto_increment(offset, increment, wanted);
-        let (from, n) = reserved.ok_or_else(|| {
-            Error::new(ErrorKind::TooBig, "the AUTO_INCREMENT values are used up")
-        })?;
+        let (inner, table) = unsafe { (inner(txn)?, handle(table, "table")?) };
+        let series = (offset, increment);
+        let (from, n) = inner.txn.reserve_auto_increment(&table.table, series, wanted)?;
         // SAFETY: A2.
         unsafe {
             put(first, from, "first")?;
@@ -41,13 +54,17 @@ pub unsafe extern "C" fn frond_auto_increment_reserve(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn frond_auto_increment_used(table: *mut frond_table, used: u64) {
-    guard_or((), || {
+pub unsafe extern "C" fn frond_auto_increment_used(
+    txn: *mut frond_txn,
+    table: *mut frond_table,
+    used: u64,
+) -> c_int {
+    guard(|| {
         // SAFETY: A2.
-        if let Ok(table) = unsafe { handle(table.cast_const(), "table") } {
-            table.table.auto_increment_used(used);
-        }
-    });
+        let (inner, table) = unsafe { (inner(txn)?, handle(table, "table")?) };
+        inner.txn.auto_increment_used(&table.table, used)?;
+        Ok(FROND_OK)
+    })
 }
 
 #[no_mangle]

@@ -22,18 +22,13 @@ use crate::canary;
 use crate::commit::core::Core;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
-use crate::commit::transaction::{Isolation, OnLocked, Transaction};
+use crate::commit::transaction::{OnLocked, Transaction};
 use crate::table::Table;
 
 /// Keys of one tree that are locked one by one at a commit; more become one range.
 const MOST_POINTS: usize = 64;
 
 impl Transaction {
-    /// Whether this transaction's locking reads lock ranges.
-    pub(crate) fn locks_ranges(&self) -> bool {
-        self.options().isolation == Isolation::Serializable
-    }
-
     /// Locks a range before it is read. What the caller read of it before is out of date.
     pub(crate) fn lock_range(
         &mut self,

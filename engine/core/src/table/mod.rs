@@ -11,13 +11,14 @@
 pub(crate) mod chunk;
 pub(crate) mod counters;
 pub(crate) mod image;
+pub(crate) mod numbers;
 pub mod read_counts;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
 pub(crate) mod store;
 pub(crate) mod trees;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -83,6 +84,8 @@ pub struct Counters {
     pub rows: AtomicI64,
     /// Next unused AUTO_INCREMENT value.
     pub auto_increment: AtomicU64,
+    /// Statements that have the next values to themselves, or wait for that (`numbers.rs`).
+    pub numbering: AtomicU32,
     /// Next unused hidden row id.
     pub row_id: AtomicU64,
     /// A value was assigned since counters were last logged.
@@ -115,6 +118,7 @@ impl Table {
             counters: Counters {
                 rows: AtomicI64::new(counters.rows_delta),
                 auto_increment: AtomicU64::new(counters.auto_increment),
+                numbering: AtomicU32::new(0),
                 row_id: AtomicU64::new(counters.row_id),
                 unlogged: AtomicBool::new(false),
                 updated: AtomicU64::new(0),
@@ -384,53 +388,6 @@ impl Table {
         } else {
             mine.auto_increment.fetch_max(c.auto_increment, Ordering::Relaxed);
             mine.row_id.fetch_max(c.row_id, Ordering::Relaxed);
-        }
-    }
-
-    /// Reserves up to `wanted` consecutive values of the series `offset + n * increment` and returns the
-    /// first and how many. `None` when the 64-bit range is used up.
-    pub fn reserve_auto_increment(
-        &self,
-        offset: u64,
-        increment: u64,
-        wanted: u64,
-    ) -> Option<(u64, u64)> {
-        let increment = increment.max(1);
-        // As MariaDB: an offset larger than the increment is ignored.
-        let offset = if offset > increment { 1 } else { offset.max(1) };
-        let wanted = wanted.max(1);
-        let counter = &self.counters.auto_increment;
-        let mut next = counter.load(Ordering::Relaxed);
-        loop {
-            let base = next.max(1);
-            let first = if base <= offset {
-                offset
-            } else {
-                let steps = (base - offset).div_ceil(increment);
-                offset.checked_add(steps.checked_mul(increment)?)?
-            };
-            let after = first
-                .checked_add((wanted - 1).checked_mul(increment)?)
-                .and_then(|last| last.checked_add(1))?;
-            assert!(after > next, "AUTO_INCREMENT falls from {next} to {after} (TB1)");
-            match counter.compare_exchange_weak(next, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.counters.unlogged.store(true, Ordering::Relaxed);
-                    return Some((first, wanted));
-                }
-                Err(now) => next = now,
-            }
-        }
-    }
-
-    /// A writer gave a row the value `used`: later values exceed it.
-    pub fn auto_increment_used(&self, used: u64) {
-        let next = used.saturating_add(1);
-        if self.counters.auto_increment.load(Ordering::Relaxed) >= next {
-            return;
-        }
-        if self.counters.auto_increment.fetch_max(next, Ordering::Relaxed) < next {
-            self.counters.unlogged.store(true, Ordering::Relaxed);
         }
     }
 

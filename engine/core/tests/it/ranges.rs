@@ -102,6 +102,25 @@ fn what_was_not_found_is_not_inserted_before_the_reader_ends() {
 }
 
 #[test]
+fn a_statement_that_is_run_again_elsewhere_locks_ranges_at_every_level() {
+    let engine = open(&memory());
+    let mut t = filled(&engine);
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
+        let mut reader = with(&engine, isolation, SHORT);
+        reader.lock_ranges();
+        assert_eq!(count(&t, &mut reader, 105, SHARED).unwrap(), 0);
+        // The next statement is another one.
+        reader.end_statement();
+        assert_eq!(count(&t, &mut reader, 107, SHARED).unwrap(), 0);
+        let mut other = impatient(&engine);
+        insert(&mut t, &mut other, 107).unwrap();
+        assert_eq!(kind(insert(&mut t, &mut other, 105)), ErrorKind::LockTimeout);
+        other.rollback();
+        reader.commit().unwrap();
+    }
+}
+
+#[test]
 fn both_ends_of_an_index_are_locked_when_they_were_read() {
     let engine = open(&memory());
     let mut t = filled(&engine);

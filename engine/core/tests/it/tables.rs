@@ -1,8 +1,10 @@
 //! Definitions, and tables that go through every level of the tree.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
-use frond_engine::{ErrorKind, TableSpec, KEY_BYTES_MAX};
+use frond_engine::{ErrorKind, TableSpec, TxnOptions, KEY_BYTES_MAX};
 use frond_vfs::Vfs;
 
 use crate::support::*;
@@ -149,6 +151,69 @@ fn auto_increment_survives_restart_and_rollback() {
     assert_eq!(table.auto_increment(), 7);
     table.auto_increment_used(u64::MAX - 1);
     assert_eq!(table.reserve_auto_increment(1, 1, 2), None, "the values are used up");
+}
+
+#[test]
+fn a_statement_that_has_the_values_to_itself_takes_consecutive_ones() {
+    let engine = open(&memory());
+    let table = engine.create_table(plain("t")).unwrap();
+    let impatient = || {
+        engine.begin(TxnOptions { lock_timeout: Duration::from_millis(20), ..Default::default() })
+    };
+    let mut one = begin(&engine);
+    one.lock_auto_increment(&table).unwrap();
+    assert_eq!(one.reserve_auto_increment(&table, (1, 1), 2).unwrap(), (1, 2));
+    let mut two = impatient();
+    let refused = two.reserve_auto_increment(&table, (1, 1), 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout);
+    // What moves the counter waits, what does not need not.
+    assert_eq!(two.auto_increment_used(&table, 50).unwrap_err().kind(), ErrorKind::LockTimeout);
+    two.auto_increment_used(&table, 2).unwrap();
+    assert_eq!(one.reserve_auto_increment(&table, (1, 1), 4).unwrap(), (3, 4));
+    one.end_statement();
+    // The lock is there until the transaction ends; only who wants the values for himself meets it.
+    assert_eq!(two.reserve_auto_increment(&table, (1, 1), 1).unwrap(), (7, 1));
+    assert_eq!(two.lock_auto_increment(&table).unwrap_err().kind(), ErrorKind::LockTimeout);
+    two.auto_increment_used(&table, 50).unwrap();
+    one.commit().unwrap();
+    two.lock_auto_increment(&table).unwrap();
+    two.rollback();
+    let mut three = impatient();
+    assert_eq!(three.reserve_auto_increment(&table, (1, 1), 1).unwrap(), (51, 1));
+}
+
+#[test]
+fn values_are_consecutive_beside_statements_that_take_single_ones() {
+    let engine = open(&memory());
+    let table = engine.create_table(plain("t")).unwrap();
+    thread::scope(|scope| {
+        let (engine, table) = (&engine, &table);
+        for n in 0..3 {
+            scope.spawn(move || {
+                for _ in 0..300 {
+                    let mut txn = begin(engine);
+                    if n == 0 {
+                        txn.auto_increment_used(table, table.auto_increment() + 1).unwrap();
+                    } else {
+                        txn.reserve_auto_increment(table, (1, 1), 1).unwrap();
+                    }
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    let mut txn = begin(engine);
+                    txn.lock_auto_increment(table).unwrap();
+                    let (first, _) = txn.reserve_auto_increment(table, (1, 1), 1).unwrap();
+                    for n in 1..10 {
+                        let next = txn.reserve_auto_increment(table, (1, 1), 1).unwrap();
+                        assert_eq!(next, (first + n, 1));
+                    }
+                }
+            });
+        }
+    });
 }
 
 #[test]

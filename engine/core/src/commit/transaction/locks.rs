@@ -3,11 +3,21 @@
 use frond_base::{EntryKind, Error, ErrorKind, IndexNo, Result, Seq, TreeId, SEQ_MAX};
 use frond_txn::{Granted, LooseLock, RowMode, TreeMode, Wait};
 
-use super::{OnLocked, Transaction};
+use super::{Isolation, OnLocked, Transaction};
 use crate::canary;
 use crate::table::Table;
 
 impl Transaction {
+    /// Whether locking reads lock ranges.
+    pub(crate) fn locks_ranges(&self) -> bool {
+        self.locks_ranges || self.options.isolation == Isolation::Serializable
+    }
+
+    /// Whether locks of rows that do not match are given back.
+    pub(crate) fn gives_back(&self) -> bool {
+        self.options.isolation == Isolation::ReadCommitted && !self.locks_ranges
+    }
+
     pub(crate) fn wait(&self, on_locked: OnLocked) -> Wait {
         match on_locked {
             OnLocked::Wait if self.options.lock_timeout.is_zero() => Wait::NoWait,

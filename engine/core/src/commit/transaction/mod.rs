@@ -29,9 +29,11 @@ use crate::commit::loads::Loads;
 use crate::commit::prepared_set::Parts;
 use crate::commit::private_runs::Spilled;
 use crate::options::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::table::numbers::Numbering;
 use crate::table::Table;
 
 mod locks;
+mod numbers;
 
 /// What a transaction's reads see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +84,10 @@ pub struct Transaction {
     options: TxnOptions,
     locker: Locker,
     snapshot: Option<Snapshot>,
+    /// The statement locks the ranges that it reads with locks, at every isolation level.
+    locks_ranges: bool,
+    /// The tables whose AUTO_INCREMENT values the statement has to itself.
+    numbering: Vec<Numbering>,
     pub(crate) writes: WriteSet,
     /// What no longer fits into memory, older than `writes`.
     pub(crate) spilled: Spilled,
@@ -105,6 +111,8 @@ impl Transaction {
             options,
             locker,
             snapshot: None,
+            locks_ranges: false,
+            numbering: Vec::new(),
             writes: WriteSet::new(),
             spilled: Spilled::default(),
             loads: Loads::default(),
@@ -163,8 +171,16 @@ impl Transaction {
         self.snapshot.is_some()
     }
 
+    /// Until the statement ends, its locking scans lock ranges and keep their locks, as with
+    /// [`Isolation::Serializable`]: for a statement that is run again elsewhere and must find the same rows there.
+    pub fn lock_ranges(&mut self) {
+        self.locks_ranges = true;
+    }
+
     /// A statement ended: with READ COMMITTED the next read takes a new snapshot.
     pub fn end_statement(&mut self) {
+        self.locks_ranges = false;
+        self.numbering.clear();
         if self.options.isolation == Isolation::ReadCommitted {
             self.snapshot = None;
         }

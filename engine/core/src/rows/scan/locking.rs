@@ -31,7 +31,7 @@ use frond_txn::Granted;
 
 use super::lock::{Claim, Origin, ScanLock, Semi};
 use super::{Place, Scan, Way};
-use crate::commit::transaction::{Isolation, OnLocked, Transaction};
+use crate::commit::transaction::{OnLocked, Transaction};
 
 impl Scan {
     pub(super) fn reads_newest(&self) -> bool {
@@ -220,7 +220,7 @@ impl Scan {
         if self.semi == Semi::Did {
             self.semi = Semi::Try;
         }
-        if txn.options().isolation == Isolation::ReadCommitted {
+        if txn.gives_back() {
             self.unlock(txn);
         }
     }
@@ -230,7 +230,7 @@ impl Scan {
     /// change matching rows: for such a row they call [`Scan::was_semi_consistent`], and the next
     /// step returns it again, locked.
     pub fn set_semi_consistent(&mut self, txn: &Transaction, on: bool) {
-        let on = on && txn.options().isolation == Isolation::ReadCommitted;
+        let on = on && txn.gives_back();
         self.semi = if on { Semi::Try } else { Semi::Off };
         self.wanted_again.clear();
     }

@@ -265,7 +265,10 @@ extern "C" {
     pub fn frond_scan_semi_consistent(scan: Handle, on: c_int);
     pub fn frond_scan_ref(scan: Handle, reference: *mut u8) -> c_int;
     pub fn frond_scan_fetch(scan: Handle, reference: *const u8, record: *mut u8) -> c_int;
+    pub fn frond_auto_increment_lock(txn: Handle, table: Handle) -> c_int;
+    pub fn frond_auto_increment_used(txn: Handle, table: Handle, used: u64) -> c_int;
     pub fn frond_auto_increment_reserve(
+        txn: Handle,
         table: Handle,
         offset: u64,
         increment: u64,

@@ -494,7 +494,12 @@ impl Session {
                 }
                 33 => {
                     let (offset, by, wanted) = (a.long(), a.long(), a.long());
+                    if a.seldom() {
+                        ffi::frond_auto_increment_lock(txn, table);
+                        ffi::frond_auto_increment_used(txn, table, wanted);
+                    }
                     ffi::frond_auto_increment_reserve(
+                        txn,
                         table,
                         offset,
                         by,

@@ -1,0 +1,66 @@
+//! AUTO_INCREMENT values for transactions (AV1 in `table/numbers.rs`).
+//!
+//! A statement has the values to itself under an exclusive lock, so its waits for others and theirs for it are seen as deadlocks
+//! where they are some. The lock is on a key that no row has. It stays until the transaction ends, as all locks do; others ask for it only
+//! while a statement counts itself in, so they wait for the statement alone.
+
+use std::sync::Arc;
+
+use frond_base::{Error, ErrorKind, Result};
+use frond_txn::{Granted, RowMode};
+
+use super::{OnLocked, Transaction};
+use crate::table::numbers::{Busy, Numbering};
+use crate::table::Table;
+
+/// Of the first index; the keys of rows are longer.
+const KEY: &[u8] = &[];
+
+impl Transaction {
+    /// Until the statement ends, nobody else takes values of `table`: those of the statement are consecutive.
+    pub fn lock_auto_increment(&mut self, table: &Arc<Table>) -> Result<()> {
+        if !self.numbers(table) {
+            let numbering = Numbering::new(table);
+            self.lock(table, 0, KEY, RowMode::X, OnLocked::Wait)?;
+            self.numbering.push(numbering);
+        }
+        Ok(())
+    }
+
+    /// As [`Table::reserve_auto_increment`], after the statement that has the values to itself.
+    pub fn reserve_auto_increment(
+        &mut self,
+        table: &Table,
+        (offset, increment): (u64, u64),
+        wanted: u64,
+    ) -> Result<(u64, u64)> {
+        self.in_turn(table, |in_turn| table.take_numbers(offset, increment, wanted, in_turn))?
+            .ok_or_else(|| Error::new(ErrorKind::TooBig, "the AUTO_INCREMENT values are used up"))
+    }
+
+    /// As [`Table::auto_increment_used`], after the statement that has the values to itself.
+    pub fn auto_increment_used(&mut self, table: &Table, used: u64) -> Result<()> {
+        self.in_turn(table, |in_turn| table.pass_number(used, in_turn))
+    }
+
+    fn numbers(&self, table: &Table) -> bool {
+        self.numbering.iter().any(|n| n.is_of(table))
+    }
+
+    fn in_turn<T>(
+        &mut self,
+        table: &Table,
+        take: impl Fn(bool) -> std::result::Result<T, Busy>,
+    ) -> Result<T> {
+        if let Ok(taken) = take(self.numbers(table)) {
+            return Ok(taken);
+        }
+        let granted = self.lock(table, 0, KEY, RowMode::S, OnLocked::Wait)?;
+        let loose = (granted == Granted::New).then(|| self.loosen_lock());
+        let taken = take(true);
+        if let Some(lock) = loose {
+            self.give_lock_back(lock);
+        }
+        Ok(taken.expect("it is this transaction's turn (AV1)"))
+    }
+}
