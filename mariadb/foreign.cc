@@ -231,9 +231,7 @@ static int create_child(const char *table, const char *original, const std::vect
                                    static_cast<uint32_t>(foreigns.size()), original, !checks);
 }
 
-// The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
-// table that the new one would have replaced.
-static std::string missing_index(const char *table, const std::string &original) {
+std::string frond_missing_index(const char *table, const std::string &original) {
     const char *child, *name;
     frond_last_constraint(&child, &name);
     if (!strstr(frond_last_error(), "has no index"))
@@ -275,7 +273,7 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     if (rc != FROND_BAD_FOREIGN_KEY)
         return rc;
     const std::string why = frond_last_error();
-    const std::string index = of ? missing_index(table, original) : "";
+    const std::string index = of ? frond_missing_index(table, original) : "";
     if (!index.empty()) {
         my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
         return HA_ERR_GENERIC;
@@ -285,21 +283,15 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     return rc;
 }
 
-// Sends an error when it fails.
-bool ha_frond::drop_foreigns(const Alter_info *alter) {
-    const std::vector<Frond_foreign> all = frond_foreigns_of(name_, false);
+int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names) {
+    const std::vector<Frond_foreign> all = frond_foreigns_of(table, false);
     std::vector<Frond_foreign> left = all;
-    if (frond_leave_dropped(&left, alter))
-        return true;
-    for (const Frond_foreign &f : all) {
-        if (std::any_of(left.begin(), left.end(), [&](const Frond_foreign &l) { return l.name == f.name; }))
-            continue;
-        if (const int rc = frond_foreign_drop(frond_database, name_.c_str(), f.name.c_str())) {
-            print_error(frond_to_handler_error(nullptr, rc), MYF(0));
-            return true;
-        }
-    }
-    return false;
+    if (const int error = frond_leave_dropped(&left, alter))
+        return error;
+    for (const Frond_foreign &f : all)
+        if (std::none_of(left.begin(), left.end(), [&](const Frond_foreign &l) { return l.name == f.name; }))
+            names->push_back(f.name);
+    return 0;
 }
 
 // ---------------------------------------------------------------- rename, drop

@@ -58,6 +58,11 @@ std::string frond_table_of(const std::string &table);
 bool frond_is_copy(const char *table);
 /* Takes those out of `all` that an ALTER TABLE drops. Sends an error for one that is not there. */
 int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter);
+/* Names of the foreign keys of `table` that an ALTER TABLE drops. Sends an error for one that is not there. */
+int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names);
+/* The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
+ * table that `table` is a copy of, or `table` itself. */
+std::string frond_missing_index(const char *table, const std::string &original);
 /* Renames with what becomes of foreign keys. Returns a FROND_ code. */
 int frond_rename_with_foreigns(THD *thd, const char *from, const char *to);
 /* Drops unless the session's settings and its statement forbid to leave children behind. */

@@ -228,6 +228,7 @@ private:
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
     bool alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref);
+    bool drops_needed_column(const struct Altered &to) const;
     bool alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref);
     int tell(int error);
     int refuse(const std::string &why);
@@ -264,8 +265,8 @@ private:
     /* Returns a FROND_ code, or HA_ERR_GENERIC when an error was sent. */
     int create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INFO *info, const frond_table_spec *spec);
     int lock_parents(THD *thd);
-    bool drops_only_foreigns(const Alter_inplace_info *info) const;
-    bool drop_foreigns(const Alter_info *alter);
+    /* Whether a foreign key, other than those in `gone`, has the column; sends an error then. */
+    bool foreigns_need(const Field *column, const std::vector<std::string> &gone) const;
 
     /* As long as the handler is open. */
     Frond_share *share_ = nullptr;

@@ -15,6 +15,8 @@
 
 #include "ha_frond.h"
 
+#include <algorithm>
+
 #include "foreign.h"
 #include "log.h"
 #include "plugin.h"
@@ -27,11 +29,14 @@ constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_I
 constexpr alter_table_operations COLUMN_CHANGES = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                                   ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
                                                   ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
+constexpr alter_table_operations FOREIGN_CHANGES = ALTER_DROP_FOREIGN_KEY;
 // Flags of the parser that add nothing to those above, and changes of the .frm file alone.
 constexpr alter_table_operations HARMLESS = ALTER_PARSER_ADD_COLUMN | ALTER_PARSER_DROP_COLUMN | ALTER_CHANGE_COLUMN |
                                             ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_COLUMN_ORDER |
                                             ALTER_INDEX_ORDER | ALTER_CHANGE_INDEX_COMMENT |
                                             ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_INDEX_LENGTH;
+
+} // namespace
 
 // The new definition, as the core wants to have it.
 struct Altered {
@@ -39,15 +44,19 @@ struct Altered {
     frond_table_spec table = {};
     std::vector<int32_t> index_from, column_from;
     std::vector<frond_column_layout> layout;
+    std::vector<std::string> foreigns_gone;
+    std::vector<const char *> gone_names;
     frond_alter_spec spec = {};
 
     explicit Altered(TABLE *altered) : schema(altered) {}
 };
 
-struct Frond_alter : public inplace_alter_handler_ctx {
+namespace {
+
+struct Frond_change : public inplace_alter_handler_ctx {
     frond_alter *alter = nullptr;
 
-    ~Frond_alter() override { frond_alter_abort(alter); }
+    ~Frond_change() override { frond_alter_abort(alter); }
 };
 
 bool is_new_key(const Alter_inplace_info *info, uint key) {
@@ -199,6 +208,10 @@ static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *inf
     to->spec.defaults = altered->s->default_values;
     to->spec.layout = to->layout.data();
     to->spec.table = &to->table;
+    for (const std::string &name : to->foreigns_gone)
+        to->gone_names.push_back(name.c_str());
+    to->spec.foreigns_gone = to->gone_names.data();
+    to->spec.foreigns_gone_count = static_cast<uint32_t>(to->gone_names.size());
     return true;
 }
 
@@ -218,8 +231,6 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         print_error(refuse_discarded(), MYF(0));
         return HA_ALTER_ERROR;
     }
-    if (drops_only_foreigns(info))
-        return HA_ALTER_INPLACE_INSTANT;
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
@@ -227,7 +238,7 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         info->unsupported_reason = "SEQUENCE";
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     }
-    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES);
+    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES);
     // The server sets this flag alone for more members of an ENUM or SET, and for longer VARCHARs that it would copy.
     if (ours)
         ours |= info->handler_flags & HARMLESS;
@@ -242,21 +253,41 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
     if (!ours)
         return HA_ALTER_INPLACE_INSTANT;
     // ALTER IGNORE may leave rows out, which only a copy does.
-    if (info->ignore || table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
-        table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
-        return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    // Foreign keys need certain indexes and columns, and a cascade writes rows without a handler of their table.
-    if (!frond_all_foreigns(name_, false).empty() || !frond_all_foreigns(name_, true).empty())
+    const bool rows_change = ours & (INDEX_CHANGES | COLUMN_CHANGES);
+    if (rows_change &&
+        (info->ignore || table->part_info || altered->part_info || table->s->sequence ||
+         table->s->tmp_table != NO_TMP_TABLE || table->s->long_unique_table || altered->s->long_unique_table ||
+         adds_virtual_index(altered, info)))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     Altered to(altered);
+    if ((ours & ALTER_DROP_FOREIGN_KEY) && frond_dropped_foreigns(name_, info->alter_info, &to.foreigns_gone))
+        return HA_ALTER_ERROR;
     if (!describe(table, altered, info, hidden_, &to))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     if ((ours & COLUMN_CHANGES) && !columns_can_change(table, altered, info, to))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    if (drops_needed_column(to))
+        return HA_ALTER_ERROR;
     to.table = to.schema.spec(0);
-    if (frond_alter_check(table_, &to.spec))
-        return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    if (const int rc = frond_alter_check(table_, &to.spec)) {
+        const std::string index = rc == FROND_BAD_FOREIGN_KEY ? frond_missing_index(name_.c_str(), name_) : "";
+        if (index.empty())
+            return HA_ALTER_INPLACE_NOT_SUPPORTED;
+        my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
+        return HA_ALTER_ERROR;
+    }
     return info->index_add_count ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_INSTANT;
+}
+
+// Whether a foreign key needs a column that goes; sends an error then.
+bool ha_frond::drops_needed_column(const Altered &to) const {
+    if (!has_foreign_keys())
+        return false;
+    for (uint f = 0; f < table->s->fields; f++)
+        if (std::find(to.column_from.begin(), to.column_from.end(), static_cast<int32_t>(f)) == to.column_from.end() &&
+            foreigns_need(table->field[f], to.foreigns_gone))
+            return true;
+    return false;
 }
 
 // ---------------------------------------------------------------- the change
@@ -292,9 +323,12 @@ bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uc
 }
 
 bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES)) || table->part_info)
+    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) || table->part_info)
         return false;
     Altered to(altered);
+    if ((info->handler_flags & ALTER_DROP_FOREIGN_KEY) &&
+        frond_dropped_foreigns(name_, info->alter_info, &to.foreigns_gone))
+        return true;
     if (to.schema.take_options(thd(), info->create_info))
         return true;
     if (!describe(table, altered, info, hidden_, &to)) {
@@ -304,7 +338,7 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     to.schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
     to.schema.set_version(altered->s->tabledef_version);
     to.table = to.schema.spec(0);
-    Frond_alter *context = new (thd()->mem_root) Frond_alter;
+    Frond_change *context = new (thd()->mem_root) Frond_change;
     info->handler_ctx = context;
     return alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr);
 }
@@ -316,7 +350,7 @@ static int report_progress(void *ctx, uint64_t done, uint64_t total) {
 }
 
 bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
+    Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
     if (!context || !info->index_add_count)
         return false;
     std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
@@ -329,7 +363,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 }
 
 bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
-    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
+    Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
     if (!commit) {
         if (context) {
             frond_alter_abort(context->alter);
@@ -339,14 +373,12 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     }
     if (context && context->alter) {
         std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
-        uint32_t duplicate = 0;
+        uint32_t failed = 0, duplicate = 0;
         frond_alter *alter = context->alter;
         context->alter = nullptr;
-        const int rc = frond_alter_commit(alter, rows_, &duplicate, ref.empty() ? nullptr : ref.data());
+        const int rc = frond_alter_commit(&alter, &rows_, 1, &failed, &duplicate, ref.empty() ? nullptr : ref.data());
         return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
     }
-    if (drops_only_foreigns(info) && drop_foreigns(info->alter_info))
-        return true;
     // The core keeps names of columns and indexes, and members of ENUM and SET columns, for messages and for tools that
     // read its files. Rows do not depend on the names, and both lists of members are valid from now on.
     Frond_schema schema(altered);

@@ -203,8 +203,28 @@ bool ha_frond::is_fk_defined_on_table_or_index(uint index) {
                        [&](const Frond_foreign &f) { return leads(key, f.parent_columns); });
 }
 
-bool ha_frond::drops_only_foreigns(const Alter_inplace_info *info) const {
-    return info->handler_flags == ALTER_DROP_FOREIGN_KEY;
+static bool has_column(const std::vector<std::string> &columns, const char *name) {
+    return std::any_of(columns.begin(), columns.end(), [&](const std::string &column) {
+        return !my_strcasecmp(system_charset_info, column.c_str(), name);
+    });
+}
+
+bool ha_frond::foreigns_need(const Field *column, const std::vector<std::string> &gone) const {
+    const char *name = column->field_name.str;
+    for (const Frond_foreign &f : foreigns().of) {
+        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !has_column(f.columns, name))
+            continue;
+        my_error(ER_FK_COLUMN_CANNOT_DROP, MYF(0), name, f.short_name());
+        return true;
+    }
+    for (const Frond_foreign &f : foreigns().naming) {
+        if (std::find(gone.begin(), gone.end(), f.name) != gone.end() || !has_column(f.parent_columns, name))
+            continue;
+        const std::string child = frond_from_file(frond_database_of(f.table)) + "." + frond_from_file(frond_table_of(f.table));
+        my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), name, f.short_name(), child.c_str());
+        return true;
+    }
+    return false;
 }
 
 // ---------------------------------------------------------------- metadata locks

@@ -21,7 +21,7 @@ fn action(n: u32) -> Result<Action> {
 
 /// # Safety
 /// A2 for the `n` names.
-unsafe fn names(of: *const *const c_char, n: u32) -> Result<Vec<String>> {
+pub(crate) unsafe fn names(of: *const *const c_char, n: u32) -> Result<Vec<String>> {
     // SAFETY: A2.
     let of = unsafe { array(of, n, "columns") }?;
     // SAFETY: A2.

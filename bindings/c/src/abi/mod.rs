@@ -490,6 +490,9 @@ structures! {
         column_from: *const i32,
         defaults: *const u8,
         layout: *const frond_column_layout,
+        foreigns_gone: *const *const c_char,
+        foreigns_gone_count: u32,
+        reserved: u32,
     }
     frond_column_layout {
         offset: u32,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_row::Schema;
+use frond_row::{Column, Schema};
 
 use crate::catalog::foreign::{Foreign, ForeignState};
 use crate::catalog::foreign_fit::{fit, fit_child};
@@ -87,6 +87,14 @@ fn schema_of(def: &TableDef) -> Result<Schema> {
         ));
     }
     Schema::decode(&def.schema, &def.name)
+}
+
+fn no_foreign(table: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("table '{table}' has no foreign key '{name}'"))
+}
+
+fn new_column(schema: &Schema, id: u32) -> Option<&Column> {
+    schema.columns.iter().find(|c| c.id == id)
 }
 
 fn parent_missing(f: &Foreign) -> Error {
@@ -253,34 +261,54 @@ impl Core {
         Ok(change)
     }
 
-    /// The constraints that a new schema of the table `def` changes: columns may have other names at the same
-    /// positions.
+    /// The constraints that a new schema of the table `def` changes: columns may have other names. Those that are
+    /// called `gone` are dropped with it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadForeignKey`] when another one has a column that is not there any more;
+    /// [`ErrorKind::NotFound`] when there is none to drop.
     pub(crate) fn foreigns_of_schema(
         &self,
         def: &TableDef,
-        schema: &[u8],
+        schema: &Schema,
+        gone: &[String],
     ) -> Result<ForeignChange> {
         let names = self.names.read();
         let mut change = ForeignChange::default();
+        for name in gone {
+            let foreign = names.foreigns.get(&def.name, name).cloned();
+            change.gone.push(foreign.ok_or_else(|| no_foreign(&def.name, name))?);
+        }
         if !names.foreigns.mention(&def.name) {
             return Ok(change);
         }
-        let (old, new) = (schema_of(def)?, Schema::decode(schema, &def.name)?);
-        let new_name = |name: &String| {
-            let id = old.column(name).map(|at| old.columns[at].id);
-            let column = new.columns.iter().find(|c| Some(c.id) == id);
-            column.map_or_else(|| name.clone(), |c| c.name.clone())
+        let old = schema_of(def)?;
+        // A dropped column may have given its name to a new one, which is another.
+        let renamed = |f: &Foreign, columns: &[String]| -> Result<Vec<String>> {
+            let new_name = |name: &String| {
+                let Some(at) = old.column(name) else { return Ok(name.clone()) };
+                let column = new_column(schema, old.columns[at].id);
+                column.map(|c| c.name.clone()).ok_or_else(|| {
+                    let what = format!(
+                        "foreign key '{}' of table '{}' needs column '{name}' of '{}'",
+                        f.name, f.table, def.name
+                    );
+                    Error::of_constraint(ErrorKind::BadForeignKey, (&f.table, &f.name), what)
+                })
+            };
+            columns.iter().map(new_name).collect()
         };
         let of = names.foreigns.of(&def.name);
         let naming = names.foreigns.naming(&def.name);
         let others = naming.iter().filter(|f| f.table != def.name);
-        for f in of.iter().chain(others) {
+        let stays = |f: &&Arc<Foreign>| f.table != def.name || !gone.contains(&f.name);
+        for f in of.iter().chain(others).filter(stays) {
             let mut changed = (**f).clone();
             if f.table == def.name {
-                changed.columns = f.columns.iter().map(new_name).collect();
+                changed.columns = renamed(f, &f.columns)?;
             }
             if f.parent == def.name {
-                changed.parent_columns = f.parent_columns.iter().map(new_name).collect();
+                changed.parent_columns = renamed(f, &f.parent_columns)?;
             }
             if changed != **f {
                 change.replace(f, changed);
@@ -289,20 +317,24 @@ impl Core {
         Ok(change)
     }
 
-    /// Whether all constraints of and to the table `def` fit it with `schema`, in which columns may have other names.
+    /// What [`Core::foreigns_of_schema`] finds, when all constraints of and to the table `def` fit it with `schema`.
     ///
     /// # Errors
-    /// [`ErrorKind::BadForeignKey`].
-    pub(crate) fn check_foreigns_of_altered(&self, def: &TableDef, schema: &Schema) -> Result<()> {
-        if !self.names.read().foreigns.mention(&def.name) {
-            return Ok(());
-        }
-        let mut bytes = Vec::new();
-        schema.encode(&mut bytes);
-        let change = self.foreigns_of_schema(def, &bytes)?;
+    /// Those, and [`ErrorKind::BadForeignKey`].
+    pub(crate) fn foreigns_of_altered(
+        &self,
+        def: &TableDef,
+        schema: &Schema,
+        gone: &[String],
+    ) -> Result<ForeignChange> {
+        let change = self.foreigns_of_schema(def, schema, gone)?;
         let names = self.names.read();
+        if !names.foreigns.mention(&def.name) {
+            return Ok(change);
+        }
         let mut all = names.foreigns.of(&def.name);
-        all.extend(names.foreigns.naming(&def.name));
+        all.retain(|f| !gone.contains(&f.name));
+        all.extend(names.foreigns.naming(&def.name).into_iter().filter(|f| f.table != def.name));
         for f in all.iter().filter(|f| f.state != ForeignState::Waiting) {
             let same = |new: &&Foreign| new.table == f.table && new.name == f.name;
             let f = change.come.iter().find(same).unwrap_or(f);
@@ -317,7 +349,7 @@ impl Core {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(change)
     }
 
     /// As [`crate::Engine::foreign_details`].
@@ -351,10 +383,8 @@ impl Core {
     /// [`ErrorKind::NotFound`].
     pub(crate) fn drop_foreign(self: &Arc<Self>, table: &str, name: &str) -> Result<()> {
         let _one = self.ddl.lock();
-        let foreign = self.names.read().foreigns.get(table, name).cloned().ok_or_else(|| {
-            let what = format!("table '{table}' has no foreign key '{name}'");
-            Error::new(ErrorKind::NotFound, what)
-        })?;
+        let foreign = self.names.read().foreigns.get(table, name).cloned();
+        let foreign = foreign.ok_or_else(|| no_foreign(table, name))?;
         self.commit_foreigns(ForeignChange { gone: vec![foreign], come: Vec::new() })
     }
 }

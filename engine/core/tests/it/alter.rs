@@ -28,6 +28,7 @@ pub fn same(table: &Table) -> AlterSpec {
         storage: vec![IndexDef { page_bytes: 4096, ..IndexDef::plain() }; schema.indexes.len()],
         schema,
         meta: b"altered".to_vec(),
+        foreigns_gone: Vec::new(),
     }
 }
 

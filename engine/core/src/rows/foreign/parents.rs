@@ -27,7 +27,8 @@ impl Rows {
         if self.foreign_version == core.foreign_version() {
             return Ok(());
         }
-        (self.foreign_version, self.plan) = Plan::compile(core, &self.table, self.codec.schema())?;
+        (self.foreign_version, self.plan) =
+            Plan::compile(core, &self.table, self.codec.schema(), self.visible)?;
         self.cascades.clear();
         Ok(())
     }

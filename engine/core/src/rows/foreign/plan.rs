@@ -69,11 +69,13 @@ fn open(core: &Arc<Core>, name: &str) -> Result<Option<Arc<Table>>> {
 
 impl Plan {
     /// Compiles the constraints of `table`; `None` when there are none. Also the version of all constraints
-    /// that they are at least as new as.
+    /// that they are at least as new as. Rows are written with `schema`; its indexes from `visible` on are
+    /// being built.
     pub fn compile(
         core: &Arc<Core>,
         table: &Arc<Table>,
         schema: &Arc<Schema>,
+        visible: usize,
     ) -> Result<(u64, Option<Box<Plan>>)> {
         let version = core.foreign_version();
         let name = table.def().name.clone();
@@ -86,8 +88,13 @@ impl Plan {
             plan.parents.push(to_parent(core, table, schema, foreign)?);
         }
         plan.parents.sort_by_key(|p| p.index);
+        // An index that is being built lacks entries: a table that is its own parent would miss children in it.
+        let mut complete = schema.clone();
+        if visible < schema.indexes.len() {
+            Arc::make_mut(&mut complete).indexes.truncate(visible);
+        }
         for foreign in naming.into_iter().filter(|f| f.state != ForeignState::Waiting) {
-            if let Some(child) = to_child(core, table, schema, foreign)? {
+            if let Some(child) = to_child(core, table, &complete, foreign)? {
                 plan.children.push(child);
             }
         }
