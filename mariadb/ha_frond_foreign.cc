@@ -245,3 +245,22 @@ int ha_frond::lock_parents(THD *thd) {
     }
     return 0;
 }
+
+// Of tables that become parents. Statements that write them find out about the new child when they begin, and lock its
+// definition with theirs; those that began before must end. Later ones are let in at once.
+bool ha_frond::meet_parents(THD *thd, const std::vector<Frond_foreign> &added) {
+    for (const Frond_foreign &f : added) {
+        if (f.parent == name_ || !table->mdl_ticket)
+            continue;
+        MDL_request request;
+        MDL_REQUEST_INIT(&request, MDL_key::TABLE, frond_from_file(frond_database_of(f.parent)).c_str(),
+                         frond_from_file(frond_table_of(f.parent)).c_str(), MDL_SHARED_NO_WRITE, MDL_TRANSACTION);
+        if (table->mdl_ticket->get_ctx()->acquire_lock(&request,
+                                                       static_cast<double>(thd->variables.lock_wait_timeout)))
+            return true;
+        // The statement may have had a stronger one.
+        if (request.ticket->get_type() == MDL_SHARED_NO_WRITE)
+            request.ticket->downgrade_lock(MDL_SHARED_READ);
+    }
+    return false;
+}

@@ -157,6 +157,11 @@ typedef struct frond_alter_spec {
     /* Names of foreign keys of the table that are dropped (frond_foreign.h). */
     const char *const *foreigns_gone;
     uint32_t foreigns_gone_count;
+    /* Foreign keys that the table is given: active ones. Unless they are unchecked, frond_alter_build() looks for the
+     * parents of all rows (FROND_NO_PARENT), and rows that are written meanwhile are checked. */
+    uint32_t foreigns_new_count;
+    const struct frond_foreign *foreigns_new;
+    uint32_t foreigns_unchecked;
     uint32_t reserved;
 } frond_alter_spec;
 
@@ -170,7 +175,7 @@ int frond_alter_check(frond_table *table, const frond_alter_spec *spec);
 /* Begins the change. While it is called nobody else uses the table, and no transaction has changes of it. With new
  * indexes, commits write their entries when it returns. */
 int frond_alter_begin(frond_table *table, const frond_alter_spec *spec, frond_alter **alter);
-/* Builds the new indexes while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
+/* Builds the new indexes, and looks for parents, while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
  * in `*duplicate`, an index of the new definition; `ref`, of frond_rows_ref_bytes() bytes or NULL, gets a reference of
  * one of them. `rows` is a binding of the table as it was before. `progress` is told how many rows of about how
  * many are done; nonzero ends the work with FROND_INTERRUPTED. */

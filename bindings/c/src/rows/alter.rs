@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use frond_base::Result;
-use frond_engine::{Alter, AlterSpec, Violation};
+use frond_engine::{AddedForeigns, Alter, AlterSpec, Violation};
 use frond_row::{ColumnPlace, DefaultValue, RecordLayout, Schema};
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
@@ -11,7 +11,7 @@ use super::spec::{described, Described};
 use crate::abi::FROND_DUPLICATE_KEY;
 use crate::abi::{frond_alter_spec, frond_column_layout, Report, FROND_NEW, FROND_OK};
 use crate::error::{guard, guard_or, invalid};
-use crate::foreign::names;
+use crate::foreign::{foreigns, names};
 use crate::pointers::{array, bytes, handle, handle_mut, put};
 use crate::table::frond_table;
 
@@ -85,8 +85,11 @@ unsafe fn altered(spec: *const frond_alter_spec) -> Result<AlterSpec> {
     unsafe { take_defaults(spec, &column_from, &mut schema) }?;
     // SAFETY: A2.
     let foreigns_gone = unsafe { names(spec.foreigns_gone, spec.foreigns_gone_count) }?;
+    // SAFETY: A2, for what is inside too.
+    let foreigns = unsafe { foreigns(spec.foreigns_new, spec.foreigns_new_count) }?;
+    let foreigns_new = AddedForeigns { foreigns, unchecked: spec.foreigns_unchecked != 0 };
     let (storage, meta) = (indexes, meta.to_vec());
-    Ok(AlterSpec { schema, index_from, column_from, storage, meta, foreigns_gone })
+    Ok(AlterSpec { schema, index_from, column_from, storage, meta, foreigns_gone, foreigns_new })
 }
 
 #[no_mangle]

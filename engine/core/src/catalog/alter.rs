@@ -1,5 +1,5 @@
 //! Changing a table's definition in place: indexes come and go, columns are added, dropped, moved, renamed,
-//! lengthened. Rows stay as they are; they name the schema that wrote them.
+//! lengthened; foreign keys come (`add_foreign.rs`) and go. Rows stay as they are; they name the schema that wrote them.
 //!
 //! An [`Alter`] is begun, builds the new indexes (`build_index.rs`) while others read and write, and
 //! commits: one durable record replaces the definition. Dropping it before takes back what it began.
@@ -25,7 +25,8 @@ use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
 
-use crate::catalog::foreign_ddl::ForeignChange;
+use crate::catalog::foreign::ForeignState;
+use crate::catalog::foreign_ddl::{AddedForeigns, ForeignChange};
 use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, tree_options, Table};
@@ -44,6 +45,8 @@ pub struct AlterSpec {
     pub meta: Vec<u8>,
     /// Names of foreign keys of the table that are dropped.
     pub foreigns_gone: Vec<String>,
+    /// Foreign keys that the table is given (`add_foreign.rs`).
+    pub foreigns_new: AddedForeigns,
 }
 
 /// An index that is being built.
@@ -83,6 +86,8 @@ pub struct Alter {
     rewritten: bool,
     meta: Vec<u8>,
     foreigns_gone: Vec<String>,
+    pub(super) foreigns_new: AddedForeigns,
+    pub(super) is_checked: bool,
     done: bool,
 }
 
@@ -182,6 +187,7 @@ impl Core {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
+        self.check_added(&def, (&old, &schema), &spec.foreigns_new)?;
         let mut building = Schema { ..old.clone() };
         let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
@@ -222,6 +228,8 @@ impl Core {
             rewritten,
             meta: spec.meta,
             foreigns_gone: spec.foreigns_gone,
+            foreigns_new: spec.foreigns_new,
+            is_checked: false,
             done: false,
         };
         if !alter.new.is_empty() {
@@ -236,6 +244,9 @@ impl Core {
             alter.building = Some(Arc::new(building));
             let snapshot = self.new_snapshot();
             (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
+        }
+        if alter.foreigns_new.checks() {
+            alter.put_foreigns(Some(ForeignState::Checking));
         }
         Ok(alter)
     }
@@ -254,7 +265,8 @@ impl Core {
         last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema);
         last.validate()?;
-        self.foreigns_of_altered(&def, &schema, &spec.foreigns_gone).map(drop)
+        self.foreigns_of_altered(&def, &schema, &spec.foreigns_gone)?;
+        self.check_added(&def, (&old, &schema), &spec.foreigns_new)
     }
 
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
@@ -393,6 +405,11 @@ impl Alter {
         !self.new.is_empty()
     }
 
+    /// Whether all that takes time is done.
+    fn is_ready(&self) -> bool {
+        (self.is_built || !self.builds()) && (self.is_checked || !self.foreigns_new.checks())
+    }
+
     /// Puts the new definition in force, durably. Nobody else uses the table meanwhile, and no transaction has
     /// changes of it. With a violation, which concurrent writers may have made, and with an error everything is
     /// as before.
@@ -405,8 +422,8 @@ impl Alter {
     pub fn commit_all(mut alters: Vec<Alter>) -> Result<Option<(usize, Violation)>> {
         let Some(core) = alters.first().map(|alter| alter.core.clone()) else { return Ok(None) };
         for (n, alter) in alters.iter_mut().enumerate() {
-            if alter.builds() && !alter.is_built {
-                return refuse("the new indexes are not built");
+            if !alter.is_ready() {
+                return refuse("the new indexes are not built, or rows not checked");
             }
             if let Some(violation) = alter.check_rest()? {
                 return Ok(Some((n, violation)));
@@ -436,7 +453,8 @@ impl Alter {
         next.meta = std::mem::take(&mut self.meta);
         finish(&mut next, &self.schema);
         next.validate()?;
-        let foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
+        let mut foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
+        self.add_foreigns(&mut foreigns)?;
         Ok((next, foreigns))
     }
 
@@ -472,7 +490,13 @@ impl Alter {
 
 impl Drop for Alter {
     fn drop(&mut self) {
-        if self.done || self.building.is_none() {
+        if self.done {
+            return;
+        }
+        if self.foreigns_new.checks() {
+            self.put_foreigns(None);
+        }
+        if self.building.is_none() {
             return;
         }
         if let Err(e) = self.abort() {

@@ -28,6 +28,21 @@ pub struct NewForeigns {
     pub parents_may_miss: bool,
 }
 
+/// Foreign keys that a table is given in place.
+#[derive(Clone, Debug, Default)]
+pub struct AddedForeigns {
+    pub foreigns: Vec<Foreign>,
+    /// Rows are not checked, and parents need not exist.
+    pub unchecked: bool,
+}
+
+impl AddedForeigns {
+    /// Whether rows are checked.
+    pub fn checks(&self) -> bool {
+        !self.unchecked && !self.foreigns.is_empty()
+    }
+}
+
 /// What a rename does to foreign keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RenameForeigns {
@@ -54,7 +69,8 @@ impl ForeignChange {
     }
 
     pub fn puts(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.come.iter().map(|f| (f.key(), f.encode())).collect()
+        let stored = self.come.iter().filter(|f| !f.state.is_in_memory());
+        stored.map(|f| (f.key(), f.encode())).collect()
     }
 
     /// Keys that are not put again.
@@ -73,13 +89,17 @@ impl ForeignChange {
         }
     }
 
-    fn replace(&mut self, old: &Arc<Foreign>, new: Foreign) {
+    pub(super) fn replace(&mut self, old: &Arc<Foreign>, new: Foreign) {
         self.gone.push(old.clone());
+        self.come.push(new);
+    }
+
+    pub(super) fn add(&mut self, new: Foreign) {
         self.come.push(new);
     }
 }
 
-fn schema_of(def: &TableDef) -> Result<Schema> {
+pub(super) fn schema_of(def: &TableDef) -> Result<Schema> {
     if def.schema.is_empty() {
         return Err(Error::new(
             ErrorKind::BadForeignKey,
@@ -97,7 +117,7 @@ fn new_column(schema: &Schema, id: u32) -> Option<&Column> {
     schema.columns.iter().find(|c| c.id == id)
 }
 
-fn parent_missing(f: &Foreign) -> Error {
+pub(super) fn parent_missing(f: &Foreign) -> Error {
     let what = format!(
         "foreign key '{}' of table '{}': there is no table '{}' in this engine",
         f.name, f.table, f.parent
@@ -361,7 +381,13 @@ impl Core {
         let names = self.names.read();
         let mut nullable = vec![0; f.columns.len()];
         let schema = |table: &str| names.get(table).map(|def| schema_of(def)).transpose();
-        let (child, parent) = (schema(&f.table)?, schema(&f.parent)?);
+        let (mut child, parent) = (schema(&f.table)?, schema(&f.parent)?);
+        // The index may come with the constraint.
+        if let Some(def) =
+            names.get(&f.table).filter(|d| f.state.is_in_memory() && !d.building.is_empty())
+        {
+            child = Some(Schema::decode(&def.building, &def.name)?);
+        }
         for (s, columns, bit) in [(&child, &f.columns, 1), (&parent, &f.parent_columns, 2)] {
             let Some(s) = s else { continue };
             for (name, flags) in columns.iter().zip(&mut nullable) {

@@ -1,7 +1,7 @@
 //! Definitions that change in place, of tables that have foreign keys: as children, as parents, as both.
 
 use frond_base::ErrorKind;
-use frond_engine::{Action, AlterSpec, CheckOutcome, Engine, Table};
+use frond_engine::{Action, AddedForeigns, AlterSpec, CheckOutcome, Engine, ForeignState, Table};
 use frond_row::{Column, ColumnType};
 
 use crate::alter::{same, schema_of, with, without};
@@ -46,7 +46,7 @@ fn with_column(mut spec: AlterSpec, name: &str) -> AlterSpec {
 
 #[test]
 fn cascades_reach_an_index_that_is_being_built() {
-    for seed in 0..6 {
+    for seed in 0..3 {
         let vfs = memory();
         let engine = open(&vfs);
         family(&engine, Action::Cascade, Action::Cascade);
@@ -232,5 +232,149 @@ fn changes_of_several_tables_are_made_together() {
             check(&engine, name);
             assert_eq!(schema_of(&engine.open_table(name).unwrap()).indexes.len(), indexes);
         }
+    }
+}
+
+/// `p(id, a)` and `c(id, p, x)` with rows, `c` with an index on `p` or without, and the change that makes `p` the parent.
+fn adding(engine: &Engine, indexed: bool, unchecked: bool) -> AlterSpec {
+    engine.create_table(spec("p", &schema(&["id", "a"], false, false))).unwrap();
+    engine.create_table(spec("c", &schema(&["id", "p", "x"], false, false))).unwrap();
+    let table = engine.open_table("c").unwrap();
+    if !indexed {
+        alter(engine, &table, without(&table, "by_p")).unwrap();
+    }
+    let parents: Vec<[Option<i64>; 2]> = (0..50).map(|id| [Some(id), None]).collect();
+    insert(engine, "p", &parents.iter().map(|row| &row[..]).collect::<Vec<_>>());
+    let of = |id: i64| [Some(id), (id % 9 > 0).then_some(id % 40), Some(id)];
+    let children: Vec<_> = (0..600).map(of).collect();
+    insert(engine, "c", &children.iter().map(|row| &row[..]).collect::<Vec<_>>());
+    let mut spec = same(&table);
+    if !indexed {
+        spec = with(spec, "by_p", false, &[1]);
+    }
+    let foreigns = vec![foreign(("c", "p"), ("p", "id"), Action::Cascade, Action::Cascade)];
+    spec.foreigns_new = AddedForeigns { foreigns, unchecked };
+    spec
+}
+
+#[test]
+fn a_foreign_key_comes_while_others_write() {
+    for indexed in [true, false] {
+        let vfs = memory();
+        let engine = open(&vfs);
+        let spec = adding(&engine, indexed, false);
+        let table = engine.open_table("c").unwrap();
+        engine.check_alter(&table, &spec).unwrap();
+        let (mut p, mut c) = (Bound::new(&engine, "p"), Bound::new(&engine, "c"));
+        let mut alter = engine.alter_table(&table, spec).unwrap();
+        // From now on a row that is written needs its parent; and a parent that nobody has may go.
+        let mut txn = begin(&engine);
+        assert_eq!(kind(c.insert(&mut txn, &[Some(1000), Some(99), None])), ErrorKind::NoParent);
+        c.insert(&mut txn, &[Some(1000), Some(45), None]).unwrap();
+        p.delete(&mut txn, &[Some(49), None]).unwrap();
+        txn.commit().unwrap();
+        let (mut refused, mut moved) = (0, false);
+        let reader = Bound::new(&engine, "c");
+        let built = alter.build(&reader.rows, &mut |_, _| {
+            let guards = engine.foreigns("p").1[0].state == ForeignState::Guarding;
+            let mut txn = begin(&engine);
+            if guards {
+                assert_eq!(kind(p.delete(&mut txn, &[Some(1), None])), ErrorKind::Referenced);
+                refused += 1;
+            }
+            // The last row in the order of parents gets another one, and its old one goes: no violation.
+            if guards && !moved {
+                let row: Row<'_> = &[Some(1000), Some(45), None];
+                c.update(&mut txn, row, &[Some(1000), Some(46), None]).unwrap();
+                p.delete(&mut txn, &[Some(45), None]).unwrap();
+                moved = true;
+            }
+            txn.commit().unwrap();
+            true
+        });
+        assert_eq!(built.unwrap(), None);
+        assert!(refused > 1 && moved);
+        let before = copy(&vfs);
+        // A parent that has another name by now.
+        engine.rename_table("p", "q").unwrap();
+        assert_eq!(alter.commit().unwrap(), None);
+        let after = copy(&vfs);
+        drop((p, c, reader, table, engine));
+        for (vfs, parent) in [(before, None), (after, Some("q"))] {
+            let engine = open(&vfs);
+            check(&engine, "c");
+            let foreigns = engine.foreigns("c").0;
+            assert_eq!(foreigns.first().map(|f| &f.parent[..]), parent);
+            let Some(parent) = parent else { continue };
+            assert_eq!(foreigns[0].state, ForeignState::Active);
+            let children = rows(&engine, "c").len();
+            let mut txn = begin(&engine);
+            Bound::new(&engine, parent).delete(&mut txn, &[Some(46), None]).unwrap();
+            txn.commit().unwrap();
+            assert_eq!(rows(&engine, "c").len(), children - 1);
+        }
+    }
+}
+
+#[test]
+fn rows_without_parents_end_the_change_and_leave_nothing() {
+    for indexed in [true, false] {
+        let engine = open(&memory());
+        let spec = adding(&engine, indexed, false);
+        insert(&engine, "c", &[&[Some(1000), Some(70), None]]);
+        let table = engine.open_table("c").unwrap();
+        let mut c = Bound::new(&engine, "c");
+        let mut alter = engine.alter_table(&table, spec).unwrap();
+        let reader = Bound::new(&engine, "c");
+        let e = alter.build(&reader.rows, &mut |_, _| true).unwrap_err();
+        assert_eq!((e.kind(), e.constraint()), (ErrorKind::NoParent, Some(("c", "c_p"))));
+        drop(alter);
+        assert!(engine.foreigns("c").0.is_empty() && engine.foreigns("p").1.is_empty());
+        assert_eq!(schema_of(&table).indexes.len(), if indexed { 3 } else { 2 });
+        let mut txn = begin(&engine);
+        c.insert(&mut txn, &[Some(1001), Some(71), None]).unwrap();
+        txn.commit().unwrap();
+        check(&engine, "c");
+    }
+    // Not with checks turned off.
+    let engine = open(&memory());
+    let spec = adding(&engine, true, true);
+    insert(&engine, "c", &[&[Some(1000), Some(70), None]]);
+    let table = engine.open_table("c").unwrap();
+    assert_eq!(engine.alter_table(&table, spec).unwrap().commit().unwrap(), None);
+    assert_eq!(engine.foreigns("c").0[0].state, ForeignState::Active);
+    // A name that is taken; columns that change at the same time.
+    let mut again = same(&table);
+    again.foreigns_new.foreigns = vec![(*engine.foreigns("c").0[0]).clone()];
+    assert_eq!(kind(engine.check_alter(&table, &again)), ErrorKind::DuplicateKey);
+    again.foreigns_new.foreigns[0].name = "other".into();
+    engine.check_alter(&table, &again).unwrap();
+    again.schema.columns[2].name = "renamed".into();
+    assert_eq!(kind(engine.check_alter(&table, &again)), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_parent_that_is_being_deleted_is_waited_for() {
+    for keep in [true, false] {
+        let engine = open(&memory());
+        let spec = adding(&engine, true, false);
+        let table = engine.open_table("c").unwrap();
+        let mut p = Bound::new(&engine, "p");
+        let mut txn = begin(&engine);
+        // It looks at no children: there is no constraint yet.
+        p.delete(&mut txn, &[Some(20), None]).unwrap();
+        let mut alter = engine.alter_table(&table, spec).unwrap();
+        let reader = Bound::new(&engine, "c");
+        let outcome = std::thread::scope(|scope| {
+            let building = scope.spawn(|| alter.build(&reader.rows, &mut |_, _| true));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            match keep {
+                true => txn.rollback(),
+                false => drop(txn.commit().unwrap()),
+            }
+            building.join().unwrap()
+        });
+        assert_eq!(outcome.is_ok(), keep);
+        assert_eq!(outcome.err().map(|e| e.kind()), (!keep).then_some(ErrorKind::NoParent));
     }
 }

@@ -122,7 +122,7 @@ fn check_parent(
     }
 }
 
-fn no_parent(f: &Foreign) -> Error {
+pub(super) fn no_parent(f: &Foreign) -> Error {
     let what = format!(
         "a row of table '{}' has no parent in table '{}' by the foreign key '{}'",
         f.table, f.parent, f.name
@@ -131,7 +131,7 @@ fn no_parent(f: &Foreign) -> Error {
 }
 
 /// Whether a row whose key begins with `key` exists in its newest version; locks it.
-fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
+pub(super) fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
     let (table, codec) = (&parent.table, &parent.codec);
     txn.settle(table.id())?;
     let tree = codec.schema().indexes[parent.index].tree;

@@ -58,6 +58,13 @@ fn schema_of(table: &Table) -> Result<Arc<Schema>> {
     Ok(Arc::new(Schema::decode(&def.schema, &def.name)?))
 }
 
+/// With the indexes that are being built.
+fn building_schema_of(table: &Table) -> Result<Schema> {
+    let def = table.def();
+    let bytes = if def.building.is_empty() { &def.schema } else { &def.building };
+    Schema::decode(bytes, &def.name)
+}
+
 /// The open table of that name, if there is one.
 fn open(core: &Arc<Core>, name: &str) -> Result<Option<Arc<Table>>> {
     match core.open_table(name) {
@@ -93,8 +100,14 @@ impl Plan {
         if visible < schema.indexes.len() {
             Arc::make_mut(&mut complete).indexes.truncate(visible);
         }
-        for foreign in naming.into_iter().filter(|f| f.state != ForeignState::Waiting) {
-            if let Some(child) = to_child(core, table, &complete, foreign)? {
+        for foreign in naming {
+            // With a constraint that is being added the new indexes are complete before it guards parents (AF3).
+            let schema = match foreign.state {
+                ForeignState::Waiting | ForeignState::Checking => continue,
+                ForeignState::Guarding => schema,
+                ForeignState::Active | ForeignState::Adding => &complete,
+            };
+            if let Some(child) = to_child(core, table, schema, foreign)? {
                 plan.children.push(child);
             }
         }
@@ -146,7 +159,7 @@ fn to_parent(
     Ok(ToParent { foreign, index, present, parent, own })
 }
 
-fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {
+pub(super) fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {
     let layout = RecordLayout::compact(&schema);
     RowCodec::bind(&table.def().name, schema, layout, History::default(), Arc::new(PlainSortKeys))
 }
@@ -160,6 +173,7 @@ fn to_child(
     let Some(child) = open(core, &foreign.table)? else { return Ok(None) };
     let child_schema = match child.id() == table.id() {
         true => schema.clone(),
+        false if foreign.state == ForeignState::Guarding => Arc::new(building_schema_of(&child)?),
         false => schema_of(&child)?,
     };
     let Ok(fit) = fit(&foreign, &child_schema, schema) else { return Ok(None) };
