@@ -145,7 +145,7 @@ fn rows_in(engine: &Engine, txn: &mut Transaction, table: &str) -> Vec<Vec<Optio
     let all = codec.project(0, |_| true);
     let mut found = Vec::new();
     for index in 0..codec.schema().indexes.len() {
-        let mut cursor = engine.cursor(txn, &open, index as u16).unwrap();
+        let mut cursor = engine.cursor(txn, &open, codec.schema().indexes[index].tree).unwrap();
         let mut entries = 0;
         let mut valid = cursor.first(txn).unwrap();
         while valid {
