@@ -251,6 +251,29 @@ static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *i
     return false;
 }
 
+// Whether a column that a foreign key of or to the table has becomes longer: as in InnoDB, child and parent stay alike.
+static bool lengthens_foreign(const std::string &name, const TABLE *table, const TABLE *altered, const Altered &to) {
+    auto has = [](const std::vector<std::string> &columns, const char *column) {
+        return std::any_of(columns.begin(), columns.end(), [&](const std::string &c) {
+            return !my_strcasecmp(system_charset_info, c.c_str(), column);
+        });
+    };
+    std::vector<Frond_foreign> of, naming;
+    for (uint f = 0; f < altered->s->fields; f++) {
+        if (to.column_from[f] < 0 || table->field[to.column_from[f]]->field_length == altered->field[f]->field_length)
+            continue;
+        if (of.empty() && naming.empty()) {
+            of = frond_foreigns_of(name, false);
+            naming = frond_foreigns_of(name, true);
+        }
+        const char *column = table->field[to.column_from[f]]->field_name.str;
+        if (std::any_of(of.begin(), of.end(), [&](const Frond_foreign &key) { return has(key.columns, column); }) ||
+            std::any_of(naming.begin(), naming.end(), [&](const Frond_foreign &key) { return has(key.parent_columns, column); }))
+            return true;
+    }
+    return false;
+}
+
 // Options that are in the .frm file alone, and the next AUTO_INCREMENT value.
 static ulong options_without_copy(const TABLE *table, const HA_CREATE_INFO *create) {
     ulong options = HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_PACK_KEYS;
@@ -321,7 +344,8 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         return HA_ALTER_ERROR;
     if (copies || !describe(table, altered, info, hidden_, &to))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    if ((ours & COLUMN_CHANGES) && !columns_can_change(table, altered, info, to))
+    if ((ours & COLUMN_CHANGES) &&
+        (!columns_can_change(table, altered, info, to) || lengthens_foreign(name_, table, altered, to)))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     if (drops_needed_column(to))
         return HA_ALTER_ERROR;
