@@ -84,7 +84,8 @@ std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_
 std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent) {
     std::vector<Frond_foreign> all = frond_all_foreigns(table, as_parent);
     auto hidden = [&](const Frond_foreign &f) {
-        return f.state == FROND_FOREIGN_WAITING || (as_parent && frond_is_copy(f.table.c_str()));
+        const bool is_coming = f.state == FROND_FOREIGN_CHECKING || f.state == FROND_FOREIGN_GUARDING;
+        return f.state == FROND_FOREIGN_WAITING || (as_parent ? frond_is_copy(f.table.c_str()) : is_coming);
     };
     all.erase(std::remove_if(all.begin(), all.end(), hidden), all.end());
     return all;
@@ -133,7 +134,7 @@ static ulong last_number(const std::vector<Frond_foreign> &all, const std::strin
     return last;
 }
 
-static Frond_foreign define(const Foreign_key &key, const std::string &table, const TABLE *form, ulong *number) {
+static Frond_foreign define(const Foreign_key &key, const std::string &table, const char *table_name, ulong *number) {
     Frond_foreign f;
     f.table = table;
     const std::string database = frond_database_of(table);
@@ -141,8 +142,7 @@ static Frond_foreign define(const Foreign_key &key, const std::string &table, co
     f.parent = parent_database + "/" + frond_to_file(lowered(key.ref_table));
     f.name = database + "/" +
              (key.constraint_name.str ? std::string(key.constraint_name.str, key.constraint_name.length)
-                                      : std::string(form->s->table_name.str) + FROND_GENERATED +
-                                            std::to_string(++*number));
+                                      : std::string(table_name) + FROND_GENERATED + std::to_string(++*number));
     List_iterator<Key_part_spec> columns(const_cast<Foreign_key &>(key).columns);
     while (const Key_part_spec *part = columns++)
         f.columns.emplace_back(part->field_name.str, part->field_name.length);
@@ -152,6 +152,17 @@ static Frond_foreign define(const Foreign_key &key, const std::string &table, co
     f.on_delete = action(key.delete_opt);
     f.on_update = action(key.update_opt);
     return f;
+}
+
+// The new ones of the statement.
+static std::vector<Frond_foreign> defined_by(Alter_info *alter, const std::string &table, const char *table_name, ulong *number) {
+    std::vector<Frond_foreign> found;
+    List_iterator<Key> keys(alter->key_list);
+    // ALTER TABLE and CREATE TABLE ... LIKE list those of the old table as such.
+    while (const Key *key = keys++)
+        if (key->type == Key::FOREIGN_KEY && !key->old)
+            found.push_back(define(*static_cast<const Foreign_key *>(key), table, table_name, number));
+    return found;
 }
 
 // The foreign keys of the new table `form`. A copy has those of the original that are not dropped, and the new ones.
@@ -169,14 +180,10 @@ static int foreigns_of_new(const char *table, const char *original, TABLE *form,
             f.state = FROND_FOREIGN_WAITING;
         }
     }
-    if (!info->alter_info)
-        return 0;
-    List_iterator<Key> keys(info->alter_info->key_list);
-    while (const Key *key = keys++) {
-        // ALTER TABLE and CREATE TABLE ... LIKE list those of the old table as such.
-        if (key->type != Key::FOREIGN_KEY || key->old)
-            continue;
-        Frond_foreign f = define(*static_cast<const Foreign_key *>(key), table, form, &number);
+    std::vector<Frond_foreign> added;
+    if (info->alter_info)
+        added = defined_by(info->alter_info, table, form->s->table_name.str, &number);
+    for (Frond_foreign &f : added) {
         if (original)
             f.state = checks ? FROND_FOREIGN_ADDING : FROND_FOREIGN_WAITING;
         all->push_back(f);
@@ -205,10 +212,14 @@ static std::vector<const char *> pointers(const std::vector<std::string> &texts)
     return all;
 }
 
-static int create_child(const char *table, const char *original, const std::vector<Frond_foreign> &all, bool checks,
-                        const frond_table_spec *spec) {
-    std::vector<std::vector<const char *>> names;
-    std::vector<frond_foreign> foreigns;
+bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+                          std::vector<Frond_foreign> *added) {
+    ulong number = last_number(frond_foreigns_of(table, false), table_name);
+    *added = defined_by(const_cast<Alter_info *>(alter), table, table_name, &number);
+    return !problem_of(*added, form);
+}
+
+Frond_definitions::Frond_definitions(const std::vector<Frond_foreign> &all) {
     for (const Frond_foreign &f : all) {
         names.push_back(pointers(f.columns));
         names.push_back(pointers(f.parent_columns));
@@ -227,13 +238,16 @@ static int create_child(const char *table, const char *original, const std::vect
         to.state = f.state;
         foreigns.push_back(to);
     }
-    return frond_rows_create_child(frond_database, table, spec, foreigns.data(),
-                                   static_cast<uint32_t>(foreigns.size()), original, !checks);
 }
 
-// The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
-// table that the new one would have replaced.
-static std::string missing_index(const char *table, const std::string &original) {
+static int create_child(const char *table, const char *original, const std::vector<Frond_foreign> &all, bool checks,
+                        const frond_table_spec *spec) {
+    const Frond_definitions definitions(all);
+    return frond_rows_create_child(frond_database, table, spec, definitions.foreigns.data(),
+                                   static_cast<uint32_t>(definitions.foreigns.size()), original, !checks);
+}
+
+std::string frond_missing_index(const char *table, const std::string &original) {
     const char *child, *name;
     frond_last_constraint(&child, &name);
     if (!strstr(frond_last_error(), "has no index"))
@@ -275,7 +289,7 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     if (rc != FROND_BAD_FOREIGN_KEY)
         return rc;
     const std::string why = frond_last_error();
-    const std::string index = of ? missing_index(table, original) : "";
+    const std::string index = of ? frond_missing_index(table, original) : "";
     if (!index.empty()) {
         my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
         return HA_ERR_GENERIC;
@@ -285,21 +299,15 @@ int ha_frond::create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INF
     return rc;
 }
 
-// Sends an error when it fails.
-bool ha_frond::drop_foreigns(const Alter_info *alter) {
-    const std::vector<Frond_foreign> all = frond_foreigns_of(name_, false);
+int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names) {
+    const std::vector<Frond_foreign> all = frond_foreigns_of(table, false);
     std::vector<Frond_foreign> left = all;
-    if (frond_leave_dropped(&left, alter))
-        return true;
-    for (const Frond_foreign &f : all) {
-        if (std::any_of(left.begin(), left.end(), [&](const Frond_foreign &l) { return l.name == f.name; }))
-            continue;
-        if (const int rc = frond_foreign_drop(frond_database, name_.c_str(), f.name.c_str())) {
-            print_error(frond_to_handler_error(nullptr, rc), MYF(0));
-            return true;
-        }
-    }
-    return false;
+    if (const int error = frond_leave_dropped(&left, alter))
+        return error;
+    for (const Frond_foreign &f : all)
+        if (std::none_of(left.begin(), left.end(), [&](const Frond_foreign &l) { return l.name == f.name; }))
+            names->push_back(f.name);
+    return 0;
 }
 
 // ---------------------------------------------------------------- rename, drop

@@ -16,6 +16,7 @@
 
 class THD;
 class Alter_info;
+struct TABLE;
 
 /* What comes between the table's name and a number in a generated name. */
 static constexpr char FROND_GENERATED[] = "_ibfk_";
@@ -33,9 +34,17 @@ struct Frond_foreign {
     const char *short_name() const;
 };
 
+/* Definitions as the core reads them. What they were made of must outlive them. */
+struct Frond_definitions {
+    explicit Frond_definitions(const std::vector<Frond_foreign> &all);
+    std::vector<std::vector<const char *>> names;
+    std::vector<frond_foreign> foreigns;
+};
+
 /* Those of `table`, or with `as_parent` those that name it; also the waiting ones and those of copies. */
 std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_parent);
-/* Without the waiting ones, and as parent without those of copies that ALTER TABLE fills. */
+/* Without the waiting ones, without those that the table is being given, and as parent without those of copies that ALTER
+ * TABLE fills. */
 std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent);
 
 /* frond_foreigns_of() a table in both roles, as of a frond_foreign_version(). */
@@ -58,6 +67,15 @@ std::string frond_table_of(const std::string &table);
 bool frond_is_copy(const char *table);
 /* Takes those out of `all` that an ALTER TABLE drops. Sends an error for one that is not there. */
 int frond_leave_dropped(std::vector<Frond_foreign> *all, const Alter_info *alter);
+/* Names of the foreign keys of `table` that an ALTER TABLE drops. Sends an error for one that is not there. */
+int frond_dropped_foreigns(const std::string &table, const Alter_info *alter, std::vector<std::string> *names);
+/* Those that an ALTER TABLE of `table`, whose new definition is `form`, adds in place. Returns false when it has to
+ * copy the table to do that. */
+bool frond_added_foreigns(const std::string &table, const char *table_name, const Alter_info *alter, const TABLE *form,
+                          std::vector<Frond_foreign> *added);
+/* The index that the constraint in the last error needs; "" if that error was about something else. `original` is the
+ * table that `table` is a copy of, or `table` itself. */
+std::string frond_missing_index(const char *table, const std::string &original);
 /* Renames with what becomes of foreign keys. Returns a FROND_ code. */
 int frond_rename_with_foreigns(THD *thd, const char *from, const char *to);
 /* Drops unless the session's settings and its statement forbid to leave children behind. */

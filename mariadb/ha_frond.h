@@ -110,6 +110,8 @@ public:
     int delete_table(const char *name) override;
     int truncate() override;
     bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+    Compare_keys compare_key_parts(const Field &old_field, const Column_definition &new_field,
+                                   const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const override;
     enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                                Alter_inplace_info *info) override;
     bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -234,6 +236,10 @@ private:
     uint parts_of_map(uint index, key_part_map map, size_t *length) const;
     int duplicate(uint32_t index);
     bool alter_duplicate(TABLE *altered, uint32_t index, const uchar *ref);
+    bool drops_needed_column(const struct Altered &to) const;
+    bool take_foreigns(TABLE *altered, const Alter_inplace_info *info, struct Altered *to, bool *copies);
+    bool commit_changes(TABLE *altered, Alter_inplace_info *info);
+    int raise_auto_increment(ulonglong wanted);
     bool alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uchar *ref);
     int tell(int error);
     int refuse(const std::string &why);
@@ -271,8 +277,9 @@ private:
     /* Returns a FROND_ code, or HA_ERR_GENERIC when an error was sent. */
     int create_with_foreigns(const char *table, TABLE *form, HA_CREATE_INFO *info, const frond_table_spec *spec);
     int lock_parents(THD *thd);
-    bool drops_only_foreigns(const Alter_inplace_info *info) const;
-    bool drop_foreigns(const Alter_info *alter);
+    bool meet_parents(THD *thd, const std::vector<Frond_foreign> &added);
+    /* Whether a foreign key, other than those in `gone`, has the column; sends an error then. */
+    bool foreigns_need(const Field *column, const std::vector<std::string> &gone) const;
 
     /* As long as the handler is open. */
     Frond_share *share_ = nullptr;

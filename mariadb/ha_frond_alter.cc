@@ -3,17 +3,24 @@
 // ALTER TABLE without a copy: which changes need none, and making them.
 //
 //   instant     names, defaults, comments, CHECK constraints, more members of an ENUM or SET; DROP INDEX; columns
-//               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers
-//   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; others read and write meanwhile
+//               that are added with a constant, dropped, moved, may be NULL, or are longer VARCHARs or wider integers;
+//               virtual columns; DROP FOREIGN KEY; AUTO_INCREMENT and options that mean nothing here
+//   in place    ADD INDEX and UNIQUE, several at once, also with DROP INDEX; ADD FOREIGN KEY; others read and write meanwhile
 //
 // The core decides whether rows and keys can stay as they are (frond_alter_check). This file decides about what the core
 // does not know. In doubt the table is copied.
+//
+// Partitions are tables of the core with the same definition. ha_partition calls each one's functions, but for the commit: the
+// first one's makes the changes of all.
 //
 // One record of the core puts the new definition and the version of its .frm file (TABLE_SHARE::tabledef_version) into
 // force. When the server finds an unfinished ALTER after a crash, check_version() tells it which .frm file is the
 // right one.
 
 #include "ha_frond.h"
+
+#include <algorithm>
+#include <memory>
 
 #include "foreign.h"
 #include "log.h"
@@ -26,12 +33,17 @@ constexpr alter_table_operations INDEX_CHANGES = ALTER_ADD_NON_UNIQUE_NON_PRIM_I
                                                  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 constexpr alter_table_operations COLUMN_CHANGES = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                                   ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
-                                                  ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
+                                                  ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE |
+                                                  ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN |
+                                                  ALTER_VIRTUAL_COLUMN_ORDER;
+constexpr alter_table_operations FOREIGN_CHANGES = ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 // Flags of the parser that add nothing to those above, and changes of the .frm file alone.
 constexpr alter_table_operations HARMLESS = ALTER_PARSER_ADD_COLUMN | ALTER_PARSER_DROP_COLUMN | ALTER_CHANGE_COLUMN |
                                             ALTER_ADD_INDEX | ALTER_DROP_INDEX | ALTER_COLUMN_ORDER |
                                             ALTER_INDEX_ORDER | ALTER_CHANGE_INDEX_COMMENT |
                                             ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_INDEX_LENGTH;
+
+} // namespace
 
 // The new definition, as the core wants to have it.
 struct Altered {
@@ -39,15 +51,27 @@ struct Altered {
     frond_table_spec table = {};
     std::vector<int32_t> index_from, column_from;
     std::vector<frond_column_layout> layout;
+    std::vector<std::string> foreigns_gone;
+    std::vector<const char *> gone_names;
+    std::vector<Frond_foreign> foreigns_new;
+    std::unique_ptr<Frond_definitions> new_definitions;
+    bool unchecked = false;
     frond_alter_spec spec = {};
 
     explicit Altered(TABLE *altered) : schema(altered) {}
 };
 
-struct Frond_alter : public inplace_alter_handler_ctx {
-    frond_alter *alter = nullptr;
+namespace {
 
-    ~Frond_alter() override { frond_alter_abort(alter); }
+struct Frond_change : public inplace_alter_handler_ctx {
+    frond_alter *alter = nullptr;
+    // Of the table, or of one partition.
+    ha_frond *owner = nullptr;
+    frond_rows *rows = nullptr;
+    // Indexes are built, or parents looked for.
+    bool takes_time = false;
+
+    ~Frond_change() override { frond_alter_abort(alter); }
 };
 
 bool is_new_key(const Alter_inplace_info *info, uint key) {
@@ -93,8 +117,11 @@ bool map_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_i
 
 // The default record of the new definition has the value that existing rows get in a new column.
 bool has_constant_default(const TABLE *altered, const Field *field) {
+    // Rows do not have it.
+    if (!field->stored_in_db())
+        return field->vcol_info && !(field->flags & VERS_SYSTEM_FIELD);
     if (field->vcol_info || field->default_value || field->unireg_check != Field::NONE ||
-        (field->flags & (AUTO_INCREMENT_FLAG | VERS_SYSTEM_FIELD)) || !field->stored_in_db())
+        (field->flags & (AUTO_INCREMENT_FLAG | VERS_SYSTEM_FIELD)))
         return false;
     const bool null = field->null_ptr &&
                       (altered->s->default_values[field->null_ptr - altered->record[0]] & field->null_bit);
@@ -136,8 +163,11 @@ bool is_wider(const Field *was, const Field *is) {
 // Stored values of `was` are valid values of `is`. The core compares types and sizes, too.
 bool keeps_values(const Field *was, const Field *is, bool types_change) {
     const bool wider = types_change && is_wider(was, is);
-    if ((was->real_type() != is->real_type() && !wider) || was->charset() != is->charset() || was->vcol_info || is->vcol_info ||
+    if ((was->real_type() != is->real_type() && !wider) || was->charset() != is->charset() || !was->vcol_info != !is->vcol_info || was->stored_in_db() != is->stored_in_db() ||
         was->compression_method() || is->compression_method() || (was->flags & AUTO_INCREMENT_FLAG) != (is->flags & AUTO_INCREMENT_FLAG))
+        return false;
+    // The expression is the same: other flags say otherwise. Values of another type would have to be computed.
+    if (was->vcol_info && (was->pack_length() != is->pack_length() || was->field_length != is->field_length))
         return false;
     if (!types_change || wider)
         return true;
@@ -161,7 +191,7 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
 // Whether the columns can change so in place, as far as the core cannot tell.
 static bool columns_can_change(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                                const Altered &to) {
-    if (table->vfield || altered->vfield || table->versioned() || altered->versioned() || info->error_if_not_empty)
+    if (table->versioned() || altered->versioned() || info->error_if_not_empty)
         return false;
     const bool types_change =
         info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE);
@@ -199,6 +229,14 @@ static bool describe(const TABLE *table, TABLE *altered, Alter_inplace_info *inf
     to->spec.defaults = altered->s->default_values;
     to->spec.layout = to->layout.data();
     to->spec.table = &to->table;
+    for (const std::string &name : to->foreigns_gone)
+        to->gone_names.push_back(name.c_str());
+    to->spec.foreigns_gone = to->gone_names.data();
+    to->spec.foreigns_gone_count = static_cast<uint32_t>(to->gone_names.size());
+    to->new_definitions.reset(new Frond_definitions(to->foreigns_new));
+    to->spec.foreigns_new = to->new_definitions->foreigns.data();
+    to->spec.foreigns_new_count = static_cast<uint32_t>(to->foreigns_new.size());
+    to->spec.foreigns_unchecked = to->unchecked;
     return true;
 }
 
@@ -213,13 +251,60 @@ static bool adds_virtual_index(const TABLE *altered, const Alter_inplace_info *i
     return false;
 }
 
+// Whether a column that a foreign key of or to the table has becomes longer: as in InnoDB, child and parent stay alike.
+static bool lengthens_foreign(const std::string &name, const TABLE *table, const TABLE *altered, const Altered &to) {
+    auto has = [](const std::vector<std::string> &columns, const char *column) {
+        return std::any_of(columns.begin(), columns.end(), [&](const std::string &c) {
+            return !my_strcasecmp(system_charset_info, c.c_str(), column);
+        });
+    };
+    std::vector<Frond_foreign> of, naming;
+    for (uint f = 0; f < altered->s->fields; f++) {
+        if (to.column_from[f] < 0 || table->field[to.column_from[f]]->field_length == altered->field[f]->field_length)
+            continue;
+        if (of.empty() && naming.empty()) {
+            of = frond_foreigns_of(name, false);
+            naming = frond_foreigns_of(name, true);
+        }
+        const char *column = table->field[to.column_from[f]]->field_name.str;
+        if (std::any_of(of.begin(), of.end(), [&](const Frond_foreign &key) { return has(key.columns, column); }) ||
+            std::any_of(naming.begin(), naming.end(), [&](const Frond_foreign &key) { return has(key.parent_columns, column); }))
+            return true;
+    }
+    return false;
+}
+
+// Options that are in the .frm file alone, and the next AUTO_INCREMENT value.
+static ulong options_without_copy(const TABLE *table, const HA_CREATE_INFO *create) {
+    ulong options = HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_PACK_KEYS;
+    // For columns that come later. CONVERT TO sets the other one, too.
+    if (!(create->used_fields & HA_CREATE_USED_CHARSET))
+        options |= HA_CREATE_USED_DEFAULT_CHARSET;
+    // ha_partition keeps a counter of its own, and the server looks for the largest value of a group.
+    if (!table->part_info && !table->s->sequence && (!table->found_next_number_field || table->s->next_number_keypart == 0))
+        options |= HA_CREATE_USED_AUTO;
+    return options;
+}
+
+// Keys have values without their length: those of a longer VARCHAR are the same, and so is the beginning of its values.
+Compare_keys ha_frond::compare_key_parts(const Field &old_field, const Column_definition &new_field,
+                                         const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
+    const Compare_keys equal = handler::compare_key_parts(old_field, new_field, old_part, new_part);
+    const uint was = old_field.key_length(), is = new_field.char_length * new_field.charset->mbmaxlen;
+    if (equal != Compare_keys::NotEqual || old_field.real_type() != MYSQL_TYPE_VARCHAR || is <= was ||
+        new_field.type_handler() != old_field.type_handler() || new_field.charset != old_field.charset() ||
+        old_field.compression_method() || new_field.compression_method())
+        return equal;
+    if (old_part.length == was && new_part.length == is)
+        return Compare_keys::EqualButKeyPartLength;
+    return old_part.length == new_part.length && old_part.length < was ? Compare_keys::Equal : equal;
+}
+
 enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) {
     if (frond_table_is_discarded(table_)) {
         print_error(refuse_discarded(), MYF(0));
         return HA_ALTER_ERROR;
     }
-    if (drops_only_foreigns(info))
-        return HA_ALTER_INPLACE_INSTANT;
     if (info->handler_flags & ALTER_VIRTUAL_GCOL_EXPR)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     // A table becomes a sequence, or a sequence a table: the server checks the row while it copies.
@@ -227,36 +312,76 @@ enum_alter_inplace_result ha_frond::check_if_supported_inplace_alter(TABLE *alte
         info->unsupported_reason = "SEQUENCE";
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     }
-    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES);
+    alter_table_operations ours = info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES);
     // The server sets this flag alone for more members of an ENUM or SET, and for longer VARCHARs that it would copy.
     if (ours)
         ours |= info->handler_flags & HARMLESS;
     // Everything else must concern the .frm file alone.
     const alter_table_operations all = info->handler_flags;
+    HA_CREATE_INFO *create = info->create_info;
+    const ulong used = create->used_fields;
     info->handler_flags &= ~ours;
+    create->used_fields &= ~options_without_copy(table, create);
     const enum_alter_inplace_result rest = handler::check_if_supported_inplace_alter(altered, info);
     info->handler_flags = all;
+    create->used_fields = used;
     if (rest != HA_ALTER_INPLACE_NO_LOCK)
         return rest;
     // ALTERs that pass that check change only the .frm file.
-    if (!ours)
+    if (!ours && !table->part_info)
         return HA_ALTER_INPLACE_INSTANT;
     // ALTER IGNORE may leave rows out, which only a copy does.
-    if (info->ignore || table->part_info || altered->part_info || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE ||
-        table->s->long_unique_table || altered->s->long_unique_table || adds_virtual_index(altered, info))
+    const bool rows_change = ours & (INDEX_CHANGES | COLUMN_CHANGES);
+    if (rows_change &&
+        (info->ignore || table->s->sequence || table->s->tmp_table != NO_TMP_TABLE || table->s->long_unique_table ||
+         altered->s->long_unique_table || adds_virtual_index(altered, info)))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    // Foreign keys need certain indexes and columns, and a cascade writes rows without a handler of their table.
-    if (!frond_all_foreigns(name_, false).empty() || !frond_all_foreigns(name_, true).empty())
+    if (!table->part_info != !altered->part_info || info->alter_info->partition_flags)
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
     Altered to(altered);
-    if (!describe(table, altered, info, hidden_, &to))
+    bool copies = false;
+    if (take_foreigns(altered, info, &to, &copies))
+        return HA_ALTER_ERROR;
+    if (copies || !describe(table, altered, info, hidden_, &to))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    if ((ours & COLUMN_CHANGES) && !columns_can_change(table, altered, info, to))
+    if ((ours & COLUMN_CHANGES) &&
+        (!columns_can_change(table, altered, info, to) || lengthens_foreign(name_, table, altered, to)))
         return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    if (drops_needed_column(to))
+        return HA_ALTER_ERROR;
     to.table = to.schema.spec(0);
-    if (frond_alter_check(table_, &to.spec))
-        return HA_ALTER_INPLACE_NOT_SUPPORTED;
-    return info->index_add_count ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_INSTANT;
+    if (const int rc = frond_alter_check(table_, &to.spec)) {
+        const std::string index = rc == FROND_BAD_FOREIGN_KEY ? frond_missing_index(name_.c_str(), name_) : "";
+        if (index.empty())
+            return HA_ALTER_INPLACE_NOT_SUPPORTED;
+        my_error(ER_DROP_INDEX_FK, MYF(0), index.c_str());
+        return HA_ALTER_ERROR;
+    }
+    const bool takes_time = info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
+    return takes_time ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_INSTANT;
+}
+
+// Foreign keys that go and come. Returns whether an error was sent.
+bool ha_frond::take_foreigns(TABLE *altered, const Alter_inplace_info *info, Altered *to, bool *copies) {
+    if ((info->handler_flags & ALTER_DROP_FOREIGN_KEY) &&
+        frond_dropped_foreigns(name_, info->alter_info, &to->foreigns_gone))
+        return true;
+    to->unchecked = thd_test_options(thd(), OPTION_NO_FOREIGN_KEY_CHECKS);
+    if (info->handler_flags & ALTER_ADD_FOREIGN_KEY)
+        *copies = table->part_info || info->ignore || table->s->tmp_table != NO_TMP_TABLE ||
+                  !frond_added_foreigns(name_, table->s->table_name.str, info->alter_info, altered, &to->foreigns_new);
+    return false;
+}
+
+// Whether a foreign key needs a column that goes; sends an error then.
+bool ha_frond::drops_needed_column(const Altered &to) const {
+    if (!has_foreign_keys())
+        return false;
+    for (uint f = 0; f < table->s->fields; f++)
+        if (std::find(to.column_from.begin(), to.column_from.end(), static_cast<int32_t>(f)) == to.column_from.end() &&
+            foreigns_need(table->field[f], to.foreigns_gone))
+            return true;
+    return false;
 }
 
 // ---------------------------------------------------------------- the change
@@ -292,21 +417,27 @@ bool ha_frond::alter_failed(TABLE *altered, int rc, uint32_t duplicate, const uc
 }
 
 bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES)) || table->part_info)
+    if (!(info->handler_flags & (INDEX_CHANGES | COLUMN_CHANGES | FOREIGN_CHANGES)) && !table->part_info)
         return false;
     Altered to(altered);
-    if (to.schema.take_options(thd(), info->create_info))
+    bool copies = false;
+    if (take_foreigns(altered, info, &to, &copies) || to.schema.take_options(thd(), info->create_info))
         return true;
-    if (!describe(table, altered, info, hidden_, &to)) {
+    if (copies || !describe(table, altered, info, hidden_, &to)) {
         my_error(ER_ALTER_OPERATION_NOT_SUPPORTED, MYF(0), "ALGORITHM=INPLACE", "ALGORITHM=COPY");
         return true;
     }
     to.schema.replaces(Frond_schema(table), static_cast<long long>(stats.create_time));
     to.schema.set_version(altered->s->tabledef_version);
     to.table = to.schema.spec(0);
-    Frond_alter *context = new (thd()->mem_root) Frond_alter;
+    Frond_change *context = new (thd()->mem_root) Frond_change;
+    context->owner = this;
+    context->rows = rows_;
+    context->takes_time = info->index_add_count || (!to.foreigns_new.empty() && !to.unchecked);
     info->handler_ctx = context;
-    return alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr);
+    if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr))
+        return true;
+    return !to.unchecked && meet_parents(thd(), to.foreigns_new);
 }
 
 static int report_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -316,8 +447,8 @@ static int report_progress(void *ctx, uint64_t done, uint64_t total) {
 }
 
 bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
-    if (!context || !info->index_add_count)
+    Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
+    if (!context || !context->takes_time)
         return false;
     std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
     uint32_t duplicate = 0;
@@ -329,7 +460,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 }
 
 bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
-    Frond_alter *context = static_cast<Frond_alter *>(info->handler_ctx);
+    Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
     if (!commit) {
         if (context) {
             frond_alter_abort(context->alter);
@@ -337,16 +468,11 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
         }
         return false;
     }
-    if (context && context->alter) {
-        std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
-        uint32_t duplicate = 0;
-        frond_alter *alter = context->alter;
-        context->alter = nullptr;
-        const int rc = frond_alter_commit(alter, rows_, &duplicate, ref.empty() ? nullptr : ref.data());
-        return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
-    }
-    if (drops_only_foreigns(info) && drop_foreigns(info->alter_info))
+    if ((info->create_info->used_fields & HA_CREATE_USED_AUTO) && table->found_next_number_field &&
+        raise_auto_increment(info->create_info->auto_increment_value))
         return true;
+    if (context && context->alter)
+        return commit_changes(altered, info);
     // The core keeps names of columns and indexes, and members of ENUM and SET columns, for messages and for tools that
     // read its files. Rows do not depend on the names, and both lists of members are valid from now on.
     Frond_schema schema(altered);
@@ -356,10 +482,82 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     return alter_failed(altered, frond_rows_rename(table_, &spec), 0, nullptr);
 }
 
+bool ha_frond::commit_changes(TABLE *altered, Alter_inplace_info *info) {
+    std::vector<Frond_change *> changes;
+    if (info->group_commit_ctx)
+        for (inplace_alter_handler_ctx **next = info->group_commit_ctx; *next; next++)
+            changes.push_back(static_cast<Frond_change *>(*next));
+    else
+        changes.push_back(static_cast<Frond_change *>(info->handler_ctx));
+    // Says that all are committed.
+    info->group_commit_ctx = nullptr;
+    std::vector<frond_alter *> alters;
+    std::vector<frond_rows *> rows;
+    for (Frond_change *change : changes) {
+        alters.push_back(change->alter);
+        rows.push_back(change->rows);
+        change->alter = nullptr;
+    }
+    std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
+    uchar *row = ref.empty() ? nullptr : ref.data();
+    uint32_t failed = 0, duplicate = 0;
+    const int rc = frond_alter_commit(alters.data(), rows.data(), static_cast<uint32_t>(alters.size()), &failed, &duplicate, row);
+    return changes[failed]->owner->alter_failed(altered, rc, duplicate, row);
+}
+
+// AUTO_INCREMENT = n: above the values that there are. Sends an error when it fails.
+int ha_frond::raise_auto_increment(ulonglong wanted) {
+    const uint index = table->s->next_number_index;
+    const bool descending = table->key_info[index].key_part[0].key_part_flag & HA_REVERSE_SORT;
+    frond_txn_options options = FROND_TXN_OPTIONS_INIT;
+    options.isolation = FROND_READ_COMMITTED;
+    frond_txn *txn = nullptr;
+    frond_scan *scan = nullptr;
+    uchar *record = table->record[0];
+    int rc = frond_txn_begin(database_, &options, &txn);
+    if (!rc)
+        rc = frond_scan_open(txn, rows_, frond_index(index), FROND_LOCK_NONE, FROND_WAIT, &scan);
+    if (!rc)
+        rc = descending ? frond_scan_first(scan, record) : frond_scan_last(scan, record);
+    if (!rc) {
+        MY_BITMAP *old = dbug_tmp_use_all_columns(table, &table->read_set);
+        const longlong largest = table->found_next_number_field->val_int();
+        dbug_tmp_restore_column_map(&table->read_set, old);
+        if (largest > 0 || (table->found_next_number_field->flags & UNSIGNED_FLAG))
+            wanted = std::max(wanted, static_cast<ulonglong>(largest) + 1);
+    }
+    frond_scan_close(scan);
+    if (txn)
+        frond_txn_rollback(txn);
+    if (!rc || rc == FROND_NOT_FOUND)
+        rc = frond_auto_increment_set(table_, wanted ? wanted : 1);
+    if (rc)
+        print_error(frond_to_handler_error(nullptr, rc), MYF(0));
+    return rc;
+}
+
+// A partitioned table has the name of none of the core's: its first partition tells, as all change together.
+static std::string table_or_partition(const char *name) {
+    std::string found = name;
+    frond_table *opened = nullptr;
+    if (!frond_table_open(frond_database, name, &opened)) {
+        frond_table_close(opened);
+        return found;
+    }
+    found += "#P#";
+    auto note = [](void *ctx, const char *table) {
+        std::string *to = static_cast<std::string *>(ctx);
+        if (to->back() == '#' && !strncasecmp(table, to->c_str(), to->size()) && !strstr(table, "#TMP#") && !strstr(table, "#REN#"))
+            *to = table;
+    };
+    frond_table_list(frond_database, note, &found);
+    return found;
+}
+
 // Returns 0 if the table already has the definition of that version.
 static int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
     frond_table *opened = nullptr;
-    if (frond_table_open(frond_database, frond_table_name(path), &opened))
+    if (frond_table_open(frond_database, table_or_partition(frond_table_name(path)).c_str(), &opened))
         return 1;
     const uint8_t *meta = nullptr;
     size_t len = 0;

@@ -5,7 +5,8 @@
 A Frond table and an InnoDB table get the same rows and the same definitions. Writers change a row in both, in
 one transaction; each has rows of its own, so what they do to one another is what ALTER does. After each round the
 two tables have the same rows and columns, the Frond table's indexes agree with its rows, and CHECK TABLE is clean. Some indexes
-are CLUSTERING; Frond's table has lived through many instant changes before the first round.
+are CLUSTERING; Frond's table has lived through many instant changes before the first round. One half of the time both are children of
+tables whose rows the writers change, too, so cascades change their rows; and the parents' columns are renamed. In the other half they are partitioned.
 
 With --kills, the server is killed at a random moment of further rounds, in which Frond's table alone is altered.
 After the restart the .frm file and the table agree (it can be read), the definition is the one before or the one after
@@ -38,6 +39,9 @@ COLUMNS_MAX, INDEXES_MAX = 14, 6
 CLUSTERING = " CLUSTERING=YES"
 # Instant changes before the first round: more than any table had versions of rows at one time before.
 AGES = 90
+PARENTS_EACH = 15
+# What the tables are, and how often it is aged.
+MODES = {"children": AGES, "partitioned": 10}
 
 
 class Wrong(Exception):
@@ -47,8 +51,8 @@ class Wrong(Exception):
 class Definition:
     """Columns besides id, owner and n, and indexes; and random changes of them."""
 
-    def __init__(self, r: random.Random):
-        self.r = r
+    def __init__(self, r: random.Random, mode: str):
+        self.r, self.mode = r, mode
         self.columns: dict[str, str] = {"a": "INT NULL", "s": "VARCHAR(30) NULL"}
         self.indexes: dict[str, tuple[str, bool]] = {"by_a": ("a", False)}
         self.serial = 0
@@ -59,7 +63,7 @@ class Definition:
 
     def change(self) -> tuple[str, str, "Definition"]:
         """A kind, the clauses, and the definition afterwards."""
-        new = Definition(self.r)
+        new = Definition(self.r, self.mode)
         new.columns, new.indexes, new.serial = dict(self.columns), dict(self.indexes), self.serial
         r, kinds = self.r, ["add index", "add index", "swap index", "add column", "add column", "move", "rename",
                             "widen", "drop column", "drop index", "drop index", "unique"]
@@ -89,10 +93,10 @@ class Definition:
         name = name or self._name("k")
         columns = self.r.sample(sorted(self.columns), self.r.choice([1, 1, 2]) if len(self.columns) > 1 else 1)
         text = ", ".join(c + ("(9)" if "TEXT" in self.columns[c] else "") for c in columns)
-        if unique and self.r.random() < 0.7:
+        if unique and (self.mode == "partitioned" or self.r.random() < 0.7):
             text += ", n"
         self.indexes[name] = (text, unique)
-        option = CLUSTERING if self.r.random() < 0.3 else ""
+        option = CLUSTERING if self.r.random() < 0.3 and self.mode != "partitioned" else ""
         return f"ADD {'UNIQUE ' if unique else ''}INDEX {name} ({text}){option}"
 
     def _add_column(self) -> str:
@@ -176,6 +180,14 @@ class Writer(threading.Thread):
                 f"UPDATE IGNORE {{}} SET {column} = {value} WHERE n = {n}",
                 f"UPDATE IGNORE {{}} SET {column} = {value} WHERE n = {n}",
                 f"DELETE FROM {{}} WHERE n = {n}"]))
+        if test.mode == "children":
+            parent, other = (self.number * 1000 + r.randrange(PARENTS_EACH) for _ in range(2))
+            n = self.number * 100_000 + r.randrange(ROWS_EACH)
+            changes.append(r.choice([
+                f"UPDATE IGNORE {{}} SET parent = {parent} WHERE n BETWEEN {n} AND {n + 5}",
+                f"INSERT IGNORE INTO p{{}} ({test.key}) VALUES ({parent})",
+                f"DELETE FROM p{{}} WHERE {test.key} = {parent}",
+                f"UPDATE IGNORE p{{}} SET {test.key} = {other} WHERE {test.key} = {parent}"]))
         # The order of the two decides nothing: nobody else changes these rows.
         for table in self.tables:
             for change in changes:
@@ -185,10 +197,11 @@ class Writer(threading.Thread):
 
 
 class Test:
-    def __init__(self, server: Server, seed: str):
-        self.server, self.seed, self.rounds = server, seed, 0
-        self.r = random.Random(f"{seed}:alter")
-        self.definition = Definition(self.r)
+    def __init__(self, server: Server, seed: str, mode: str):
+        self.server, self.seed, self.mode, self.rounds = server, f"{seed}:{mode}", mode, 0
+        self.r = random.Random(f"{self.seed}:alter")
+        self.definition = Definition(self.r, mode)
+        self.key = "id"
         self.kinds: Counter[str] = Counter()
         self.changes = self.kills = 0
         self.in_place: Counter[str] = Counter()
@@ -196,16 +209,26 @@ class Test:
 
     def prepare(self) -> None:
         admin = self.server.connect()
+        run(admin, "DROP DATABASE IF EXISTS alters")
         run(admin, "CREATE DATABASE alters")
         admin.select_db("alters")
         for table, engine in (("f", "Frond"), ("i", "InnoDB")):
+            foreign = partitions = ""
+            if self.mode == "children":
+                run(admin, f"CREATE TABLE p{table} (id INT NOT NULL PRIMARY KEY, x INT) ENGINE={engine}")
+                foreign = (f", parent INT NULL, FOREIGN KEY (parent) REFERENCES p{table} (id) "
+                           "ON DELETE CASCADE ON UPDATE CASCADE")
+                for writer in range(WRITERS):
+                    run(admin, f"INSERT INTO p{table} (id) SELECT {writer * 1000} + seq FROM seq_0_to_{PARENTS_EACH - 1}")
+            else:
+                partitions = " PARTITION BY HASH (n) PARTITIONS 3"
             run(admin, f"CREATE TABLE {table} (id INT NOT NULL DEFAULT 0, n INT NOT NULL PRIMARY KEY, owner INT NOT NULL, "
-                       "a INT NULL, s VARCHAR(30) NULL, KEY by_a (a)) CHARACTER SET latin1 "
-                       f"ENGINE={engine}")
+                       f"a INT NULL, s VARCHAR(30) NULL, KEY by_a (a){foreign}) CHARACTER SET latin1 "
+                       f"ENGINE={engine}{partitions}")
             for writer in range(WRITERS):
                 run(admin, f"INSERT INTO {table} (n, owner, a, s) SELECT {writer * 100_000} + seq, {writer}, seq MOD 40, "
                            f"CONCAT('row ', seq) FROM seq_0_to_{ROWS_EACH - 1}")
-        for age in range(AGES):
+        for age in range(MODES[self.mode]):
             run(admin, f"ALTER TABLE f ADD COLUMN h INT NOT NULL DEFAULT {age} FIRST, ALGORITHM=INSTANT")
             for table in ("f", "i"):
                 run(admin, f"UPDATE {table} SET a = {age} WHERE n MOD 100 = {age}")
@@ -237,7 +260,10 @@ class Test:
         try:
             for _ in range(self.r.randint(1, 5)):
                 time.sleep(self.r.random() * 0.1)
-                self.alter(admin)
+                if self.mode == "children" and self.r.random() < 0.15:
+                    self.alter_parents(admin)
+                else:
+                    self.alter(admin)
         finally:
             self.finish(writers)
         self.verify(admin)
@@ -256,7 +282,7 @@ class Test:
                     if error.args[0] not in (1845, 1846):
                         raise
                     run(admin, f"ALTER TABLE f {clauses}")
-                    self.in_place["COPY after all"] += 1
+                    self.in_place[f"COPY after all: {kind}"] += 1
                 break
             except pymysql.err.Error as error:
                 if error.args[0] == 1062 and "UNIQUE" in clauses:
@@ -279,7 +305,37 @@ class Test:
         self.definition = after
         self.kinds[kind] += 1
 
+    def alter_parents(self, admin: pymysql.Connection) -> None:
+        """Their key gets another name, and Frond's an index more or less. In between writers meet an unknown column."""
+        new = f"id{self.rounds}" if self.key == "id" else "id"
+        more = self.r.choice(["", ", ADD COLUMN y INT DEFAULT 4 FIRST, DROP COLUMN x", ", ADD INDEX IF NOT EXISTS (x)"])
+        if more and not rows(admin, "SHOW COLUMNS FROM pf LIKE 'x'"):
+            more = ""
+        for table, clauses in (("pf", more), ("pi", "")):
+            for attempt in range(20):
+                try:
+                    run(admin, f"ALTER TABLE {table} RENAME COLUMN {self.key} TO {new}{clauses}")
+                    break
+                except pymysql.err.Error as error:
+                    if error.args[0] not in AGAIN or attempt == 19:
+                        raise Wrong(f"ALTER TABLE {table} RENAME COLUMN{clauses}: {error}") from error
+        self.key = new
+        self.kinds["parents"] += 1
+
+    def verify_parents(self, admin: pymysql.Connection, pair: bool) -> None:
+        if pair and rows(admin, f"SELECT {self.key} FROM pf ORDER BY 1") != rows(admin, f"SELECT {self.key} FROM pi ORDER BY 1"):
+            raise Wrong("the parents differ")
+        lost = rows(admin, f"SELECT n, parent FROM f LEFT JOIN pf ON pf.{self.key} = parent "
+                           f"WHERE parent IS NOT NULL AND pf.{self.key} IS NULL")
+        if lost:
+            raise Wrong(f"children without parents: {lost[:5]}")
+        verdict = rows(admin, "CHECK TABLE pf EXTENDED")
+        if verdict[-1][3] != b"OK":
+            raise Wrong(f"CHECK TABLE: {verdict}")
+
     def verify(self, admin: pymysql.Connection, pair: bool = True) -> None:
+        if self.mode == "children":
+            self.verify_parents(admin, pair)
         columns = {t: [r[0] for r in rows(admin, f"SHOW COLUMNS FROM {t}")] for t in ("f", "i")}
         if pair and columns["f"] != columns["i"]:
             raise Wrong(f"columns: {columns}")
@@ -380,23 +436,27 @@ def main() -> int:
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)))
     arguments = parser.parse_args()
     print(f"SEED={arguments.seed}", flush=True)
-    problem, begin = "", time.monotonic()
+    problem, passed = "", 0
     with Server("alter", OPTIONS) as server:
-        test = Test(server, arguments.seed)
-        try:
-            test.prepare()
-            while time.monotonic() - begin < arguments.seconds or test.rounds < 4:
-                test.round()
-            for _ in range(arguments.kills):
-                test.kill()
-        except (Wrong, ServerFailed, pymysql.Error) as error:
-            problem = f"round {test.rounds}: {type(error).__name__} {error}\n{server.log_end()}"
+        for mode in MODES:
+            test, begin = Test(server, arguments.seed, mode), time.monotonic()
+            try:
+                test.prepare()
+                while time.monotonic() - begin < arguments.seconds / len(MODES) or test.rounds < 4:
+                    test.round()
+                for _ in range(arguments.kills // len(MODES)):
+                    test.kill()
+            except (Wrong, ServerFailed, pymysql.Error) as error:
+                problem = f"{mode}, round {test.rounds}: {type(error).__name__} {error}\n{server.log_end()}"
+            passed += test.rounds - bool(problem)
+            print(f"{mode}: {test.changes} changes of rows, the slowest {test.slowest * 1000:.0f} ms; {test.kills} kills; "
+                  f"how: {dict(test.in_place)}")
+            print(", ".join(f"{kind} {n}" for kind, n in sorted(test.kinds.items())), flush=True)
+            if problem:
+                break
     if problem:
         print(f"FAILED in {problem}\nagain: SEED={arguments.seed} scripts/test.sh 81")
-    print(f"{test.changes} changes of rows, the slowest {test.slowest * 1000:.0f} ms; {test.kills} kills; "
-          f"how: {dict(test.in_place)}")
-    print(", ".join(f"{kind} {n}" for kind, n in sorted(test.kinds.items())))
-    print(f"{test.rounds - bool(problem)} passed, {1 if problem else 0} failed")
+    print(f"{passed} passed, {1 if problem else 0} failed")
     return 1 if problem else 0
 
 

@@ -24,7 +24,10 @@ enum frond_foreign_state {
      * checked, and their parents neither go nor change, whatever the actions say. */
     FROND_FOREIGN_ADDING = 1,
     /* Of a table that stands beside the one that has the foreign key: not enforced. */
-    FROND_FOREIGN_WAITING = 2
+    FROND_FOREIGN_WAITING = 2,
+    /* In lists alone: of a table that is given the foreign key by frond_alter_begin(). The second one guards parents. */
+    FROND_FOREIGN_CHECKING = 3,
+    FROND_FOREIGN_GUARDING = 4
 };
 
 typedef struct frond_foreign {

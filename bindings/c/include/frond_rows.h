@@ -154,6 +154,15 @@ typedef struct frond_alter_spec {
     /* A record of the new definition with the values that the rows there are have in new columns. */
     const uint8_t *defaults;
     const frond_column_layout *layout;
+    /* Names of foreign keys of the table that are dropped (frond_foreign.h). */
+    const char *const *foreigns_gone;
+    uint32_t foreigns_gone_count;
+    /* Foreign keys that the table is given: active ones. Unless they are unchecked, frond_alter_build() looks for the
+     * parents of all rows (FROND_NO_PARENT), and rows that are written meanwhile are checked. */
+    uint32_t foreigns_new_count;
+    const struct frond_foreign *foreigns_new;
+    uint32_t foreigns_unchecked;
+    uint32_t reserved;
 } frond_alter_spec;
 
 /* A change under way. */
@@ -166,16 +175,18 @@ int frond_alter_check(frond_table *table, const frond_alter_spec *spec);
 /* Begins the change. While it is called nobody else uses the table, and no transaction has changes of it. With new
  * indexes, commits write their entries when it returns. */
 int frond_alter_begin(frond_table *table, const frond_alter_spec *spec, frond_alter **alter);
-/* Builds the new indexes while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
+/* Builds the new indexes, and looks for parents, while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
  * in `*duplicate`, an index of the new definition; `ref`, of frond_rows_ref_bytes() bytes or NULL, gets a reference of
  * one of them. `rows` is a binding of the table as it was before. `progress` is told how many rows of about how
  * many are done; nonzero ends the work with FROND_INTERRUPTED. */
 int frond_alter_build(frond_alter *alter, frond_rows *rows, int (*progress)(void *ctx, uint64_t done, uint64_t total),
                       void *ctx, uint32_t *duplicate, uint8_t *ref);
-/* Puts the new definition in force, durably, and ends the change: the handle is gone, whatever is returned. Nobody
- * else uses the table meanwhile. FROND_DUPLICATE_KEY as for frond_alter_build(); then, and after any other error,
- * the table is as it was. */
-int frond_alter_commit(frond_alter *alter, frond_rows *rows, uint32_t *duplicate, uint8_t *ref);
+/* Puts the new definitions of `count` tables of one database in force, durably, all or none, and ends the changes: the
+ * handles are gone, whatever is returned. Nobody else uses the tables meanwhile. `rows` has a binding of each table.
+ * FROND_DUPLICATE_KEY as for frond_alter_build(), of table `*failed`; then, and after any other error, the tables are
+ * as they were. */
+int frond_alter_commit(frond_alter *const *alters, frond_rows *const *rows, uint32_t count, uint32_t *failed,
+                       uint32_t *duplicate, uint8_t *ref);
 /* Takes back what was begun; NULL is allowed. */
 void frond_alter_abort(frond_alter *alter);
 

@@ -21,7 +21,7 @@ fn action(n: u32) -> Result<Action> {
 
 /// # Safety
 /// A2 for the `n` names.
-unsafe fn names(of: *const *const c_char, n: u32) -> Result<Vec<String>> {
+pub(crate) unsafe fn names(of: *const *const c_char, n: u32) -> Result<Vec<String>> {
     // SAFETY: A2.
     let of = unsafe { array(of, n, "columns") }?;
     // SAFETY: A2.
@@ -49,6 +49,13 @@ unsafe fn foreign(f: &frond_foreign) -> Result<Foreign> {
     }
 }
 
+/// # Safety
+/// A2 for the `n` definitions and the pointers inside.
+pub(crate) unsafe fn foreigns(of: *const frond_foreign, n: u32) -> Result<Vec<Foreign>> {
+    // SAFETY: A2.
+    unsafe { array(of, n, "foreigns")?.iter().map(|f| foreign(f)).collect() }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn frond_rows_create_child(
     db: *mut frond_db,
@@ -63,12 +70,7 @@ pub unsafe extern "C" fn frond_rows_create_child(
         // SAFETY: A2.
         let (db, spec) = unsafe { (handle(db, "db")?, table_spec(name, spec)?) };
         // SAFETY: A2, for what is inside too.
-        let foreigns = unsafe {
-            array(foreigns, count, "foreigns")?
-                .iter()
-                .map(|f| foreign(f))
-                .collect::<Result<Vec<_>>>()?
-        };
+        let foreigns = unsafe { self::foreigns(foreigns, count) }?;
         let replaces = match replaces.is_null() {
             true => None,
             // SAFETY: A2.

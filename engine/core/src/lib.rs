@@ -49,7 +49,7 @@ pub use catalog::alter::{Alter, AlterSpec, Violation};
 pub use catalog::build_index::Progress;
 pub use catalog::ddl::TableSpec;
 pub use catalog::foreign::{Action, Foreign, ForeignState, FOREIGN_COLUMNS_MAX};
-pub use catalog::foreign_ddl::{NewForeigns, RenameForeigns};
+pub use catalog::foreign_ddl::{AddedForeigns, NewForeigns, RenameForeigns};
 pub use catalog::key_statistics::{KeyStatistics, PartStatistics};
 pub use catalog::versions::history;
 pub use catalog::{IndexDef, IndexState, OldSchema, TableDef};

@@ -136,6 +136,8 @@ numbers! {
         FROND_FOREIGN_ACTIVE = 0,
         FROND_FOREIGN_ADDING = 1,
         FROND_FOREIGN_WAITING = 2,
+        FROND_FOREIGN_CHECKING = 3,
+        FROND_FOREIGN_GUARDING = 4,
     }
     frond_rename: c_int {
         FROND_RENAME_FOLLOW = 0,
@@ -490,6 +492,12 @@ structures! {
         column_from: *const i32,
         defaults: *const u8,
         layout: *const frond_column_layout,
+        foreigns_gone: *const *const c_char,
+        foreigns_gone_count: u32,
+        foreigns_new_count: u32,
+        foreigns_new: *const frond_foreign,
+        foreigns_unchecked: u32,
+        reserved: u32,
     }
     frond_column_layout {
         offset: u32,

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use frond_base::Result;
-use frond_engine::{Alter, AlterSpec, Violation};
+use frond_engine::{AddedForeigns, Alter, AlterSpec, Violation};
 use frond_row::{ColumnPlace, DefaultValue, RecordLayout, Schema};
 
 use super::bind::{frond_rows, put_ref, ServerBlobs};
@@ -11,6 +11,7 @@ use super::spec::{described, Described};
 use crate::abi::FROND_DUPLICATE_KEY;
 use crate::abi::{frond_alter_spec, frond_column_layout, Report, FROND_NEW, FROND_OK};
 use crate::error::{guard, guard_or, invalid};
+use crate::foreign::{foreigns, names};
 use crate::pointers::{array, bytes, handle, handle_mut, put};
 use crate::table::frond_table;
 
@@ -82,7 +83,13 @@ unsafe fn altered(spec: *const frond_alter_spec) -> Result<AlterSpec> {
     };
     // SAFETY: A2.
     unsafe { take_defaults(spec, &column_from, &mut schema) }?;
-    Ok(AlterSpec { schema, index_from, column_from, storage: indexes, meta: meta.to_vec() })
+    // SAFETY: A2.
+    let foreigns_gone = unsafe { names(spec.foreigns_gone, spec.foreigns_gone_count) }?;
+    // SAFETY: A2, for what is inside too.
+    let foreigns = unsafe { foreigns(spec.foreigns_new, spec.foreigns_new_count) }?;
+    let foreigns_new = AddedForeigns { foreigns, unchecked: spec.foreigns_unchecked != 0 };
+    let (storage, meta) = (indexes, meta.to_vec());
+    Ok(AlterSpec { schema, index_from, column_from, storage, meta, foreigns_gone, foreigns_new })
 }
 
 #[no_mangle]
@@ -155,22 +162,28 @@ pub unsafe extern "C" fn frond_alter_build(
 
 #[no_mangle]
 pub unsafe extern "C" fn frond_alter_commit(
-    alter: *mut frond_alter,
-    rows: *mut frond_rows,
+    alters: *const *mut frond_alter,
+    rows: *const *mut frond_rows,
+    count: u32,
+    failed: *mut u32,
     duplicate: *mut u32,
     r#ref: *mut u8,
 ) -> c_int {
     guard(|| {
-        if alter.is_null() {
-            return Err(invalid("alter is NULL"));
+        // SAFETY: A2.
+        let (alters, rows) =
+            unsafe { (array(alters, count, "alters")?, array(rows, count, "rows")?) };
+        if alters.iter().any(|alter| alter.is_null()) {
+            return Err(invalid("an alter is NULL"));
         }
-        // SAFETY: A2, a live handle given up by the caller.
-        let alter = unsafe { Box::from_raw(alter) };
+        // SAFETY: A2, live handles given up by the caller.
+        let all = alters.iter().map(|alter| unsafe { Box::from_raw(*alter) }.alter).collect();
+        let Some((n, violation)) = Alter::commit_all(all)? else { return Ok(FROND_OK) };
         // SAFETY: A2.
-        let rows = unsafe { handle(rows, "rows") }?;
-        let found = alter.alter.commit()?;
-        // SAFETY: A2.
-        unsafe { tell(found, rows, duplicate, r#ref) }
+        unsafe {
+            put(failed, n as u32, "failed")?;
+            tell(Some(violation), handle(rows[n], "rows")?, duplicate, r#ref)
+        }
     })
 }
 

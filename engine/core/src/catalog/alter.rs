@@ -1,5 +1,5 @@
 //! Changing a table's definition in place: indexes come and go, columns are added, dropped, moved, renamed,
-//! lengthened. Rows stay as they are; they name the schema that wrote them.
+//! lengthened; foreign keys come (`add_foreign.rs`) and go. Rows stay as they are; they name the schema that wrote them.
 //!
 //! An [`Alter`] is begun, builds the new indexes (`build_index.rs`) while others read and write, and
 //! commits: one durable record replaces the definition. Dropping it before takes back what it began.
@@ -25,7 +25,8 @@ use frond_tree::Tree;
 use frond_txn::Snapshot;
 use frond_wal::Claim;
 
-use crate::catalog::foreign_ddl::ForeignChange;
+use crate::catalog::foreign::ForeignState;
+use crate::catalog::foreign_ddl::{AddedForeigns, ForeignChange};
 use crate::catalog::{table_key, versions, CatalogRow, IndexDef, IndexState, OldSchema, TableDef};
 use crate::commit::core::Core;
 use crate::table::{tree_id, tree_options, Table};
@@ -42,6 +43,10 @@ pub struct AlterSpec {
     /// Per index of `schema`: its storage format, used for those that are to be built.
     pub storage: Vec<IndexDef>,
     pub meta: Vec<u8>,
+    /// Names of foreign keys of the table that are dropped.
+    pub foreigns_gone: Vec<String>,
+    /// Foreign keys that the table is given (`add_foreign.rs`).
+    pub foreigns_new: AddedForeigns,
 }
 
 /// An index that is being built.
@@ -80,6 +85,9 @@ pub struct Alter {
     /// Rows are written differently under it.
     rewritten: bool,
     meta: Vec<u8>,
+    foreigns_gone: Vec<String>,
+    pub(super) foreigns_new: AddedForeigns,
+    pub(super) is_checked: bool,
     done: bool,
 }
 
@@ -179,6 +187,7 @@ impl Core {
         let def = self.definition_of(table)?;
         let old = Schema::decode(&def.schema, &def.name)?;
         let (schema, rewritten) = resolve(table, &def, &old, &spec)?;
+        self.check_added(&def, (&old, &schema), &spec.foreigns_new)?;
         let mut building = Schema { ..old.clone() };
         let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
@@ -218,13 +227,16 @@ impl Core {
             schema,
             rewritten,
             meta: spec.meta,
+            foreigns_gone: spec.foreigns_gone,
+            foreigns_new: spec.foreigns_new,
+            is_checked: false,
             done: false,
         };
         if !alter.new.is_empty() {
             self.may_write()?;
             next.building = encoded(&building);
             next.validate()?;
-            self.replace_definition(&next, &ForeignChange::default(), Claim::Ordinary)?;
+            self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Ordinary)?;
             for index in next.indexes.iter().skip(table.trees().len()) {
                 table.add_tree(self.new_tree(table, index));
             }
@@ -232,6 +244,9 @@ impl Core {
             alter.building = Some(Arc::new(building));
             let snapshot = self.new_snapshot();
             (alter.at, alter.snapshot) = (snapshot.at(), Some(snapshot));
+        }
+        if alter.foreigns_new.checks() {
+            alter.put_foreigns(Some(ForeignState::Checking));
         }
         Ok(alter)
     }
@@ -250,7 +265,8 @@ impl Core {
         last.history = self.next_history(table, &def, &old, rewritten);
         finish(&mut last, &schema);
         last.validate()?;
-        self.check_foreigns_of_altered(&def, &schema)
+        self.foreigns_of_altered(&def, &schema, &spec.foreigns_gone)?;
+        self.check_added(&def, (&old, &schema), &spec.foreigns_new)
     }
 
     fn definition_of(&self, table: &Table) -> Result<Arc<TableDef>> {
@@ -278,15 +294,18 @@ impl Core {
     }
 
     /// ALT1.
-    fn replace_definition(
+    fn replace_definitions(
         self: &Arc<Self>,
-        def: &TableDef,
-        foreigns: &ForeignChange,
+        next: &[(&TableDef, &ForeignChange)],
         claim: Claim,
     ) -> Result<()> {
-        let mut puts = foreigns.puts();
-        puts.push((table_key(&def.name), def.encode()));
-        self.commit_definitions(&puts, &foreigns.deletes(), None, claim)
+        let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+        for (def, foreigns) in next {
+            puts.extend(foreigns.puts());
+            puts.push((table_key(&def.name), def.encode()));
+            deletes.extend(foreigns.deletes());
+        }
+        self.commit_definitions(&puts, &deletes, None, claim)
     }
 
     /// The record is durable.
@@ -318,7 +337,7 @@ impl Core {
         for def in unfinished {
             let mut next = TableDef::clone(&def);
             drop_building(&mut next);
-            self.replace_definition(&next, &ForeignChange::default(), Claim::Freeing)?;
+            self.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
             let table = self.tables.read().get(&def.id).cloned();
             match table {
                 Some(table) => self.put_definition(&table, next, ForeignChange::default())?,
@@ -386,18 +405,46 @@ impl Alter {
         !self.new.is_empty()
     }
 
+    /// Whether all that takes time is done.
+    fn is_ready(&self) -> bool {
+        (self.is_built || !self.builds()) && (self.is_checked || !self.foreigns_new.checks())
+    }
+
     /// Puts the new definition in force, durably. Nobody else uses the table meanwhile, and no transaction has
     /// changes of it. With a violation, which concurrent writers may have made, and with an error everything is
     /// as before.
-    pub fn commit(mut self) -> Result<Option<Violation>> {
-        if self.builds() && !self.is_built {
-            return refuse("the new indexes are not built");
+    pub fn commit(self) -> Result<Option<Violation>> {
+        Ok(Alter::commit_all(vec![self])?.map(|(_, violation)| violation))
+    }
+
+    /// As [`Alter::commit`], of several tables of one database: all or none, also after a crash. A violation comes
+    /// with the position of its table.
+    pub fn commit_all(mut alters: Vec<Alter>) -> Result<Option<(usize, Violation)>> {
+        let Some(core) = alters.first().map(|alter| alter.core.clone()) else { return Ok(None) };
+        for (n, alter) in alters.iter_mut().enumerate() {
+            if !alter.is_ready() {
+                return refuse("the new indexes are not built, or rows not checked");
+            }
+            if let Some(violation) = alter.check_rest()? {
+                return Ok(Some((n, violation)));
+            }
         }
-        if let Some(violation) = self.check_rest()? {
-            return Ok(Some(violation));
-        }
-        let core = self.core.clone();
         let _one = core.ddl.lock();
+        let next = alters.iter_mut().map(Alter::definition).collect::<Result<Vec<_>>>()?;
+        let builds = alters.iter().any(Alter::builds);
+        let claim = if builds { Claim::Ordinary } else { Claim::Freeing };
+        let both: Vec<_> = next.iter().map(|(def, foreigns)| (def, foreigns)).collect();
+        core.replace_definitions(&both, claim)?;
+        alters.iter_mut().for_each(|alter| alter.done = true);
+        for (alter, (def, foreigns)) in alters.iter().zip(next) {
+            alter.put_in_force(def, foreigns)?;
+        }
+        Ok(None)
+    }
+
+    /// The definition as it will be, and what becomes of foreign keys.
+    fn definition(&mut self) -> Result<(TableDef, ForeignChange)> {
+        let core = &self.core;
         let old = core.definition_of(&self.table)?;
         let mut next = TableDef::clone(&old);
         let was = Schema::decode(&old.schema, &old.name)?;
@@ -406,21 +453,23 @@ impl Alter {
         next.meta = std::mem::take(&mut self.meta);
         finish(&mut next, &self.schema);
         next.validate()?;
-        let claim = if self.builds() { Claim::Ordinary } else { Claim::Freeing };
-        core.check_foreigns_of_altered(&old, &self.schema)?;
-        let foreigns = core.foreigns_of_schema(&old, &next.schema)?;
-        core.replace_definition(&next, &foreigns, claim)?;
-        self.done = true;
+        let mut foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
+        self.add_foreigns(&mut foreigns)?;
+        Ok((next, foreigns))
+    }
+
+    /// The record is durable.
+    fn put_in_force(&self, def: TableDef, foreigns: ForeignChange) -> Result<()> {
         for new in &self.new {
             let slot = self.table.slot(new.tree);
             slot.watch(false);
             slot.tree.set_building(false);
             slot.oldest_snapshot.fetch_max(self.at, Ordering::AcqRel);
         }
-        core.put_definition(&self.table, next, foreigns)?;
-        core.ledger.note_all(&self.table);
-        core.clear_dropped_later(&self.table);
-        Ok(None)
+        self.core.put_definition(&self.table, def, foreigns)?;
+        self.core.ledger.note_all(&self.table);
+        self.core.clear_dropped_later(&self.table);
+        Ok(())
     }
 
     /// Takes back what was begun.
@@ -431,7 +480,7 @@ impl Alter {
         let mut next = TableDef::clone(&*core.definition_of(&self.table)?);
         drop_building(&mut next);
         // If this fails, the entries go on being written until the next start, or the next change.
-        core.replace_definition(&next, &ForeignChange::default(), Claim::Freeing)?;
+        core.replace_definitions(&[(&next, &ForeignChange::default())], Claim::Freeing)?;
         core.put_definition(&self.table, next, ForeignChange::default())?;
         core.ledger.note_all(&self.table);
         core.clear_dropped_later(&self.table);
@@ -441,7 +490,13 @@ impl Alter {
 
 impl Drop for Alter {
     fn drop(&mut self) {
-        if self.done || self.building.is_none() {
+        if self.done {
+            return;
+        }
+        if self.foreigns_new.checks() {
+            self.put_foreigns(None);
+        }
+        if self.building.is_none() {
             return;
         }
         if let Err(e) = self.abort() {

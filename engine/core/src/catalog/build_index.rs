@@ -71,14 +71,23 @@ impl Build<'_> {
 }
 
 impl Alter {
-    /// Builds the new indexes; others may read and write the table. `rows` is a binding of the table, whose
-    /// record layout and sort keys are used. Returns a violation of uniqueness, if there is one: then there is
-    /// nothing left but to drop this.
+    /// Builds the new indexes, then looks for the parents that new foreign keys demand; others may read and write the
+    /// tables. `rows` is a binding of the table, whose record layout and sort keys are used. Returns a
+    /// violation of uniqueness, if there is one: then there is nothing left but to drop this.
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`], [`ErrorKind::NoSpace`], [`ErrorKind::Unsupported`] for an index with a
-    /// column that the server computes; those of reading and writing files.
+    /// column that the server computes, [`ErrorKind::NoParent`]; those of waiting for locks, of reading and
+    /// writing files.
     pub fn build(&mut self, rows: &Rows, progress: Progress<'_>) -> Result<Option<Violation>> {
+        let violation = self.build_indexes(rows, &mut *progress)?;
+        if violation.is_none() {
+            self.check_foreigns(progress)?;
+        }
+        Ok(violation)
+    }
+
+    fn build_indexes(&mut self, rows: &Rows, progress: Progress<'_>) -> Result<Option<Violation>> {
         let Some(schema) = self.building.clone() else { return Ok(None) };
         let busy = self.core.clone();
         let work = Work::new("BUILD INDEX", self.table.id(), busy.shared.vfs.now());

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result, TableId};
+use frond_row::Schema;
 use frond_tree::Tree;
 use frond_txn::WriteSet;
 use frond_wal::Claim;
@@ -313,7 +314,11 @@ impl Core {
     pub fn set_schema(self: &Arc<Self>, name: &str, schema: Vec<u8>, meta: Vec<u8>) -> Result<()> {
         let _one = self.ddl.lock();
         let old = self.names.read().require(name)?;
-        let change = self.foreigns_of_schema(&old, &schema)?;
+        let has_foreigns = self.names.read().foreigns.mention(name);
+        let change = match has_foreigns {
+            true => self.foreigns_of_schema(&old, &Schema::decode(&schema, name)?, &[])?,
+            false => ForeignChange::default(),
+        };
         let new = TableDef { schema, meta, ..(*old).clone() };
         let mut puts = change.puts();
         puts.push((table_key(name), new.encode()));

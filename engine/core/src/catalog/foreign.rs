@@ -46,6 +46,19 @@ pub enum ForeignState {
     Adding,
     /// Of a table that stands beside the one that has the constraint: not enforced.
     Waiting,
+    /// Of a table that is given the constraint in place: rows that are written are checked. This and the next
+    /// one are in memory only (AF1).
+    Checking,
+    /// The same, when all rows can be found by the constraint's columns: parents of rows are neither
+    /// deleted nor changed.
+    Guarding,
+}
+
+impl ForeignState {
+    /// Whether the catalog on disk has no such constraint.
+    pub fn is_in_memory(self) -> bool {
+        matches!(self, ForeignState::Checking | ForeignState::Guarding)
+    }
 }
 
 /// A foreign key.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use frond_base::{Error, ErrorKind, Result};
-use frond_row::Schema;
+use frond_row::{Column, Schema};
 
 use crate::catalog::foreign::{Foreign, ForeignState};
 use crate::catalog::foreign_fit::{fit, fit_child};
@@ -26,6 +26,21 @@ pub struct NewForeigns {
     pub replaces: Option<String>,
     /// A parent need not exist, and the new table need not fit as the parent that others name.
     pub parents_may_miss: bool,
+}
+
+/// Foreign keys that a table is given in place.
+#[derive(Clone, Debug, Default)]
+pub struct AddedForeigns {
+    pub foreigns: Vec<Foreign>,
+    /// Rows are not checked, and parents need not exist.
+    pub unchecked: bool,
+}
+
+impl AddedForeigns {
+    /// Whether rows are checked.
+    pub fn checks(&self) -> bool {
+        !self.unchecked && !self.foreigns.is_empty()
+    }
 }
 
 /// What a rename does to foreign keys.
@@ -54,7 +69,8 @@ impl ForeignChange {
     }
 
     pub fn puts(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.come.iter().map(|f| (f.key(), f.encode())).collect()
+        let stored = self.come.iter().filter(|f| !f.state.is_in_memory());
+        stored.map(|f| (f.key(), f.encode())).collect()
     }
 
     /// Keys that are not put again.
@@ -73,13 +89,17 @@ impl ForeignChange {
         }
     }
 
-    fn replace(&mut self, old: &Arc<Foreign>, new: Foreign) {
+    pub(super) fn replace(&mut self, old: &Arc<Foreign>, new: Foreign) {
         self.gone.push(old.clone());
+        self.come.push(new);
+    }
+
+    pub(super) fn add(&mut self, new: Foreign) {
         self.come.push(new);
     }
 }
 
-fn schema_of(def: &TableDef) -> Result<Schema> {
+pub(super) fn schema_of(def: &TableDef) -> Result<Schema> {
     if def.schema.is_empty() {
         return Err(Error::new(
             ErrorKind::BadForeignKey,
@@ -89,7 +109,15 @@ fn schema_of(def: &TableDef) -> Result<Schema> {
     Schema::decode(&def.schema, &def.name)
 }
 
-fn parent_missing(f: &Foreign) -> Error {
+fn no_foreign(table: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("table '{table}' has no foreign key '{name}'"))
+}
+
+fn new_column(schema: &Schema, id: u32) -> Option<&Column> {
+    schema.columns.iter().find(|c| c.id == id)
+}
+
+pub(super) fn parent_missing(f: &Foreign) -> Error {
     let what = format!(
         "foreign key '{}' of table '{}': there is no table '{}' in this engine",
         f.name, f.table, f.parent
@@ -253,34 +281,54 @@ impl Core {
         Ok(change)
     }
 
-    /// The constraints that a new schema of the table `def` changes: columns may have other names at the same
-    /// positions.
+    /// The constraints that a new schema of the table `def` changes: columns may have other names. Those that are
+    /// called `gone` are dropped with it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadForeignKey`] when another one has a column that is not there any more;
+    /// [`ErrorKind::NotFound`] when there is none to drop.
     pub(crate) fn foreigns_of_schema(
         &self,
         def: &TableDef,
-        schema: &[u8],
+        schema: &Schema,
+        gone: &[String],
     ) -> Result<ForeignChange> {
         let names = self.names.read();
         let mut change = ForeignChange::default();
+        for name in gone {
+            let foreign = names.foreigns.get(&def.name, name).cloned();
+            change.gone.push(foreign.ok_or_else(|| no_foreign(&def.name, name))?);
+        }
         if !names.foreigns.mention(&def.name) {
             return Ok(change);
         }
-        let (old, new) = (schema_of(def)?, Schema::decode(schema, &def.name)?);
-        let new_name = |name: &String| {
-            let id = old.column(name).map(|at| old.columns[at].id);
-            let column = new.columns.iter().find(|c| Some(c.id) == id);
-            column.map_or_else(|| name.clone(), |c| c.name.clone())
+        let old = schema_of(def)?;
+        // A dropped column may have given its name to a new one, which is another.
+        let renamed = |f: &Foreign, columns: &[String]| -> Result<Vec<String>> {
+            let new_name = |name: &String| {
+                let Some(at) = old.column(name) else { return Ok(name.clone()) };
+                let column = new_column(schema, old.columns[at].id);
+                column.map(|c| c.name.clone()).ok_or_else(|| {
+                    let what = format!(
+                        "foreign key '{}' of table '{}' needs column '{name}' of '{}'",
+                        f.name, f.table, def.name
+                    );
+                    Error::of_constraint(ErrorKind::BadForeignKey, (&f.table, &f.name), what)
+                })
+            };
+            columns.iter().map(new_name).collect()
         };
         let of = names.foreigns.of(&def.name);
         let naming = names.foreigns.naming(&def.name);
         let others = naming.iter().filter(|f| f.table != def.name);
-        for f in of.iter().chain(others) {
+        let stays = |f: &&Arc<Foreign>| f.table != def.name || !gone.contains(&f.name);
+        for f in of.iter().chain(others).filter(stays) {
             let mut changed = (**f).clone();
             if f.table == def.name {
-                changed.columns = f.columns.iter().map(new_name).collect();
+                changed.columns = renamed(f, &f.columns)?;
             }
             if f.parent == def.name {
-                changed.parent_columns = f.parent_columns.iter().map(new_name).collect();
+                changed.parent_columns = renamed(f, &f.parent_columns)?;
             }
             if changed != **f {
                 change.replace(f, changed);
@@ -289,20 +337,24 @@ impl Core {
         Ok(change)
     }
 
-    /// Whether all constraints of and to the table `def` fit it with `schema`, in which columns may have other names.
+    /// What [`Core::foreigns_of_schema`] finds, when all constraints of and to the table `def` fit it with `schema`.
     ///
     /// # Errors
-    /// [`ErrorKind::BadForeignKey`].
-    pub(crate) fn check_foreigns_of_altered(&self, def: &TableDef, schema: &Schema) -> Result<()> {
-        if !self.names.read().foreigns.mention(&def.name) {
-            return Ok(());
-        }
-        let mut bytes = Vec::new();
-        schema.encode(&mut bytes);
-        let change = self.foreigns_of_schema(def, &bytes)?;
+    /// Those, and [`ErrorKind::BadForeignKey`].
+    pub(crate) fn foreigns_of_altered(
+        &self,
+        def: &TableDef,
+        schema: &Schema,
+        gone: &[String],
+    ) -> Result<ForeignChange> {
+        let change = self.foreigns_of_schema(def, schema, gone)?;
         let names = self.names.read();
+        if !names.foreigns.mention(&def.name) {
+            return Ok(change);
+        }
         let mut all = names.foreigns.of(&def.name);
-        all.extend(names.foreigns.naming(&def.name));
+        all.retain(|f| !gone.contains(&f.name));
+        all.extend(names.foreigns.naming(&def.name).into_iter().filter(|f| f.table != def.name));
         for f in all.iter().filter(|f| f.state != ForeignState::Waiting) {
             let same = |new: &&Foreign| new.table == f.table && new.name == f.name;
             let f = change.come.iter().find(same).unwrap_or(f);
@@ -317,7 +369,7 @@ impl Core {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(change)
     }
 
     /// As [`crate::Engine::foreign_details`].
@@ -329,7 +381,13 @@ impl Core {
         let names = self.names.read();
         let mut nullable = vec![0; f.columns.len()];
         let schema = |table: &str| names.get(table).map(|def| schema_of(def)).transpose();
-        let (child, parent) = (schema(&f.table)?, schema(&f.parent)?);
+        let (mut child, parent) = (schema(&f.table)?, schema(&f.parent)?);
+        // The index may come with the constraint.
+        if let Some(def) =
+            names.get(&f.table).filter(|d| f.state.is_in_memory() && !d.building.is_empty())
+        {
+            child = Some(Schema::decode(&def.building, &def.name)?);
+        }
         for (s, columns, bit) in [(&child, &f.columns, 1), (&parent, &f.parent_columns, 2)] {
             let Some(s) = s else { continue };
             for (name, flags) in columns.iter().zip(&mut nullable) {
@@ -351,10 +409,8 @@ impl Core {
     /// [`ErrorKind::NotFound`].
     pub(crate) fn drop_foreign(self: &Arc<Self>, table: &str, name: &str) -> Result<()> {
         let _one = self.ddl.lock();
-        let foreign = self.names.read().foreigns.get(table, name).cloned().ok_or_else(|| {
-            let what = format!("table '{table}' has no foreign key '{name}'");
-            Error::new(ErrorKind::NotFound, what)
-        })?;
+        let foreign = self.names.read().foreigns.get(table, name).cloned();
+        let foreign = foreign.ok_or_else(|| no_foreign(table, name))?;
         self.commit_foreigns(ForeignChange { gone: vec![foreign], come: Vec::new() })
     }
 }

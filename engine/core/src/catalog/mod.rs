@@ -13,6 +13,7 @@
 //! A definition starts with its own format version; unknown versions are refused, not guessed
 //! (`definition.rs`). `ddl.rs` creates, drops, renames and truncates; `names.rs` is the catalog in memory.
 
+pub(crate) mod add_foreign;
 pub(crate) mod alter;
 pub(crate) mod build_index;
 pub(crate) mod ddl;

@@ -36,7 +36,7 @@ use foreign::Plan;
 
 pub use check::Computer;
 pub use flags::WriteFlags;
-pub(crate) use foreign::lock_parents_again;
+pub(crate) use foreign::{check_parents_of_rows, lock_parents_again};
 pub use scan::{Condition, Fetched, Scan, ScanHooks, ScanLock, TupleSeek};
 
 /// The outcome of a write.

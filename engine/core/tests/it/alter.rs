@@ -6,7 +6,7 @@ use std::sync::Arc;
 use frond_base::{ErrorKind, SEQ_MAX};
 use frond_engine::rows::{WriteFlags, Written};
 use frond_engine::{
-    Alter, AlterSpec, CheckOutcome, Engine, IndexDef, IndexState, Table, Violation,
+    AddedForeigns, Alter, AlterSpec, CheckOutcome, Engine, IndexDef, IndexState, Table, Violation,
 };
 use frond_row::{Index, NoBlobs, Part, RowInput, Schema};
 use frond_vfs::MemVfs;
@@ -28,6 +28,8 @@ pub fn same(table: &Table) -> AlterSpec {
         storage: vec![IndexDef { page_bytes: 4096, ..IndexDef::plain() }; schema.indexes.len()],
         schema,
         meta: b"altered".to_vec(),
+        foreigns_gone: Vec::new(),
+        foreigns_new: AddedForeigns::default(),
     }
 }
 

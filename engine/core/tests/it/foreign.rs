@@ -15,9 +15,9 @@ use frond_row::{
 
 use crate::support::*;
 
-type Row<'a> = &'a [Option<i64>];
+pub type Row<'a> = &'a [Option<i64>];
 
-fn schema(columns: &[&str], unique: bool, descending: bool) -> Schema {
+pub fn schema(columns: &[&str], unique: bool, descending: bool) -> Schema {
     let column = |(n, name): (usize, &&str)| Column {
         id: n as u32,
         nullable: n > 0,
@@ -39,7 +39,7 @@ fn schema(columns: &[&str], unique: bool, descending: bool) -> Schema {
     }
 }
 
-fn spec(name: &str, schema: &Schema) -> TableSpec {
+pub fn spec(name: &str, schema: &Schema) -> TableSpec {
     let mut bytes = Vec::new();
     schema.encode(&mut bytes);
     TableSpec {
@@ -51,7 +51,7 @@ fn spec(name: &str, schema: &Schema) -> TableSpec {
     }
 }
 
-fn foreign(
+pub fn foreign(
     child: (&str, &str),
     parent: (&str, &str),
     on_delete: Action,
@@ -69,26 +69,26 @@ fn foreign(
     }
 }
 
-fn child(engine: &Engine, schema: &Schema, foreigns: Vec<Foreign>) -> Result<()> {
+pub fn child(engine: &Engine, schema: &Schema, foreigns: Vec<Foreign>) -> Result<()> {
     let name = foreigns[0].table.clone();
     let new = NewForeigns { foreigns, ..NewForeigns::default() };
     engine.create_child(spec(&name, schema), new).map(drop)
 }
 
 /// A table `p(id, a)` and its child `c(id, p, x)` whose `p` is `p.id`.
-fn family(engine: &Engine, on_delete: Action, on_update: Action) {
+pub fn family(engine: &Engine, on_delete: Action, on_update: Action) {
     engine.create_table(spec("p", &schema(&["id", "a"], false, false))).unwrap();
     let f = foreign(("c", "p"), ("p", "id"), on_delete, on_update);
     child(engine, &schema(&["id", "p", "x"], false, true), vec![f]).unwrap();
 }
 
-struct Bound {
-    rows: Rows,
+pub struct Bound {
+    pub rows: Rows,
     layout: RecordLayout,
 }
 
 impl Bound {
-    fn new(engine: &Engine, table: &str) -> Bound {
+    pub fn new(engine: &Engine, table: &str) -> Bound {
         let table = engine.open_table(table).unwrap();
         let schema = Schema::decode(&table.def().schema, "t").unwrap();
         let layout = RecordLayout::compact(&schema);
@@ -108,17 +108,17 @@ impl Bound {
         record
     }
 
-    fn insert(&mut self, txn: &mut Transaction, row: Row<'_>) -> Result<Written> {
+    pub fn insert(&mut self, txn: &mut Transaction, row: Row<'_>) -> Result<Written> {
         let record = self.record(row);
         self.rows.insert(txn, &input(&record), WriteFlags::default())
     }
 
-    fn update(&mut self, txn: &mut Transaction, old: Row<'_>, new: Row<'_>) -> Result<Written> {
+    pub fn update(&mut self, txn: &mut Transaction, old: Row<'_>, new: Row<'_>) -> Result<Written> {
         let (old, new) = (self.record(old), self.record(new));
         self.rows.update(txn, &input(&old), &input(&new), WriteFlags::default())
     }
 
-    fn delete(&mut self, txn: &mut Transaction, row: Row<'_>) -> Result<()> {
+    pub fn delete(&mut self, txn: &mut Transaction, row: Row<'_>) -> Result<()> {
         let record = self.record(row);
         self.rows.delete(txn, &input(&record), WriteFlags::default())
     }
@@ -128,7 +128,7 @@ fn input(record: &[u8]) -> RowInput<'_> {
     RowInput { record, blobs: &NoBlobs, row_id: 0 }
 }
 
-fn insert(engine: &Engine, table: &str, rows: &[Row<'_>]) {
+pub fn insert(engine: &Engine, table: &str, rows: &[Row<'_>]) {
     let mut txn = begin(engine);
     let mut bound = Bound::new(engine, table);
     for row in rows {
@@ -145,7 +145,7 @@ fn rows_in(engine: &Engine, txn: &mut Transaction, table: &str) -> Vec<Vec<Optio
     let all = codec.project(0, |_| true);
     let mut found = Vec::new();
     for index in 0..codec.schema().indexes.len() {
-        let mut cursor = engine.cursor(txn, &open, index as u16).unwrap();
+        let mut cursor = engine.cursor(txn, &open, codec.schema().indexes[index].tree).unwrap();
         let mut entries = 0;
         let mut valid = cursor.first(txn).unwrap();
         while valid {
@@ -170,11 +170,11 @@ fn rows_in(engine: &Engine, txn: &mut Transaction, table: &str) -> Vec<Vec<Optio
     found
 }
 
-fn rows(engine: &Engine, table: &str) -> Vec<Vec<Option<i64>>> {
+pub fn rows(engine: &Engine, table: &str) -> Vec<Vec<Option<i64>>> {
     rows_in(engine, &mut begin(engine), table)
 }
 
-fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
+pub fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
     outcome.unwrap_err().kind()
 }
 

@@ -3,6 +3,7 @@
 
 mod alter;
 mod alter_columns;
+mod alter_foreign;
 mod background;
 mod backup;
 mod concurrency;

@@ -27,7 +27,9 @@ pub(crate) fn lock_parents_again(
             continue;
         }
         let schema = Arc::new(Schema::decode(&table.def().schema, &table.def().name)?);
-        let (_, Some(plan)) = Plan::compile(core, table, &schema)? else { continue };
+        let (_, Some(plan)) = Plan::compile(core, table, &schema, schema.indexes.len())? else {
+            continue;
+        };
         for to in &plan.parents {
             let Some(parent) = &to.parent else { continue };
             let tree = table.tree(schema.indexes[to.index].tree).id();

@@ -2,7 +2,8 @@
 //!
 //! `plan.rs` finds the constraints of a table and compiles them. `parents.rs` looks for the parents
 //! of a child row that is written. `children.rs` looks for the children of a parent row that is
-//! deleted or gets another key, and changes them. `again.rs` takes the locks of prepared
+//! deleted or gets another key, and changes them. `existing.rs` looks for the parents of rows that were there
+//! before the constraint. `again.rs` takes the locks of prepared
 //! transactions after a restart. Why no row can lose its parent is in
 //! `docs/rfcs/0009-foreign-keys.md`:
 //!
@@ -18,10 +19,12 @@
 
 mod again;
 mod children;
+mod existing;
 mod parents;
 mod plan;
 
 pub(crate) use again::lock_parents_again;
 pub(super) use children::Change;
+pub(crate) use existing::check_parents_of_rows;
 pub(super) use parents::Which;
 pub(super) use plan::Plan;

@@ -27,7 +27,8 @@ impl Rows {
         if self.foreign_version == core.foreign_version() {
             return Ok(());
         }
-        (self.foreign_version, self.plan) = Plan::compile(core, &self.table, self.codec.schema())?;
+        (self.foreign_version, self.plan) =
+            Plan::compile(core, &self.table, self.codec.schema(), self.visible)?;
         self.cascades.clear();
         Ok(())
     }
@@ -121,7 +122,7 @@ fn check_parent(
     }
 }
 
-fn no_parent(f: &Foreign) -> Error {
+pub(super) fn no_parent(f: &Foreign) -> Error {
     let what = format!(
         "a row of table '{}' has no parent in table '{}' by the foreign key '{}'",
         f.table, f.parent, f.name
@@ -130,7 +131,7 @@ fn no_parent(f: &Foreign) -> Error {
 }
 
 /// Whether a row whose key begins with `key` exists in its newest version; locks it.
-fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
+pub(super) fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> Result<bool> {
     let (table, codec) = (&parent.table, &parent.codec);
     txn.settle(table.id())?;
     let tree = codec.schema().indexes[parent.index].tree;

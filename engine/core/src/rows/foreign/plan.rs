@@ -58,6 +58,13 @@ fn schema_of(table: &Table) -> Result<Arc<Schema>> {
     Ok(Arc::new(Schema::decode(&def.schema, &def.name)?))
 }
 
+/// With the indexes that are being built.
+fn building_schema_of(table: &Table) -> Result<Schema> {
+    let def = table.def();
+    let bytes = if def.building.is_empty() { &def.schema } else { &def.building };
+    Schema::decode(bytes, &def.name)
+}
+
 /// The open table of that name, if there is one.
 fn open(core: &Arc<Core>, name: &str) -> Result<Option<Arc<Table>>> {
     match core.open_table(name) {
@@ -69,11 +76,13 @@ fn open(core: &Arc<Core>, name: &str) -> Result<Option<Arc<Table>>> {
 
 impl Plan {
     /// Compiles the constraints of `table`; `None` when there are none. Also the version of all constraints
-    /// that they are at least as new as.
+    /// that they are at least as new as. Rows are written with `schema`; its indexes from `visible` on are
+    /// being built.
     pub fn compile(
         core: &Arc<Core>,
         table: &Arc<Table>,
         schema: &Arc<Schema>,
+        visible: usize,
     ) -> Result<(u64, Option<Box<Plan>>)> {
         let version = core.foreign_version();
         let name = table.def().name.clone();
@@ -86,7 +95,18 @@ impl Plan {
             plan.parents.push(to_parent(core, table, schema, foreign)?);
         }
         plan.parents.sort_by_key(|p| p.index);
-        for foreign in naming.into_iter().filter(|f| f.state != ForeignState::Waiting) {
+        // An index that is being built lacks entries: a table that is its own parent would miss children in it.
+        let mut complete = schema.clone();
+        if visible < schema.indexes.len() {
+            Arc::make_mut(&mut complete).indexes.truncate(visible);
+        }
+        for foreign in naming {
+            // With a constraint that is being added the new indexes are complete before it guards parents (AF3).
+            let schema = match foreign.state {
+                ForeignState::Waiting | ForeignState::Checking => continue,
+                ForeignState::Guarding => schema,
+                ForeignState::Active | ForeignState::Adding => &complete,
+            };
             if let Some(child) = to_child(core, table, schema, foreign)? {
                 plan.children.push(child);
             }
@@ -139,7 +159,7 @@ fn to_parent(
     Ok(ToParent { foreign, index, present, parent, own })
 }
 
-fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {
+pub(super) fn keys_of(table: &Table, schema: Arc<Schema>) -> Result<RowCodec> {
     let layout = RecordLayout::compact(&schema);
     RowCodec::bind(&table.def().name, schema, layout, History::default(), Arc::new(PlainSortKeys))
 }
@@ -153,6 +173,7 @@ fn to_child(
     let Some(child) = open(core, &foreign.table)? else { return Ok(None) };
     let child_schema = match child.id() == table.id() {
         true => schema.clone(),
+        false if foreign.state == ForeignState::Guarding => Arc::new(building_schema_of(&child)?),
         false => schema_of(&child)?,
     };
     let Ok(fit) = fit(&foreign, &child_schema, schema) else { return Ok(None) };
