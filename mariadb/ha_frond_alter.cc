@@ -468,7 +468,7 @@ bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
         }
         return false;
     }
-    if ((info->create_info->used_fields & HA_CREATE_USED_AUTO) && table->found_next_number_field &&
+    if ((info->create_info->used_fields & HA_CREATE_USED_AUTO) &&
         raise_auto_increment(info->create_info->auto_increment_value))
         return true;
     if (context && context->alter)
@@ -507,28 +507,32 @@ bool ha_frond::commit_changes(TABLE *altered, Alter_inplace_info *info) {
 
 // AUTO_INCREMENT = n: above the values that there are. Sends an error when it fails.
 int ha_frond::raise_auto_increment(ulonglong wanted) {
-    const uint index = table->s->next_number_index;
-    const bool descending = table->key_info[index].key_part[0].key_part_flag & HA_REVERSE_SORT;
     frond_txn_options options = FROND_TXN_OPTIONS_INIT;
     options.isolation = FROND_READ_COMMITTED;
     frond_txn *txn = nullptr;
     frond_scan *scan = nullptr;
-    uchar *record = table->record[0];
-    int rc = frond_txn_begin(database_, &options, &txn);
-    if (!rc)
-        rc = frond_scan_open(txn, rows_, frond_index(index), FROND_LOCK_NONE, FROND_WAIT, &scan);
-    if (!rc)
-        rc = descending ? frond_scan_first(scan, record) : frond_scan_last(scan, record);
-    if (!rc) {
-        MY_BITMAP *old = dbug_tmp_use_all_columns(table, &table->read_set);
-        const longlong largest = table->found_next_number_field->val_int();
-        dbug_tmp_restore_column_map(&table->read_set, old);
-        if (largest > 0 || (table->found_next_number_field->flags & UNSIGNED_FLAG))
-            wanted = std::max(wanted, static_cast<ulonglong>(largest) + 1);
+    int rc = FROND_NOT_FOUND;
+    // Without such a column the number is kept all the same, as SHOW CREATE TABLE has it.
+    if (const Field *field = table->found_next_number_field) {
+        const uint index = table->s->next_number_index;
+        const bool descending = table->key_info[index].key_part[0].key_part_flag & HA_REVERSE_SORT;
+        uchar *record = table->record[0];
+        rc = frond_txn_begin(database_, &options, &txn);
+        if (!rc)
+            rc = frond_scan_open(txn, rows_, frond_index(index), FROND_LOCK_NONE, FROND_WAIT, &scan);
+        if (!rc)
+            rc = descending ? frond_scan_first(scan, record) : frond_scan_last(scan, record);
+        if (!rc) {
+            MY_BITMAP *old = dbug_tmp_use_all_columns(table, &table->read_set);
+            const longlong largest = table->found_next_number_field->val_int();
+            dbug_tmp_restore_column_map(&table->read_set, old);
+            if (largest > 0 || (field->flags & UNSIGNED_FLAG))
+                wanted = std::max(wanted, static_cast<ulonglong>(largest) + (largest != -1));
+        }
+        frond_scan_close(scan);
+        if (txn)
+            frond_txn_rollback(txn);
     }
-    frond_scan_close(scan);
-    if (txn)
-        frond_txn_rollback(txn);
     if (!rc || rc == FROND_NOT_FOUND)
         rc = frond_auto_increment_set(table_, wanted ? wanted : 1);
     if (rc)
