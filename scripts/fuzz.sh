@@ -4,7 +4,7 @@
 #
 #   scripts/fuzz.sh [SECONDS [TARGET]]    seconds of a processor for each target (default 60)
 #
-# The targets run one after the other, so 19 targets take 19 minutes of a processor by default, and the build before.
+# The targets run one after the other, so 20 targets take 20 minutes of a processor by default, and the build before.
 #
 # FROND_FUZZ_SEED=N repeats a run. The last line is "N passed, N failed"; what failed is printed with its input.
 # This needs no nightly compiler; with one, `cargo fuzz` runs the same checks (fuzz/src/lib.rs).

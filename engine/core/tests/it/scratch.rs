@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use frond_engine::{Engine, Options};
+use frond_engine::{Engine, ErrorKind, Options};
+use frond_vfs::testing::SmallDisk;
 use frond_vfs::{MemVfs, Vfs};
 
 use crate::support::{all, begin, get, memory, plain, put, small};
@@ -51,6 +52,29 @@ fn rows_that_do_not_fit_in_memory_go_to_a_file_whose_space_is_used_again() {
     }
     assert_eq!(all(&engine, &t).len(), 20_000);
     assert!(sizes[5] <= 2 * sizes[1], "the file grows: {sizes:?}");
+}
+
+#[test]
+fn a_full_disk_refuses_rows_and_undoes_their_transaction() {
+    let disk = SmallDisk::new(memory(), 64 << 20);
+    let engine =
+        Engine::open_scratch(Arc::new(disk.clone()), small(), Arc::new(|_, _| ())).unwrap();
+    let t = engine.create_table(plain("t")).unwrap();
+    put(&engine, &t, b"a", b"1");
+    disk.leave(256 << 10);
+    let row = |n: u32| (n.to_be_bytes(), n.to_le_bytes().repeat(500));
+    let fill = |engine: &Engine| {
+        let mut txn = begin(engine);
+        for (key, value) in (0..10_000).map(row) {
+            txn.put(&t, &key, &value, false)?;
+        }
+        txn.commit()
+    };
+    assert_eq!(fill(&engine).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert_eq!(all(&engine, &t), [(b"a".to_vec(), b"1".to_vec())]);
+    disk.add(64 << 20);
+    fill(&engine).unwrap();
+    assert_eq!(all(&engine, &t).len(), 10_001);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! `run.rs` has pages, tails and whole runs; `trunk.rs` trunk edits, stored nodes and table images; `file.rs` the headers
 //! and the block map of a table file, the identity file, and descriptions of pins and exported tables; `log.rs` log segments; `records.rs` what log
-//! records say, through recovery; `rows.rs` tables, foreign keys, schemas and rows; `backup.rs` packed backups; `capi/` the
+//! records say, through recovery; `rows.rs` tables, foreign keys, statistics, schemas and rows; `backup.rs` packed backups; `capi/` the
 //! arguments of the C API.
 
 mod backup;
@@ -34,7 +34,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every target. A check that opens an engine pays for its buffers and threads, which is its constant.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "run_meta", seeds: run::metas, check: run::meta, per_byte: 16, base: 8 * KIB },
     // A page may be one packed value: up to 64 MiB of zeros take a few KiB, and are read in one piece.
     Target { name: "run_page", seeds: run::pages, check: run::page, per_byte: 32, base: 80 * MIB },
@@ -122,6 +122,13 @@ pub const TARGETS: [Target; 19] = [
         name: "foreign_key",
         seeds: rows::foreigns,
         check: rows::foreign,
+        per_byte: 512,
+        base: 64 * KIB,
+    },
+    Target {
+        name: "key_statistics",
+        seeds: rows::statistics,
+        check: rows::statistic,
         per_byte: 512,
         base: 64 * KIB,
     },

@@ -1,12 +1,15 @@
-//! Tables, foreign keys and schemas as the catalog keeps them, and rows as trees keep them.
+//! Tables, foreign keys, statistics and schemas as the catalog keeps them, and rows as trees keep them.
 //!
-//! The input of `foreign_key` is a key and a value of the system table, each behind its length.
+//! The input of `foreign_key` and `key_statistics` is a key and a value of the system table, each behind its length.
 //! The input of `row` is a schema, an index number of one byte, a key and a value, each behind its length.
 
 use std::sync::Arc;
 
 use frond_base::{ByteReader, TableId};
-use frond_engine::{Action, Foreign, ForeignState, IndexDef, IndexState, OldSchema, TableDef};
+use frond_engine::{
+    Action, Foreign, ForeignState, IndexDef, IndexState, KeyStatistics, OldSchema, PartStatistics,
+    TableDef,
+};
 use frond_row::{
     Blobs, Column, ColumnType, DefaultValue, Entries, History, Index, OwnedBlobs, Part, PartPrefix,
     RecordLayout, RowCodec, RowInput, RowText, Schema, Sort, SortKeys, TextStyle, WeightLevel,
@@ -193,6 +196,38 @@ pub fn foreign(input: &[u8]) -> bool {
             assert_eq!((&f.table, &f.name, &f.key()[1..]), (&table, &name, key));
             let again = Foreign::decode(&table, &name, &f.encode());
             assert!(again.is_ok_and(|again| again == f));
+            true
+        }
+    }
+}
+
+pub fn statistics(seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = TestRng::new(seed);
+    let mut part = || {
+        let (nulls, all) = (rng.below(1 << 20), rng.next_u64() >> rng.below(64));
+        let distinct_nulls = rng.below(1 + nulls.min(all));
+        PartStatistics { distinct: all, distinct_nulls, nulls }
+    };
+    let mut one = |n: u16| {
+        let indexes = (0..n).map(|i| (i * 300, (0..1 + i % 3).map(|_| part()).collect())).collect();
+        let row = KeyStatistics { rows: u64::from(n) << (n * 4), indexes };
+        join(&[&u32::from(n).to_be_bytes(), &row.encode()])
+    };
+    (0..12).map(&mut one).collect()
+}
+
+pub fn statistic(input: &[u8]) -> bool {
+    let mut r = ByteReader::new(input);
+    let (Ok(key), Ok(value)) = (r.bytes(), r.bytes()) else { return false };
+    match KeyStatistics::decode_row(key, Some(value)) {
+        Err(e) => {
+            refused(&e);
+            false
+        }
+        Ok((table, row)) => {
+            let row = row.expect("there is a value");
+            let again = KeyStatistics::decode_row(&table.0.to_be_bytes(), Some(&row.encode()));
+            assert!(again.is_ok_and(|again| again == (table, Some(row))));
             true
         }
     }

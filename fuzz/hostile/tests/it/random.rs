@@ -108,7 +108,8 @@ macro_rules! targets {
 
 targets! {
     run_meta run_page run_tail run trunk_edit trunk_node table_image table_file identity log_segment log_record
-    backup_pin export_description backup_pack table_definition foreign_key schema row c_api
+    backup_pin export_description backup_pack table_definition foreign_key key_statistics schema row
+    c_api
 }
 
 /// A driver that sees nothing proves nothing.
