@@ -197,6 +197,10 @@ static bool columns_can_change(const TABLE *table, const TABLE *altered, const A
         info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE);
     for (uint f = 0; f < altered->s->fields; f++) {
         const int32_t from = to.column_from[f];
+        // PARTITION BY KEY hashes a value's bytes, and other functions may depend on the type.
+        if (types_change && from != FROND_NEW && (table->field[from]->flags & FIELD_IN_PART_FUNC_FLAG) &&
+            (table->field[from]->real_type() != altered->field[f]->real_type() || table->field[from]->pack_length() != altered->field[f]->pack_length()))
+            return false;
         const bool can = from == FROND_NEW ? has_constant_default(altered, altered->field[f])
                                            : keeps_values(table->field[from], altered->field[f], types_change);
         if (!can)
@@ -551,7 +555,8 @@ static std::string table_or_partition(const char *name) {
     found += "#P#";
     auto note = [](void *ctx, const char *table) {
         std::string *to = static_cast<std::string *>(ctx);
-        if (to->back() == '#' && !strncasecmp(table, to->c_str(), to->size()) && !strstr(table, "#TMP#") && !strstr(table, "#REN#"))
+        const size_t length = to->size() - 3;
+        if (to->back() == '#' && !strncmp(table, to->c_str(), length) && !strncasecmp(table + length, "#P#", 3) && !strstr(table, "#TMP#") && !strstr(table, "#REN#"))
             *to = table;
     };
     frond_table_list(frond_database, note, &found);

@@ -41,11 +41,8 @@ THR_LOCK_DATA **ha_frond::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock
     return to;
 }
 
-// Whether the statement may write what it has read from other tables. Then a snapshot does not make it serializable, even if
-// it is alone in its transaction. A function or trigger may read with one statement and write with the next.
-static bool changes_rows(THD *thd) {
-    if (thd->in_sub_stmt || thd->lex->requires_prelocking())
-        return true;
+// A statement whose command changes rows.
+static bool is_change(THD *thd) {
     switch (thd_sql_command(thd)) {
     case SQLCOM_INSERT:
     case SQLCOM_INSERT_SELECT:
@@ -63,20 +60,46 @@ static bool changes_rows(THD *thd) {
     }
 }
 
+// Whether the statement may write what it has read from other tables. Then a snapshot does not make it serializable, even if
+// it is alone in its transaction. A function or trigger may read with one statement and write with the next.
+static bool changes_rows(THD *thd) { return thd->in_sub_stmt || thd->lex->requires_prelocking() || is_change(thd); }
+
+// The same, when all tables are locked, those of functions and triggers among them: a SELECT with a function that only reads changes
+// nothing.
+static bool locked_to_change(THD *thd) {
+    if (!thd->in_sub_stmt && is_change(thd))
+        return true;
+    for (uint n = 0; thd->lock && n < thd->lock->table_count; n++)
+        if (thd->lock->table[n]->reginfo.lock_type >= TL_WRITE_ALLOW_WRITE)
+            return true;
+    return false;
+}
+
+// How changes of the session go to the binary log; BINLOG_FORMAT_UNSPEC when they do not. thd_binlog_format() says the latter in
+// functions and triggers, too, whose statements are part of the one that is logged.
+static ulong log_format(THD *thd) {
+    const bool logs = opt_bin_log && thd->variables.sql_log_bin && thd_binlog_filter_ok(thd);
+    return logs ? thd->variables.binlog_format : static_cast<ulong>(BINLOG_FORMAT_UNSPEC);
+}
+
 // Rows of row events are changed without a command of SQL, but for those that triggers change.
 Frond_repeats ha_frond::repeats(THD *thd) const {
     if (temporary_ || !changes_rows(thd))
         return Frond_repeats::NO;
+    // Parents and children that row events bring along are prelocked, too.
+    if (thd->lex->is_stmt_row_injection() && !thd->in_sub_stmt)
+        return Frond_repeats::NO;
+    // A prepared XA transaction would keep the locks, and its XA COMMIT may come behind statements that wait for them.
     if (thd_is_slave(thd))
-        return Frond_repeats::YES;
-    const int format = thd_binlog_format(thd);
+        return thd->transaction->xid_state.is_explicit_XA() ? Frond_repeats::NO : Frond_repeats::YES;
+    const ulong format = log_format(thd);
     return format == BINLOG_FORMAT_STMT || format == BINLOG_FORMAT_MIXED ? Frond_repeats::PERHAPS : Frond_repeats::NO;
 }
 
 // Before the first read of a scan in a statement. By then the server has decided how to log the statement.
 void ha_frond::lock_for_repetition(frond_txn *txn) {
     if (repeats_ == Frond_repeats::PERHAPS)
-        repeats_ = thd()->is_current_stmt_binlog_format_row() ? Frond_repeats::NO : Frond_repeats::YES;
+        repeats_ = thd()->is_current_stmt_binlog_format_row() || !locked_to_change(thd()) ? Frond_repeats::NO : Frond_repeats::YES;
     if (repeats_ == Frond_repeats::NO)
         return;
     if (lock_ == FROND_LOCK_NONE) {
@@ -125,7 +148,7 @@ static int refuse_text(THD *thd) {
 }
 
 int ha_frond::external_lock(THD *thd, int type) {
-    if (type == F_WRLCK && !(table_flags() & HA_BINLOG_STMT_CAPABLE) && !keeps_sequence())
+    if (type == F_WRLCK && !(table_flags() & HA_BINLOG_STMT_CAPABLE) && !keeps_sequence() && !temporary_)
         if (const int error = refuse_text(thd))
             return error;
     if (type == F_UNLCK)

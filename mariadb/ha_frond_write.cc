@@ -19,6 +19,7 @@ int ha_frond::write_row(const uchar *record) {
     if (keeps_sequence() && !bulk_)
         return write_sequence(nullptr, record);
     const bool numbers = table->next_number_field && record == table->record[0];
+    numbers_error_ = 0;
     if (numbers)
         if (const int error = update_auto_increment())
             return numbers_error_ ? numbers_error_ : error;

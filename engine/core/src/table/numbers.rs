@@ -11,25 +11,35 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use frond_txn::LooseLock;
+
 use crate::table::Table;
 
 /// Another statement has the values to itself.
 #[derive(Debug)]
 pub(crate) struct Busy;
 
-/// A statement that has the values of a table to itself, or waits for that.
+/// A statement that has the values of a table to itself.
 pub(crate) struct Numbering {
     table: Arc<Table>,
+    /// Kept until the transaction ends when there is none.
+    lock: Option<LooseLock>,
 }
 
 impl Numbering {
-    pub fn new(table: &Arc<Table>) -> Numbering {
+    /// The caller holds the lock.
+    pub fn new(table: &Arc<Table>, lock: Option<LooseLock>) -> Numbering {
         table.counters().numbering.fetch_add(1, Ordering::SeqCst);
-        Numbering { table: table.clone() }
+        Numbering { table: table.clone(), lock }
     }
 
     pub fn is_of(&self, table: &Table) -> bool {
         self.table.id() == table.id()
+    }
+
+    /// Ends it; the lock may be given back after that.
+    pub fn end(mut self) -> Option<LooseLock> {
+        self.lock.take()
     }
 }
 

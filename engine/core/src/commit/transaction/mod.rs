@@ -180,7 +180,7 @@ impl Transaction {
     /// A statement ended: with READ COMMITTED the next read takes a new snapshot.
     pub fn end_statement(&mut self) {
         self.locks_ranges = false;
-        self.numbering.clear();
+        self.end_numbering();
         if self.options.isolation == Isolation::ReadCommitted {
             self.snapshot = None;
         }

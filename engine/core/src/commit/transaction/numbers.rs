@@ -1,8 +1,8 @@
 //! AUTO_INCREMENT values for transactions (AV1 in `table/numbers.rs`).
 //!
 //! A statement has the values to itself under an exclusive lock, so its waits for others and theirs for it are seen as deadlocks
-//! where they are some. The lock is on a key that no row has. It stays until the transaction ends, as all locks do; others ask for it only
-//! while a statement counts itself in, so they wait for the statement alone.
+//! where they are some. The lock is on a key that no row has, and is given back when the statement ends. Others ask for it only while a
+//! statement counts itself in.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ impl Transaction {
     /// Until the statement ends, nobody else takes values of `table`: those of the statement are consecutive.
     pub fn lock_auto_increment(&mut self, table: &Arc<Table>) -> Result<()> {
         if !self.numbers(table) {
-            let numbering = Numbering::new(table);
-            self.lock(table, 0, KEY, RowMode::X, OnLocked::Wait)?;
-            self.numbering.push(numbering);
+            let granted = self.lock(table, 0, KEY, RowMode::X, OnLocked::Wait)?;
+            let loose = (granted == Granted::New).then(|| self.loosen_lock());
+            self.numbering.push(Numbering::new(table, loose));
         }
         Ok(())
     }
@@ -41,6 +41,15 @@ impl Transaction {
     /// As [`Table::auto_increment_used`], after the statement that has the values to itself.
     pub fn auto_increment_used(&mut self, table: &Table, used: u64) -> Result<()> {
         self.in_turn(table, |in_turn| table.pass_number(used, in_turn))
+    }
+
+    /// The statement ended: others may take values.
+    pub(super) fn end_numbering(&mut self) {
+        for numbering in std::mem::take(&mut self.numbering) {
+            if let Some(lock) = numbering.end() {
+                self.give_lock_back(lock);
+            }
+        }
     }
 
     fn numbers(&self, table: &Table) -> bool {
