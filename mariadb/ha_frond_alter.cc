@@ -441,7 +441,8 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     info->handler_ctx = context;
     if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr))
         return true;
-    return !to.unchecked && meet_parents(thd(), to.foreigns_new);
+    // Unchecked, too: a cascade of a statement from before would write the child without a metadata lock.
+    return meet_parents(thd(), to.foreigns_new);
 }
 
 static int report_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -537,7 +538,8 @@ int ha_frond::raise_auto_increment(ulonglong wanted) {
         if (txn)
             frond_txn_rollback(txn);
     }
-    if (!rc || rc == FROND_NOT_FOUND)
+    // An empty table has no last row.
+    if (!rc || rc == FROND_NOT_FOUND || rc == FROND_END)
         rc = frond_auto_increment_set(table_, wanted ? wanted : 1);
     if (rc)
         print_error(frond_to_handler_error(nullptr, rc), MYF(0));

@@ -249,7 +249,7 @@ impl Engine {
     /// read and write; [`Alter::commit`] puts the definition in force. While this is called, and while the
     /// commit is, no transaction has changes of the table.
     pub fn alter_table(&self, table: &Arc<Table>, spec: AlterSpec) -> Result<Alter> {
-        self.core.check_not_prepared(&table.def().name)?;
+        self.core.check_family_not_prepared(&table.def().name)?;
         self.core.begin_alter(table, spec)
     }
 

@@ -2,12 +2,14 @@
 //!
 //! - AF1. A new constraint is in memory only until the definition changes: a crash leaves nothing of it.
 //! - AF2. From the beginning, when no transaction has changes of the child (ALT2), each row of the child that is written is
-//!   checked, and holds the lock on its parent (FK1).
+//!   checked, also one that keeps its parent, and holds the lock on its parent (FK1).
 //! - AF3. When the child's index is complete, parents are guarded: who removes or changes one looks for children. Then a
 //!   snapshot is taken, and the parents of its rows are looked for under the lock of FK1. Whoever removed a parent without a
 //!   look at the children has had its lock since before, so the check waits for its end.
-//! - AF4. A row without a parent violates the constraint only if it is still there: who changed it since the
-//!   snapshot was checked.
+//! - AF4. A row without a parent violates the constraint only if its entry is still there: who changed the row since the
+//!   snapshot was checked (AF2), whatever was changed.
+//! - AF5. Without checks of rows a parent may change meanwhile, and others take the name: whether the constraint fits is
+//!   looked at again when the definition changes.
 //!
 //! Tested by `tests/it/alter_foreign.rs`.
 

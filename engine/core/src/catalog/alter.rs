@@ -425,6 +425,8 @@ impl Alter {
             if !alter.is_ready() {
                 return refuse("the new indexes are not built, or rows not checked");
             }
+            // Before the last look at rows: what has ended since is seen there.
+            core.check_family_not_prepared(&alter.table.def().name)?;
             if let Some(violation) = alter.check_rest()? {
                 return Ok(Some((n, violation)));
             }
@@ -454,6 +456,9 @@ impl Alter {
         finish(&mut next, &self.schema);
         next.validate()?;
         let mut foreigns = core.foreigns_of_altered(&old, &self.schema, &self.foreigns_gone)?;
+        if self.foreigns_new.unchecked {
+            core.check_added(&old, (&was, &self.schema), &self.foreigns_new)?;
+        }
         self.add_foreigns(&mut foreigns)?;
         Ok((next, foreigns))
     }

@@ -461,15 +461,24 @@ impl Core {
     /// Fails when a prepared transaction has changes in the table of that name, whose definition is to change.
     pub(crate) fn check_not_prepared(&self, table: &str) -> Result<()> {
         let Some(def) = self.names.read().get(table).cloned() else { return Ok(()) };
-        match self.prepared.of_table(def.id) {
+        match self.prepared.of_table(def.id, false) {
             None => Ok(()),
-            Some(xid) => Err(Error::new(
-                ErrorKind::LockTimeout,
-                format!(
-                    "the prepared transaction {xid:?} has changes in table '{table}': end it first"
-                ),
-            )),
+            Some(xid) => Err(has_changes(&xid, table)),
         }
+    }
+
+    /// As [`Core::check_not_prepared`]. And no child of the table has changes of one without a session, which would keep
+    /// the definition with a metadata lock: it holds locks on parents by the indexes that there are now.
+    pub(crate) fn check_family_not_prepared(&self, table: &str) -> Result<()> {
+        self.check_not_prepared(table)?;
+        let names = self.names.read();
+        for f in names.foreigns.naming(table) {
+            let Some(child) = names.get(&f.table) else { continue };
+            if let Some(xid) = self.prepared.of_table(child.id, true) {
+                return Err(has_changes(&xid, &f.table));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the prepare records again that hold log below `target`. On a full disk they stay where they are.
@@ -487,6 +496,12 @@ impl Core {
         }
         Ok(())
     }
+}
+
+fn has_changes(xid: &Xid, table: &str) -> Error {
+    let what =
+        format!("the prepared transaction {xid:?} has changes in table '{table}': end it first");
+    Error::new(ErrorKind::LockTimeout, what)
 }
 
 /// Those that were not dropped.

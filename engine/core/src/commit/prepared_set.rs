@@ -117,10 +117,13 @@ impl PreparedSet {
         entries.iter().map(of).collect()
     }
 
-    /// One that has changes in `table`.
-    pub fn of_table(&self, table: TableId) -> Option<Xid> {
+    /// One that has changes in `table`; `detached`: and no handle.
+    pub fn of_table(&self, table: TableId, detached: bool) -> Option<Xid> {
         let entries = self.entries.lock();
-        entries.iter().find(|(_, e)| e.tables.contains(&table)).map(|(xid, _)| xid.clone())
+        let is_one = |e: &Arc<Entry>| {
+            e.tables.contains(&table) && !(detached && e.attached.load(Ordering::Acquire))
+        };
+        entries.iter().find(|(_, e)| is_one(e)).map(|(xid, _)| xid.clone())
     }
 
     /// All that have changes in `table`.

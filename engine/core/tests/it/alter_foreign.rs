@@ -1,8 +1,10 @@
 //! Definitions that change in place, of tables that have foreign keys: as children, as parents, as both.
 
 use frond_base::ErrorKind;
-use frond_engine::{Action, AddedForeigns, AlterSpec, CheckOutcome, Engine, ForeignState, Table};
-use frond_row::{Column, ColumnType};
+use frond_engine::{
+    Action, AddedForeigns, AlterSpec, CheckOutcome, Engine, ForeignState, Table, Xid,
+};
+use frond_row::{Column, ColumnType, Part};
 
 use crate::alter::{same, schema_of, with, without};
 use crate::durability::copy;
@@ -378,5 +380,134 @@ fn a_parent_that_is_being_deleted_is_waited_for() {
         });
         assert_eq!(outcome.is_ok(), keep);
         assert_eq!(outcome.err().map(|e| e.kind()), (!keep).then_some(ErrorKind::NoParent));
+    }
+}
+
+#[test]
+fn a_row_without_a_parent_does_not_hide_by_moving_in_the_index() {
+    for late in [false, true] {
+        let engine = open(&memory());
+        let mut spec = adding(&engine, false, false);
+        spec.schema.indexes[1].parts.push(Part { column: 2, prefix: None, descending: false });
+        let orphan: Row<'_> = &[Some(1000), Some(70), Some(1)];
+        insert(&engine, "c", &[orphan]);
+        let table = engine.open_table("c").unwrap();
+        let mut c = Bound::new(&engine, "c");
+        let mut alter = engine.alter_table(&table, spec).unwrap();
+        let reader = Bound::new(&engine, "c");
+        let mut tries = 0;
+        let mut hide = || {
+            for new in [[Some(2000), Some(70), Some(1)], [Some(1000), Some(70), Some(2)]] {
+                let mut txn = begin(&engine);
+                assert_eq!(kind(c.update(&mut txn, orphan, &new)), ErrorKind::NoParent);
+                txn.commit().unwrap();
+            }
+            // One that has a parent goes on.
+            let mut txn = begin(&engine);
+            let row = |x| [Some(1), Some(1), Some(x)];
+            c.update(&mut txn, &row(1 + tries), &row(2 + tries)).unwrap();
+            txn.commit().unwrap();
+            tries += 1;
+        };
+        if !late {
+            hide();
+        }
+        let built = alter.build(&reader.rows, &mut |_, _| {
+            if late && engine.foreigns("p").1[0].state == ForeignState::Guarding {
+                hide();
+            }
+            true
+        });
+        assert_eq!(kind(built), ErrorKind::NoParent);
+        assert!(tries > 0);
+        drop(alter);
+        check(&engine, "c");
+    }
+}
+
+fn xid() -> Xid {
+    Xid::new(1, b"one", b"here").unwrap()
+}
+
+/// Inserts a row in a prepared transaction whose session goes away.
+fn prepare(engine: &Engine, table: &str, row: Row<'_>) {
+    let mut txn = begin(engine);
+    Bound::new(engine, table).insert(&mut txn, row).unwrap();
+    drop(txn.prepare(xid()).unwrap());
+}
+
+#[test]
+fn parents_of_prepared_rows_keep_their_indexes() {
+    for during in [false, true] {
+        let engine = open(&memory());
+        engine.create_table(spec("p", &schema(&["id", "u"], true, false))).unwrap();
+        let f = foreign(("c", "p"), ("p", "u"), Action::Restrict, Action::Restrict);
+        child(&engine, &schema(&["id", "p"], false, false), vec![f]).unwrap();
+        insert(&engine, "p", &[&[Some(1), Some(5)]]);
+        let table = engine.open_table("p").unwrap();
+        let other = || with(without(&table, "by_u"), "other", true, &[1]);
+        let reader = Bound::new(&engine, "p");
+        if during {
+            let mut alter = engine.alter_table(&table, other()).unwrap();
+            assert_eq!(alter.build(&reader.rows, &mut |_, _| true).unwrap(), None);
+            prepare(&engine, "c", &[Some(10), Some(5)]);
+            assert_eq!(kind(alter.commit()), ErrorKind::LockTimeout);
+        } else {
+            prepare(&engine, "c", &[Some(10), Some(5)]);
+            let refused = engine.alter_table(&table, other());
+            assert_eq!(refused.err().map(|e| e.kind()), Some(ErrorKind::LockTimeout));
+        }
+        assert!(engine.commit_prepared(&xid()).unwrap());
+        let mut alter = engine.alter_table(&table, other()).unwrap();
+        assert_eq!(alter.build(&reader.rows, &mut |_, _| true).unwrap(), None);
+        assert_eq!(alter.commit().unwrap(), None);
+        let mut txn = begin(&engine);
+        let deleted = Bound::new(&engine, "p").delete(&mut txn, &[Some(1), Some(5)]);
+        assert_eq!(kind(deleted), ErrorKind::Referenced);
+        check(&engine, "p");
+        check(&engine, "c");
+    }
+}
+
+#[test]
+fn rows_that_are_prepared_while_an_index_is_built_are_waited_for() {
+    let engine = open(&memory());
+    engine.create_table(spec("t", &schema(&["id", "x"], false, false))).unwrap();
+    insert(&engine, "t", &[&[Some(1), Some(5)]]);
+    let table = engine.open_table("t").unwrap();
+    let spec = with(same(&table), "one", true, &[1]);
+    let mut alter = engine.alter_table(&table, spec).unwrap();
+    let reader = Bound::new(&engine, "t");
+    assert_eq!(alter.build(&reader.rows, &mut |_, _| true).unwrap(), None);
+    prepare(&engine, "t", &[Some(2), Some(5)]);
+    assert_eq!(kind(alter.commit()), ErrorKind::LockTimeout);
+    assert!(engine.commit_prepared(&xid()).unwrap());
+    assert_eq!(schema_of(&table).indexes.len(), 2);
+    check(&engine, "t");
+}
+
+#[test]
+fn an_unchecked_foreign_key_fits_when_it_comes() {
+    for (taken, error) in [(false, ErrorKind::BadForeignKey), (true, ErrorKind::DuplicateKey)] {
+        let engine = open(&memory());
+        let mut change = adding(&engine, false, true);
+        let table = engine.open_table("c").unwrap();
+        if taken {
+            change.foreigns_new.foreigns[0].name = "d_p".into();
+        }
+        let mut alter = engine.alter_table(&table, change).unwrap();
+        let reader = Bound::new(&engine, "c");
+        assert_eq!(alter.build(&reader.rows, &mut |_, _| true).unwrap(), None);
+        if taken {
+            let f = foreign(("d", "p"), ("p", "id"), Action::Restrict, Action::Restrict);
+            child(&engine, &schema(&["id", "p"], false, false), vec![f]).unwrap();
+        } else {
+            engine.drop_table("p").unwrap();
+            engine.create_table(spec("p", &schema(&["key", "a"], false, false))).unwrap();
+        }
+        assert_eq!(kind(alter.commit()), error);
+        assert!(engine.foreigns("c").0.is_empty());
+        assert_eq!(schema_of(&table).indexes.len(), 2);
+        check(&engine, "c");
     }
 }

@@ -343,6 +343,48 @@ fn child_and_parent_wait_for_each_other_and_no_row_dangles() {
     }
 }
 
+/// Child of the one, parent of the other, by an index in which it goes to and fro.
+#[test]
+fn a_row_that_moves_in_its_index_is_found() {
+    let engine = open(&memory());
+    engine.create_table(spec("p", &schema(&["id", "a"], false, false))).unwrap();
+    let of = |child, parent| foreign(child, parent, Action::Restrict, Action::Restrict);
+    let mut moving = schema(&["id", "k", "x"], false, false);
+    moving.indexes[1].parts.push(Part { column: 2, prefix: None, descending: false });
+    child(&engine, &moving, vec![of(("m", "k"), ("p", "id"))]).unwrap();
+    let leaf = schema(&["id", "k"], false, false);
+    child(&engine, &leaf, vec![of(("l", "k"), ("m", "k"))]).unwrap();
+    insert(&engine, "p", &[&[Some(1), None]]);
+    insert(&engine, "m", &[&[Some(1), Some(1), Some(0)]]);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut m = Bound::new(&engine, "m");
+            let mut x = 0;
+            while !is_over.load(order) {
+                let mut txn = read_committed(&engine);
+                let row = |x| [Some(1), Some(1), Some(x)];
+                m.update(&mut txn, &row(x), &row(9 - x)).unwrap();
+                txn.commit().unwrap();
+                x = 9 - x;
+            }
+        });
+        let (mut p, mut l) = (Bound::new(&engine, "p"), Bound::new(&engine, "l"));
+        let mut met = Vec::new();
+        for _ in 0..20_000 {
+            let mut txn = read_committed(&engine);
+            met.push(p.delete(&mut txn, &[Some(1), None]).err().map(|e| e.kind()));
+            drop(txn);
+            let mut txn = read_committed(&engine);
+            met.push(l.insert(&mut txn, &[Some(1), Some(1)]).err().map(|e| e.kind()));
+        }
+        is_over.store(true, order);
+        let wrong = met.chunks(2).filter(|pair| *pair != [Some(ErrorKind::Referenced), None]);
+        assert_eq!(wrong.count(), 0);
+    });
+}
+
 #[test]
 fn definitions_that_do_not_fit_are_refused() {
     let engine = open(&memory());

@@ -6,7 +6,7 @@
 use frond_base::{Error, ErrorKind, Result, TableId, SEQ_MAX};
 use frond_row::{Entries, OwnedBlobs, RecordLayout, RowInput};
 use frond_tree::Seek;
-use frond_txn::RowMode;
+use frond_txn::{Granted, RowMode};
 
 use super::plan::ToChild;
 use crate::catalog::foreign::{Action, Foreign};
@@ -83,10 +83,18 @@ impl Rows {
         let tree = to.child_schema.indexes[index].tree;
         let mut cursor = Cursor::new(to.child.clone(), tree, SEQ_MAX);
         let (mut from, mut how) = (prefix.clone(), Seek::Ge);
+        // Until a child is locked, others may move it, also to a place that the cursor has passed. So all are looked at
+        // again until none is new. Those that are locked stay, and nobody adds one: it ends.
+        let (mut first, mut again) = (true, false);
         loop {
             cursor.look_anew();
             if !cursor.seek(txn, &from, how)? || !cursor.key().starts_with(&prefix) {
-                return Ok(());
+                if !again {
+                    return Ok(());
+                }
+                (from, how) = (prefix.clone(), Seek::Ge);
+                (first, again) = (false, false);
+                continue;
             }
             if txn.handle().is_interrupted() {
                 return Err(Error::new(ErrorKind::Interrupted, "the statement was ended"));
@@ -95,7 +103,8 @@ impl Rows {
             let child = self.cascade(no, to)?;
             let row = child.codec.primary_key(index, &entry)?.to_vec();
             let waits = txn.lock_waits();
-            txn.lock(&to.child, 0, &row, mode, OnLocked::Wait)?;
+            let granted = txn.lock(&to.child, 0, &row, mode, OnLocked::Wait)?;
+            again |= first || granted != Granted::AlreadyHeld;
             if waits != txn.lock_waits() {
                 continue;
             }
@@ -104,6 +113,8 @@ impl Rows {
                     return Err(referenced(&to.foreign));
                 }
                 self.change_child(txn, no, to, (&row, action), change)?;
+            } else {
+                again = true;
             }
             (from, how) = (entry, Seek::Gt);
         }

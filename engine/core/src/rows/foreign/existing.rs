@@ -68,8 +68,8 @@ pub(crate) fn check_parents_of_rows(
     Ok(())
 }
 
-/// Calls `look` in a transaction of its own. So no lock is held while another is waited for, and the check is in
-/// no deadlock.
+/// Calls `look` in a transaction of its own: no lock is held from one row to the next. A look at parents that are not
+/// unique may hold several, so it is repeated after a deadlock, too.
 fn patiently(
     core: &Arc<Core>,
     poll: &mut dyn FnMut(u64) -> Result<()>,
@@ -80,8 +80,9 @@ fn patiently(
         let isolation = Isolation::ReadCommitted;
         let options = TxnOptions { isolation, lock_timeout: WAIT, ..TxnOptions::default() };
         let mut txn = Transaction::new(core.clone(), core.next_txn_id(), options);
+        let passes = |e: &Error| matches!(e.kind(), ErrorKind::LockTimeout | ErrorKind::Deadlock);
         match look(&mut txn) {
-            Err(e) if e.kind() == ErrorKind::LockTimeout && waits < WAITS => waits += 1,
+            Err(e) if passes(&e) && waits < WAITS => waits += 1,
             outcome => return outcome,
         }
         drop(txn);

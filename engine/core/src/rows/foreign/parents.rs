@@ -112,7 +112,8 @@ fn check_parent(
     if let Some(old) = old {
         let mut before = Vec::new();
         let same = parent.bridge.cross(old.key(to.index), &mut before)? && before == wanted;
-        if same {
+        // The row has a parent if the constraint is in force. Otherwise each row that is written is checked (AF2).
+        if same && !to.foreign.state.is_in_memory() {
             return Ok(());
         }
     }
@@ -146,22 +147,21 @@ pub(super) fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> R
         return Ok(cursor.seek(txn, key, Seek::Ge)? && cursor.key().starts_with(key));
     }
     let mut cursor = Cursor::new(table.clone(), tree, SEQ_MAX);
-    let (mut from, mut how) = (key.to_vec(), Seek::Ge);
+    // A row that others move before it is locked may be anywhere, also before the cursor. So one look finds none, or
+    // one that stays where it is as soon as it is locked.
     loop {
         cursor.look_anew();
-        if !cursor.seek(txn, &from, how)? || !cursor.key().starts_with(key) {
+        if !cursor.seek(txn, key, Seek::Ge)? || !cursor.key().starts_with(key) {
             return Ok(false);
+        }
+        if txn.handle().is_interrupted() {
+            return Err(Error::new(ErrorKind::Interrupted, "the statement was ended"));
         }
         let entry = cursor.key().to_vec();
         let row = codec.primary_key(parent.index, &entry)?.to_vec();
-        let waits = txn.lock_waits();
         txn.lock(table, 0, &row, RowMode::S, OnLocked::Wait)?;
-        if waits != txn.lock_waits() {
-            continue;
-        }
         if txn.read(table, tree, &entry, SEQ_MAX, &mut Vec::new())? {
             return Ok(true);
         }
-        (from, how) = (entry, Seek::Gt);
     }
 }
