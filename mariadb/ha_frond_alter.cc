@@ -70,6 +70,9 @@ struct Frond_change : public inplace_alter_handler_ctx {
     frond_rows *rows = nullptr;
     // Indexes are built, or parents looked for.
     bool takes_time = false;
+    std::vector<Frond_foreign> foreigns_new;
+    // The new ones are not checked.
+    bool unchecked = false;
 
     ~Frond_change() override { frond_alter_abort(alter); }
 };
@@ -441,8 +444,10 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     info->handler_ctx = context;
     if (alter_failed(altered, frond_alter_begin(table_, &to.spec, &context->alter), 0, nullptr))
         return true;
-    // Unchecked, too: a cascade of a statement from before would write the child without a metadata lock.
-    return meet_parents(thd(), to.foreigns_new);
+    context->foreigns_new = to.foreigns_new;
+    context->unchecked = to.unchecked;
+    // Later otherwise: here nobody can use the table, and a writer of a parent that waits for it would be in a deadlock.
+    return !context->takes_time && meet_parents(thd(), context->foreigns_new);
 }
 
 static int report_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -455,13 +460,17 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
     Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
     if (!context || !context->takes_time)
         return false;
+    // Before parents are guarded: a cascade of a statement from before would write the table without a metadata lock.
+    if (!context->unchecked && meet_parents(thd(), context->foreigns_new))
+        return true;
     std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
     uint32_t duplicate = 0;
     thd_progress_init(thd(), 1);
     const int rc = frond_alter_build(context->alter, rows_, report_progress, thd(), &duplicate,
                                      ref.empty() ? nullptr : ref.data());
     thd_progress_end(thd());
-    return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data());
+    return alter_failed(altered, rc, duplicate, ref.empty() ? nullptr : ref.data()) ||
+           (context->unchecked && meet_parents(thd(), context->foreigns_new));
 }
 
 bool ha_frond::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
