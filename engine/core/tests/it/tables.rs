@@ -160,7 +160,7 @@ fn a_statement_that_has_the_values_to_itself_takes_consecutive_ones() {
     let impatient = || {
         engine.begin(TxnOptions { lock_timeout: Duration::from_millis(20), ..Default::default() })
     };
-    let mut one = begin(&engine);
+    let mut one = impatient();
     one.lock_auto_increment(&table).unwrap();
     assert_eq!(one.reserve_auto_increment(&table, (1, 1), 2).unwrap(), (1, 2));
     let mut two = impatient();
@@ -171,12 +171,13 @@ fn a_statement_that_has_the_values_to_itself_takes_consecutive_ones() {
     two.auto_increment_used(&table, 2).unwrap();
     assert_eq!(one.reserve_auto_increment(&table, (1, 1), 4).unwrap(), (3, 4));
     one.end_statement();
-    // The lock is there until the transaction ends; only who wants the values for himself meets it.
+    // The lock ends with the statement, not with the transaction.
     assert_eq!(two.reserve_auto_increment(&table, (1, 1), 1).unwrap(), (7, 1));
-    assert_eq!(two.lock_auto_increment(&table).unwrap_err().kind(), ErrorKind::LockTimeout);
-    two.auto_increment_used(&table, 50).unwrap();
-    one.commit().unwrap();
     two.lock_auto_increment(&table).unwrap();
+    two.auto_increment_used(&table, 50).unwrap();
+    let refused = one.reserve_auto_increment(&table, (1, 1), 1).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout);
+    one.commit().unwrap();
     two.rollback();
     let mut three = impatient();
     assert_eq!(three.reserve_auto_increment(&table, (1, 1), 1).unwrap(), (51, 1));
