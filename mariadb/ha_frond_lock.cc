@@ -22,9 +22,7 @@
 
 #include "plugin.h"
 
-// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
-extern "C" int thd_binlog_format(const MYSQL_THD thd);
-extern "C" bool thd_is_slave(const MYSQL_THD thd);
+// Exported by the server, declared in none of its headers.
 extern "C" bool thd_binlog_filter_ok(const MYSQL_THD thd);
 extern "C" bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 

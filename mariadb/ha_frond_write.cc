@@ -6,9 +6,6 @@
 
 #include "plugin.h"
 
-// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
-extern "C" int thd_binlog_format(const MYSQL_THD thd);
-
 int ha_frond::duplicate(uint32_t index) {
     session_->met_duplicate(index - hidden_);
     return HA_ERR_FOUND_DUPP_KEY;

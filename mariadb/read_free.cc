@@ -15,9 +15,6 @@
 #include "errors.h"
 #include "settings.h"
 
-// Exported by the server, declared in none of its headers.
-extern "C" bool thd_is_slave(const MYSQL_THD thd);
-
 // ---------------------------------------------------------------- the event
 
 // table->read_set does not say which columns the event has: when the replica writes a binary log of its own, the

@@ -15,10 +15,6 @@
 #include "settings.h"
 #include "waits.h"
 
-// Exported by the server, declared in none of its headers: BINLOG_FORMAT_UNSPEC when nothing goes to the binary log.
-extern "C" int thd_binlog_format(const MYSQL_THD thd);
-extern "C" bool thd_is_slave(const MYSQL_THD thd);
-
 static std::atomic<uint64_t> sessions{0};
 
 static bool in_transaction(THD *thd) {
