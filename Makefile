@@ -103,6 +103,7 @@ soak: ## long tests with fresh seeds for HOURS= (1); SLT_DIR= sqllogictest files
 
 .PHONY: test-apps
 test-apps: plugin ## tests of Django and SQLAlchemy, WordPress and MediaWiki, with Frond as the default engine, beside InnoDB; MINUTES= each (30), SUITES=
+	@scripts/setup.sh apps
 	@/usr/bin/python3 -B tests/apps/run.py --minutes $(or $(MINUTES),30) $(if $(SUITES),--suites $(SUITES))
 
 .PHONY: backups

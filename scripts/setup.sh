@@ -6,6 +6,7 @@
 #   scripts/setup.sh server   base + MariaDB, its test suite and its headers: plugin, mtr, demo
 #   scripts/setup.sh bench    server + the engines and tools that benchmarks compare with
 #   scripts/setup.sh digest   base + what frond digest is compared with
+#   scripts/setup.sh apps     server + what the applications of `make test-apps` need
 #   scripts/setup.sh all      everything (the default), with the linters and pt-query-digest
 #   scripts/setup.sh check    installs nothing; status 1 and a list if something is missing
 #
@@ -37,6 +38,8 @@ DRIVER_PACKAGES=(python3 python3-pymysql)
 BENCH_PACKAGES=(sysbench)
 # Packages that the tests run: scripts, the C example under valgrind, the manual page.
 LINT_PACKAGES=(shellcheck valgrind groff)
+# WordPress and MediaWiki.
+APPS_PACKAGES=(php-cli php-mysql php-mbstring php-xml php-intl)
 # Programs with which `frond digest` is compared, that measure both, that capture its tests'
 # traffic, and that open its HTML reports (81 MB to download, and its libraries). Prometheus scrapes
 # `frond exporter`, tmux is the terminal of `frond top`, fio measures beside `frond bench device`.
@@ -340,6 +343,11 @@ setup_bench() {
     install_missing "${DRIVER_PACKAGES[@]}" "${BENCH_PACKAGES[@]}"
 }
 
+setup_apps() {
+    setup_server
+    install_missing "${APPS_PACKAGES[@]}"
+}
+
 # The package's server would run from the next boot on, for every user of the machine.
 setup_peers() {
     local was_there
@@ -379,9 +387,9 @@ check_installed() {
 main() {
     mkdir -p "$APT_DIR"
     case $LEVEL in
-        base | server | bench | digest | all) "setup_$LEVEL" ;;
+        base | server | bench | digest | apps | all) "setup_$LEVEL" ;;
         check) check_installed ;;
-        *) die "unknown level: $LEVEL" "use base, server, bench, digest, all or check" ;;
+        *) die "unknown level: $LEVEL" "use base, server, bench, digest, apps, all or check" ;;
     esac
     if [[ $LEVEL == base || $LEVEL == digest ]]; then
         say "$LEVEL: ready"

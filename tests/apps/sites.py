@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -37,10 +36,10 @@ class SiteFailed(Exception):
 def missing() -> str:
     """What has to be installed first, or nothing."""
     if not shutil.which("php"):
-        return "php is not installed: apt-get install php-cli php-mysql php-mbstring php-xml php-intl"
+        return "php is not installed: run scripts/setup.sh apps"
     found = set(subprocess.run(["php", "-m"], check=True, capture_output=True, text=True, timeout=60).stdout.lower().split())
     lacking = MODULES - found
-    return f"php lacks {', '.join(sorted(lacking))}: apt-get install php-mysql php-mbstring php-xml php-intl" if lacking else ""
+    return f"php lacks {', '.join(sorted(lacking))}: run scripts/setup.sh apps" if lacking else ""
 
 
 def unpacked(place: Path, site: str) -> Path:
@@ -204,7 +203,7 @@ def mediawiki(server: Server, engine: str, place: Path) -> dict[str, Check]:
     url = f"http://127.0.0.1:{port}"
     log = place / f"mediawiki-{engine}.log"
     installer = directory / "includes" / "installer" / "MysqlInstaller.php"
-    installer.write_text(re.sub(r"'InnoDB'", f"'{engine}'", installer.read_text(encoding="utf-8")), encoding="utf-8")
+    installer.write_text(installer.read_text(encoding="utf-8").replace("'InnoDB'", f"'{engine}'"), encoding="utf-8")
 
     def installs() -> None:
         said = php(directory, "maintenance/install.php", "--dbtype=mysql", f"--dbserver=localhost:{server.socket}", f"--dbname={database}",
