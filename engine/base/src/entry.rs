@@ -5,8 +5,8 @@ use crate::ids::Seq;
 /// The largest sequence: a read at `SEQ_MAX` sees everything committed.
 pub const SEQ_MAX: Seq = u64::MAX;
 
-/// The longest key, in bytes. Nothing that stores keys depends on it. It leaves room for two keys of 3072
-/// bytes of text, an index's and the primary one, of which a collation makes weights of 221 KiB each at most
+/// The longest key, in bytes. No stored format depends on it. It leaves room for an index key and a primary
+/// key of 3072 bytes of text each. The weights that a collation makes of such a text take at most 221 KiB
 /// (U+FDFA in UCS-2, three levels).
 pub const MAX_KEY: usize = 512 << 10;
 

@@ -1,4 +1,5 @@
-//! Identifiers. Each is a plain number with a name, so that one cannot be passed for another.
+//! Identifiers: plain numbers with a name. Only `TableId` and `TreeId` are types that the compiler
+//! tells apart.
 
 use std::fmt;
 
@@ -9,13 +10,14 @@ pub type Seq = u64;
 /// A byte position in the log stream, counted from the creation of the database.
 pub type Lsn = u64;
 
-/// A variable-sized block of a table file (a run, or a checkpoint image). Never reused in a file.
+/// A variable-sized block of a table file: a run, or a pack of trunk nodes. Never reused in a file.
 pub type BlockId = u64;
 
 /// A node of one tree's trunk. Never reused within a tree.
 pub type NodeId = u64;
 
-/// The position of an index within its table; 0 is the primary key.
+/// The number of an index's tree within its table. It stays the same while other indexes come and
+/// go. 0: the primary index.
 pub type IndexNo = u16;
 
 /// A table, by number; the file of table 17 is `17.frd`. Never reused in a database.

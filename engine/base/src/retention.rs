@@ -5,9 +5,10 @@
 //!   any of them.
 //! - RT2. Of the rest a version is needed iff it is the newest one that some snapshot of the list sees.
 //!
-//! So for each dropped version there is a newer published one of the same key, and no snapshot
-//! between the two, now or later. A list may be old: a snapshot released since only makes it keep
-//! too much, and a later one is not below its last element.
+//! So for each dropped version there is a newer published one of the same key, and no snapshot lies
+//! between the two, now or later. A list may be out of date: a snapshot that was released since
+//! then only keeps too many versions, and a snapshot that is taken later is not below the list's
+//! last element.
 //!
 //! Tested here and in the crates that use it.
 
@@ -15,8 +16,9 @@ use crate::ids::Seq;
 
 /// The source of the live snapshots.
 pub trait Readers: Send + Sync {
-    /// The live snapshots, ascending, and last the published sequence: no snapshot that is taken later is
-    /// below it. An empty list means that nothing is known, and every version is needed.
+    /// The live snapshots in ascending order, then the published sequence: no snapshot that is taken
+    /// later is below it. An empty list means that nothing is known about readers, so every version is
+    /// needed.
     fn retention(&self) -> Vec<Seq>;
 }
 
@@ -29,22 +31,22 @@ impl Readers for AllReaders {
     }
 }
 
-/// While the versions of one key are visited, newest first: the snapshots of a list whose version
-/// was not met yet.
+/// The state of a visit to the versions of one key, newest first: the snapshots of a list that have
+/// not met the version that they see.
 #[derive(Clone, Copy, Debug)]
 pub struct Unserved {
-    /// They are the first ones of the list; this is their number.
+    /// The number of these snapshots. They are the first ones of the list.
     first: usize,
 }
 
 impl Unserved {
-    /// Before the newest version of a key.
+    /// The state before the newest version of a key.
     #[inline]
     pub fn all(snapshots: &[Seq]) -> Unserved {
         Unserved { first: snapshots.len() }
     }
 
-    /// After a version that all of them see.
+    /// The state after a version that all snapshots see.
     #[inline]
     pub fn none() -> Unserved {
         Unserved { first: 0 }
@@ -55,8 +57,8 @@ impl Unserved {
         self.first == 0
     }
 
-    /// Passes the version `seq`. `None`: nobody needs it. Otherwise: how many of `snapshots`, the
-    /// list that this was begun with, are too old to see it.
+    /// Visits the version `seq`; `snapshots` is the list with which the visit began. `None`: nobody
+    /// needs the version. Otherwise: the number of snapshots that are too old to see it.
     #[inline]
     pub fn serve(&mut self, seq: Seq, snapshots: &[Seq]) -> Option<usize> {
         debug_assert!(self.first <= snapshots.len(), "another list than it began with (RT2)");

@@ -1,13 +1,13 @@
 //! How much of the memory for pages and rows the row cache may have.
 //!
 //! Each cache remembers some of what it no longer holds: the page cache's shadow has pages that were evicted, the row
-//! cache's tags have keys for which a page was read. If a read is remembered by one of them, more memory
-//! for that cache would have saved it: about as much memory as its remembered pages or rows take. Saved reads per
-//! byte of that memory can be compared between the caches. So every 2048 reads:
+//! cache's tags have keys for which a page was read. If one of them remembers what is read, more memory for that
+//! cache would have saved the read: about as much as the remembered pages or rows would take. Saved reads per byte of
+//! that memory can be compared between the caches. So every 2048 reads:
 //!
 //! - if rows save clearly more and have filled their limit, the limit grows by a step;
 //! - if pages save more, rows that were not read in the last rounds of the hand are dropped, and the limit becomes what
-//!   the others need. Rows that are read stay even if pages would save as much. Otherwise a hot set that just
+//!   the remaining rows need. Rows that are read stay even if pages would save as much. Otherwise a hot set that just
 //!   fits would be dropped and admitted again and again.
 //!
 //! With uniform access a page of rows saves more per byte than single rows, so the row cache
@@ -26,7 +26,7 @@ const PARTS: usize = 64;
 const STEP: usize = 2;
 /// The largest share: pages that are read for a row need some memory, too.
 const MOST: usize = 52;
-/// What one reading must differ by to count.
+/// Fewer saved reads than this may be chance and decide nothing.
 const EVIDENCE: u64 = 8;
 
 /// See the module.
@@ -41,7 +41,7 @@ impl Default for RowArbiter {
     }
 }
 
-/// Counters when they were last looked at.
+/// The counters at the last judgement.
 #[derive(Clone, Copy, Default)]
 struct Reading {
     rows: u64,
@@ -56,13 +56,13 @@ enum Verdict {
 }
 
 impl RowArbiter {
-    /// Bytes for rows of `both` for pages and rows.
+    /// The bytes for rows; `both` are the bytes for pages and rows together.
     pub fn limit(&self, both: usize) -> usize {
         both / PARTS * self.share.load(Ordering::Relaxed)
     }
 
-    /// Judges the reads since the last call. True: rows that nobody reads should be dropped, and
-    /// [`Self::settle`] then be told what is left.
+    /// Judges the reads since the last call. True: the caller should drop rows that nobody reads,
+    /// and then tell [`Self::settle`] how much is left.
     pub(crate) fn judge(&self, rows: &RowStats, pages: &CacheStats) -> bool {
         let Some(mut last) = self.last.try_lock() else { return false };
         let read = Reading { rows: rows.met_again, pages: pages.missed_again };
@@ -78,7 +78,7 @@ impl RowArbiter {
         }
     }
 
-    /// Rows take `used` bytes of `both`, and may have no more than that.
+    /// Lowers the share of rows to the `used` bytes of `both` that they take now.
     pub(crate) fn settle(&self, used: usize, both: usize) {
         let needed = used.div_ceil((both / PARTS).max(1)).max(1);
         self.share.fetch_min(needed, Ordering::Relaxed);
@@ -90,13 +90,14 @@ fn grown(share: usize) -> Option<usize> {
 }
 
 fn verdict(row_hits: u64, rows: &RowStats, page_hits: u64, pages: &CacheStats) -> Verdict {
-    // Bytes that the known keys and pages would take; of an empty cache about as much as usual.
+    // Bytes that the remembered keys and pages would take. A nearly empty cache has no mean size:
+    // the usual one is taken.
     let each = |bytes: u64, n: u64, usual: u64| if n < 16 { usual } else { bytes / n };
     let row_bytes = rows.seen_slots * each(rows.bytes, rows.rows, 400);
     let page_bytes = pages.shadow_slots * each(pages.bytes, pages.pages, 17_000);
     let of_rows = row_hits as f64 / row_bytes.max(1) as f64;
     let of_pages = page_hits as f64 / page_bytes.max(1) as f64;
-    // The rows that are in leave no room for another one of several kilobytes in each shard.
+    // A shard that is 7/8 full may have no room for another row of several kilobytes.
     let full = rows.bytes >= rows.limit / 8 * 7;
     if row_hits >= EVIDENCE && of_rows > 1.25 * of_pages {
         return if full { Verdict::Grow } else { Verdict::Stay };

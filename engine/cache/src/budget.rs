@@ -91,7 +91,8 @@ impl Budget {
         self.total.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// `part` holds `now` bytes where it held `before`; may go over the limit (B2). Nobody sees both charged.
+    /// `part` holds `now` bytes where it held `before`; may go over the limit (B2). At no time are both
+    /// charged.
     pub fn replace(&self, part: Part, before: usize, now: usize) {
         match now.checked_sub(before) {
             Some(more) => self.add(part, more),
@@ -99,7 +100,7 @@ impl Budget {
         }
     }
 
-    /// A charge that gives itself back when dropped; may go over the limit.
+    /// A charge that is taken back when it is dropped; may go over the limit.
     pub fn charge(self: &Arc<Self>, part: Part, bytes: usize) -> Charge {
         self.add(part, bytes);
         Charge { budget: Arc::clone(self), part, bytes }
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!((budget.over(), budget.used()), (0, 40));
     }
 
-    /// Others would take it for a shortage, and give up their pages.
+    /// A double charge would look like a shortage, and other parts would give up their pages.
     #[test]
     fn what_is_charged_anew_is_never_charged_twice() {
         let budget = Budget::new(1_000);

@@ -135,7 +135,7 @@ impl<V: CacheWeight> PageCache<V> {
     }
 
     /// Pages and bytes that are held of each block. A shard's mutex is held for some hundred pages at a time, so readers do
-    /// not wait for the whole; what comes or goes meanwhile is counted or not.
+    /// not wait for the whole; a page that comes or goes meanwhile may or may not be counted.
     pub fn blocks(&self) -> HashMap<(TableId, BlockId), Held> {
         let mut blocks: HashMap<_, Held> = HashMap::new();
         for shard in &*self.shards {

@@ -5,11 +5,11 @@ use crate::page_cache::PageCache;
 use crate::row_cache::RowCache;
 use crate::CacheWeight;
 
-/// The two caches get what the other parts and a reserve leave, but never less than a floor for pages: without page
-/// cache a database makes no progress. The arbiter says how much of it rows get.
+/// The two caches get what the other parts and a reserve leave, but never less than a floor for pages: without a
+/// page cache a database makes no progress. The arbiter decides how much of this memory rows get.
 #[derive(Clone, Copy, Debug)]
 pub struct CachePolicy {
-    /// The page cache's least limit, bytes.
+    /// The page cache's smallest limit, bytes.
     pub floor: usize,
     /// Kept free for the others' next growth, bytes: what they may take between two adjustments.
     pub reserve: usize,
@@ -21,7 +21,7 @@ impl CachePolicy {
         CachePolicy { floor: limit / 16, reserve: limit / 16 }
     }
 
-    /// The limit the page cache should have now, when rows take what they do.
+    /// The limit that the page cache should have now, beside the rows that are cached now.
     pub fn cache_limit(&self, budget: &Budget) -> usize {
         let left = self.left(budget).saturating_sub(budget.used_by(Part::RowCache));
         left.max(self.floor).min(budget.limit())
@@ -37,7 +37,8 @@ impl CachePolicy {
     /// Sets both limits.
     pub fn fit<V: CacheWeight>(&self, budget: &Budget, cache: &PageCache<V>, rows: &RowCache) {
         let left = self.left(budget).saturating_sub(self.floor);
-        // Parts of this size, so that a buffer that goes up and down does not move it all the time.
+        // The limit is a multiple of this, so that a buffer whose size goes up and down does not
+        // move it all the time.
         let part = (budget.limit() / 256).max(1);
         rows.set_limit(rows.arbiter.limit(left) / part * part);
         // What rows may add until the next adjustment; nothing while no rows are admitted.

@@ -4,9 +4,9 @@
 //! the row. It is asked after the write buffers and before the runs; it knows puts, deletions and keys
 //! that are not there.
 //!
-//! - RCA1. A row is the newest version of its key in the tree's runs. It may lack changes of an item that all readers
-//!   search before the cache. The tree ensures this (`frond_tree`, `rows.rs`): it says when a row
-//!   may be admitted, and changes the rows before the runs change.
+//! - RCA1. A row is the newest version of its key in the tree's runs. It may lack changes of a frozen item, which all
+//!   readers search before the cache. The tree ensures this (`frond_tree`, `rows.rs`): it says when a row may be
+//!   admitted, and changes the rows before the runs change.
 //! - RCA2. `used() <= limit()` at all times, and all of it is charged to [`Part::RowCache`].
 //! - RCA3. A row is admitted only if a page was read for its key, and only the second time (`row_shard/mod.rs`). So rows
 //!   that the page cache serves take no memory here, and a scan leaves nothing.
@@ -79,7 +79,7 @@ impl RowCache {
         !self.on.load(Ordering::Relaxed)
     }
 
-    /// Turns the cache on, or off: then all rows are dropped.
+    /// Turns the cache on or off. Turning it off drops all rows.
     pub fn turn(&self, on: bool) {
         let _order = self.setting.lock();
         self.on.store(on, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl RowCache {
         (known, due)
     }
 
-    /// Admits a row when `may`, which is asked under the shard's latch.
+    /// Admits a row if `may` returns true; `may` is called under the shard's latch.
     pub fn insert(
         &self,
         key: &RowKey<'_>,
@@ -130,7 +130,7 @@ impl RowCache {
         });
     }
 
-    /// The newest version of the key has changed: so does the row, if it is here.
+    /// The newest version of the key has changed: updates the row, if it is here.
     pub fn update(&self, key: &RowKey<'_>, row: CachedRow, value: &[u8]) {
         self.accounted(self.shard(key.hash), |shard| shard.update(key, row, value));
     }

@@ -304,7 +304,8 @@ impl<V: CacheWeight> Shard<V> {
         sum.limit += self.limit as u64;
     }
 
-    /// Tells of the pages in at most `n` slots from slot `from` on; where to go on, unless that was all.
+    /// Calls `tell` with key and charge of each page in the `n` slots from slot `from` on. Returns the
+    /// slot at which to go on, if there is one.
     pub fn each(
         &self,
         from: usize,
@@ -371,7 +372,8 @@ impl<V: CacheWeight> Shard<V> {
         (hash >> 6) as u16 | 1
     }
 
-    /// A page is read from the file.
+    /// A page is read from the file: counts the read if the shadow remembers the page, and forgets
+    /// the page.
     fn leave_shadow(&mut self, hash: u64) {
         let slot = Self::ghost_slot(hash, self.shadow.len());
         if self.shadow[slot] == Self::shadow_tag(hash) {

@@ -21,7 +21,7 @@ pub struct CacheStats {
     pub limit: u64,
 }
 
-/// What is held of something.
+/// What the page cache holds of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub pages: u64,

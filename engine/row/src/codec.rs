@@ -43,7 +43,7 @@ pub struct RowCodec {
     pub(crate) layout: RecordLayout,
     pub(crate) plans: Vec<Arc<IndexPlan>>,
     pub(crate) history: History,
-    /// Of indexes with rows.
+    /// How the values of each index with rows are written; `None` for other indexes.
     values: Vec<Option<ValuePlan>>,
     sort: Arc<dyn SortKeys>,
 }
@@ -98,8 +98,8 @@ impl RowCodec {
         &self.layout
     }
 
-    /// What orders texts: it asks for collations by number, so it serves other tables too, but for columns
-    /// of [`ColumnType::Opaque`].
+    /// What orders texts. It takes collations by number, so other tables may use it too, except for
+    /// columns of [`ColumnType::Opaque`].
     pub fn sort_keys(&self) -> &Arc<dyn SortKeys> {
         &self.sort
     }
@@ -111,7 +111,7 @@ impl RowCodec {
     pub fn check_collations(&self) -> Result<()> {
         for c in &self.schema.columns {
             let Sort::Weights(levels) = &c.sort else { continue };
-            // Wider characters have a space that is no single byte.
+            // Where all characters are wider, a space is not the single byte that is compared here.
             for l in levels.iter().filter(|l| !l.space.is_empty() && c.min_char_bytes == 1) {
                 let mut now = Vec::new();
                 self.sort.weights(c.charset, l.level, b" ", &mut now);
@@ -453,7 +453,7 @@ fn key_columns(schema: &Schema, index: &Index) -> Vec<(Column, Part)> {
             c.name.clear();
             c.default = DefaultValue::Empty;
             if let ColumnType::VarChar { .. } = c.ty {
-                // Longer than it was: the same keys.
+                // A VARCHAR that became longer has the same keys.
                 (c.ty, c.bytes) = (ColumnType::VarChar { length_bytes: 0 }, 0);
             }
             (c, Part { column: 0, ..*p })

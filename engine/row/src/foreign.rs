@@ -1,9 +1,9 @@
 //! Foreign keys: a key of one index as the key of another, and columns copied from one table's record
 //! to another's.
 //!
-//! Two columns of the same type and collation have the same key bytes, but for the NULL byte and the
-//! inversion of descending parts. So the key of a child row becomes the key of its parent without its
-//! values, and no collation is asked.
+//! Equal values of two columns of the same type and collation have the same key bytes, except for the
+//! NULL byte and the inversion of descending parts. So the key of a child row becomes the key of its
+//! parent without the row's values and without a call to a collation.
 
 use frond_base::{Error, ErrorKind, Result};
 
@@ -31,7 +31,7 @@ pub struct BadBridge {
 
 impl KeyBridge {
     /// A bridge for the first `parts` parts of index `from.1` of schema `from.0` to those of `to`. Both
-    /// schemas are valid and have so many parts there.
+    /// schemas are valid, and both indexes have at least `parts` parts.
     pub fn new(
         from: (&Schema, usize),
         to: (&Schema, usize),
@@ -55,8 +55,8 @@ impl KeyBridge {
         Ok(bridge)
     }
 
-    /// Replaces `out` by the beginning of the other index's keys that stands for the beginning of `key`.
-    /// False when a part is NULL: such a key matches nothing.
+    /// Translates the first parts of `key`: replaces `out` by the bytes with which matching keys of the
+    /// other index begin. False when a part is NULL: such a key matches nothing.
     ///
     /// # Errors
     /// Corruption when the key ends inside a part.
@@ -81,7 +81,7 @@ impl KeyBridge {
     }
 }
 
-/// Whether equal values of both parts have equal key bytes, and unequal values others.
+/// Whether equal values of both parts have equal key bytes, and unequal values unequal ones.
 fn same_keys(a: &KeyPart, a_column: &Column, b: &KeyPart, b_column: &Column) -> bool {
     match (&a.kind, &b.kind) {
         (PartKind::Text(x), PartKind::Text(y)) => {
@@ -98,7 +98,8 @@ impl RowCodec {
         Field::new(column, &self.schema.columns[column], &self.layout.columns[column])
     }
 
-    /// Whether two rows have the very same value in `column`: not only one that compares as equal.
+    /// Whether two rows have the same value in `column`, byte for byte; comparing as equal is not
+    /// enough.
     pub fn same_value(&self, column: usize, a: &RowInput<'_>, b: &RowInput<'_>) -> Result<bool> {
         let field = self.field(column);
         match (field.is_null(a.record), field.is_null(b.record)) {

@@ -20,7 +20,7 @@
 //! - RK6. Decoding trusts no byte: bad ones give `Corruption` naming table, index and offset.
 //!
 //! It does not follow pointers in a record image (see [`Blobs`]), know any collation (see
-//! [`SortKeys`]) or decide what to write. Formats: keys in `key.rs` and `order.rs`, values in
+//! [`SortKeys`]) or decide what to write. Formats: keys in `key/mod.rs` and `order.rs`, values in
 //! `value.rs`, schemas in `schema_bytes.rs`. Tested by `tests/it`.
 #![forbid(unsafe_code)]
 

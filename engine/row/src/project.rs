@@ -15,11 +15,11 @@ use crate::value::{source_of, stored_columns, ExtraKind};
 /// The columns to take from the entries of one index. Made by [`RowCodec::project`], for that codec only.
 pub struct Projection {
     plan: Arc<IndexPlan>,
-    /// Per key part up to the last wanted one: put it into the record?
+    /// For each key part up to the last wanted one: whether to put it into the record.
     key: Vec<bool>,
-    /// Per extra: put it into the record? Empty when none is wanted.
+    /// For each extra: whether to put it into the record. Empty when none is wanted.
     extras: Vec<bool>,
-    /// Of indexes with rows.
+    /// `None` for an index without rows.
     rows: Option<RowReads>,
     missing: Vec<u16>,
 }
@@ -38,9 +38,9 @@ impl Projection {
 /// How to read row values, whichever schema wrote them.
 struct RowReads {
     current: RowSteps,
-    /// Per schema of the codec's history, when a row of it has been met.
+    /// For each schema of the codec's history, once a row of it has been met.
     older: Vec<OnceLock<RowSteps>>,
-    /// Per column: take it from the value? Empty without history.
+    /// For each column: whether to take it from the value. Empty without history.
     wanted: Vec<bool>,
     to_end: bool,
 }

@@ -17,13 +17,13 @@ use crate::layout::RecordLayout;
 use crate::schema::{widen, Column, DefaultValue, Schema};
 use crate::value::{stored_columns, Stored};
 
-/// Rewrites the values of one index with rows. `Send + Sync`.
+/// Rewrites the values of one index that has whole rows. `Send + Sync`.
 pub struct Renewer {
     schema: Arc<Schema>,
     history: History,
     tree: IndexNo,
     current: Form,
-    /// Per schema of the history, when a row of it has been met; `None`: it had no such index.
+    /// For each schema of the history, once a row of it has been met; `None`: it had no such index.
     older: Vec<OnceLock<Option<Writer>>>,
 }
 
@@ -35,8 +35,8 @@ struct Form {
 
 struct Writer {
     form: Form,
-    /// Per column of the current form: the one of this form that it is, and whether it is widened, with a sign or
-    /// without; `None`: it was added later.
+    /// For each column of the current form: its position in this form, and what [`Column::widens`] says of it.
+    /// `None`: the column was added later.
     from: Vec<Option<(usize, Option<bool>)>>,
 }
 
@@ -61,7 +61,7 @@ impl Form {
 }
 
 impl RowCodec {
-    /// For the values of `index`; `None` when they are not rows.
+    /// A renewer for the values of `index`; `None` when they are not rows.
     pub fn renewer(&self, index: usize) -> Option<Renewer> {
         let (schema, history) = (self.schema.clone(), self.history.clone());
         self.schema.has_rows(index).then(|| Renewer::new(schema, history, index))

@@ -148,8 +148,8 @@ impl Column {
         }
     }
 
-    /// Whether `self` is an integer with room for all values of `was`, an integer of fewer bytes. If so, whether
-    /// those have signs.
+    /// `Some` if `self` is an integer with room for all values of `was`, an integer of fewer bytes: whether
+    /// `was` is signed.
     pub fn widens(&self, was: &Column) -> Option<bool> {
         use ColumnType::Int;
         match (was.ty, self.ty) {
@@ -160,7 +160,8 @@ impl Column {
         }
     }
 
-    /// The value that rows have which are older than the column, which was `was` until now.
+    /// The column's value in rows that are older than the column. `was` is its definition until
+    /// now.
     pub fn default_as(&self, was: &Column) -> DefaultValue {
         match (&was.default, self.widens(was)) {
             (DefaultValue::Bytes(content), Some(signed)) => {

@@ -17,7 +17,7 @@
 //!   zero sign   1 if -0.0, else 0
 //!   Items at the end that are 0 are left out, so most values of an index are empty.
 //! ```
-//! An index with rows has originals of computed columns only: others are stored as any other.
+//! An index with rows has originals of computed columns only: the row itself has all other columns.
 
 use frond_base::{put_varint, Result};
 

@@ -63,7 +63,7 @@ pub(crate) struct RowShard {
     /// Tags of keys that were met and are not here; 0: none. Empty until the first meeting.
     seen: Vec<u16>,
     seen_slots: usize,
-    /// Which tag leaves.
+    /// State of the generator that chooses the tag to replace.
     lot: u32,
     bytes: usize,
     limit: usize,

@@ -64,7 +64,8 @@ impl Table {
         false
     }
 
-    /// The share of reads of `hot` rows that lie far from each other that are served from memory, after a while.
+    /// Reads `hot` rows, which lie far from each other; returns the share of reads that memory serves after a
+    /// while.
     fn served(&mut self, hot: u64, warm: u64) -> f64 {
         let step = self.rows / hot;
         for _ in 0..warm {

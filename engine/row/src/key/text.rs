@@ -51,7 +51,7 @@ impl TextPart {
         TextPart { chars, narrow: wide == 1, padded_image, charset: c.charset, order }
     }
 
-    /// Whether equal values of both have equal key bytes, and unequal ones others.
+    /// Whether equal values of both have equal key bytes, and unequal values unequal ones.
     pub(crate) fn compares_as(&self, other: &TextPart) -> bool {
         self.charset == other.charset
             && self.order == other.order
