@@ -95,12 +95,12 @@ impl Backlog {
         self.heads.push(head);
     }
 
-    /// Entries that no part has.
+    /// Number of unsorted entries: those that are in no part.
     pub fn unsorted(&self) -> usize {
         self.heads.len() - self.indexed
     }
 
-    /// Whether a reader should search the entries that no part has; otherwise it sorts them first.
+    /// Whether a reader should search the unsorted entries; otherwise it sorts them first.
     #[inline]
     pub fn may_look(&self) -> bool {
         let unsorted = self.unsorted();
@@ -108,7 +108,7 @@ impl Backlog {
             || (unsorted <= LONG && self.looked.fetch_add(unsorted, Relaxed) < LOOKS * unsorted)
     }
 
-    /// Sorts the entries that no part has yet.
+    /// Sorts the unsorted entries into a part.
     pub fn index(&mut self) {
         if self.unsorted() == 0 {
             return;
@@ -167,10 +167,10 @@ impl Backlog {
         }
     }
 
-    /// The newest version of `key` at or before `at` among the entries that no part has, and
-    /// whether nothing else in the shelf can be newer. Of equal sequences the last to arrive wins.
-    /// The search goes from the last entry to the first, because a row that is changed often has
-    /// many versions here.
+    /// The newest version of `key` at or before `at` among the unsorted entries, and whether
+    /// nothing else in the shelf can be newer. Of equal sequences the last to arrive wins. The
+    /// search goes from the last entry to the first, because a row that is changed often has many
+    /// versions here.
     #[inline]
     pub fn find_unsorted<'a>(
         &'a self,
@@ -182,7 +182,7 @@ impl Backlog {
         let unsorted = self.heads[from..].chunks(BLOCK).zip(self.places[from..].chunks(BLOCK));
         let mut best: Option<EntryRef<'a>> = None;
         for (i, (heads, places)) in unsorted.enumerate().rev() {
-            // Without a branch for each head.
+            // One branch for all heads of a block instead of one for each.
             if heads.iter().fold(false, |any, h| any | (*h == head)) {
                 for (_, place) in heads.iter().zip(places).rev().filter(|(h, _)| **h == head) {
                     let e = self.arena.entry(*place);
@@ -192,7 +192,8 @@ impl Backlog {
                 }
             }
             if let Some(best) = best {
-                // Of this block's beginning or of an entry in it.
+                // The newest sequence before a position in this block: the first one for which it
+                // is noted.
                 let before = self.newest_before.get((from + i * BLOCK).div_ceil(BLOCK));
                 if best.seq >= *before.unwrap_or(&self.newest) {
                     return (Some(best), true);
@@ -202,13 +203,13 @@ impl Backlog {
         (best, false)
     }
 
-    /// Heads and places of the entries that no part has and that have heads from `first` to `last`.
+    /// Heads and places of the unsorted entries that have heads from `first` to `last`.
     pub fn unsorted_between(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
         let width = last.wrapping_sub(first);
         let near = move |h: &u64| h.wrapping_sub(first) <= width;
         let from = self.indexed;
         let unsorted = self.heads[from..].chunks(16).zip(self.places[from..].chunks(16));
-        // Without a branch for each head.
+        // One branch for all heads of a block instead of one for each.
         unsorted
             .filter(move |(heads, _)| {
                 first <= last && heads.iter().fold(false, |any, h| any | near(h))
@@ -217,9 +218,8 @@ impl Backlog {
             .filter(move |(h, _)| near(h))
     }
 
-    /// Places of the entries that no part has and whose heads are from `first` to `last`, at most
-    /// `most` of them, and how many there are; they are a fair sample, as entries arrive in no
-    /// order.
+    /// Places of at most `most` unsorted entries with heads from `first` to `last`, and how many
+    /// such entries there are. The places are a fair sample, because entries arrive in no order.
     fn some_between(
         &self,
         first: u64,
@@ -234,8 +234,8 @@ impl Backlog {
         (self.unsorted_between(first, last).step_by(step).map(|(_, place)| place), all)
     }
 
-    /// Number and bytes of the entries of a range that no part has. An estimate if more than `most`
-    /// have heads that may be in the range.
+    /// Number and bytes of the unsorted entries of a range. An estimate if more than `most` have
+    /// heads that may be in the range.
     pub fn weigh_unsorted(
         &self,
         lo: Bound<&[u8]>,
@@ -260,8 +260,8 @@ impl Backlog {
         (scaled(entries), scaled(bytes))
     }
 
-    /// Calls `f` with the key of every `step`th entry that no part has, and the number of entries
-    /// for which it stands.
+    /// Calls `f` with the key of every `step`th unsorted entry, and the number of entries for which
+    /// it stands.
     pub fn sample_unsorted(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
         for few in self.places[self.indexed..].chunks(step) {
             f(self.arena.entry(few[0]).key, few.len() as u64);

@@ -3,7 +3,7 @@
 use crate::write_buffer::backlog::Backlog;
 use crate::write_buffer::base::Base;
 
-/// Entries of a backlog, at least and at most.
+/// The fewest and the most entries of a backlog, before `beside` spreads the limits.
 const FEWEST: usize = 512;
 const MOST: usize = 32 << 10;
 /// A backlog is at most this fraction of its base.
@@ -23,8 +23,8 @@ pub(crate) struct BacklogLimit {
 }
 
 impl BacklogLimit {
-    /// Between half of the share and all of it: with one value for all, all shelves of random keys
-    /// would be full at the same time.
+    /// The limit of entries is between half of the share and all of it. With one value for all, the
+    /// backlogs of random keys would all be full at the same time.
     pub fn beside(base: &Base) -> BacklogLimit {
         let (entries, about) = (base.len(), base.records.bytes());
         let spread = (entries.wrapping_mul(0x9e37_79b9) >> 16) % 256;
@@ -41,8 +41,7 @@ impl BacklogLimit {
         log.len() >= self.entries || log.bytes() > self.bytes
     }
 
-    /// Whether the backlog has grown to a multiple of that, because the descent before it is not
-    /// done.
+    /// Whether the backlog has grown to twice its limit, because the descent before it is not done.
     pub fn is_overdrawn(&self, log: &Backlog) -> bool {
         log.len() >= 2 * self.entries || log.bytes() > 2 * self.bytes
     }

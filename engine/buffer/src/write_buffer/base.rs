@@ -13,9 +13,9 @@ use crate::write_buffer::head_prefix::HeadPrefix;
 use crate::write_buffer::part::Part;
 use crate::write_buffer::record::{record_bytes, Arena, Records};
 
-/// Number of segments above which the records are gathered.
+/// With more segments than this the records are gathered.
 const MOST_SEGMENTS: usize = 1 << 14;
-/// Bytes that may belong to no entry in any case.
+/// So many bytes may always belong to no entry.
 const DEAD_BYTES: usize = 64 << 10;
 /// Records are gathered when more than one entry in this many lies apart.
 const APART: usize = 8;

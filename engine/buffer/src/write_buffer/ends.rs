@@ -1,16 +1,17 @@
 //! The ends of a buffer: a key that none of its keys is below, and one that none exceeds.
 //!
-//! Every INSERT asks whether its key is beyond all others; a search for the last entry would cost as much as all the rest of the
-//! engine's part of it.
+//! Every INSERT asks whether its key is beyond all others; a search for the last entry would cost as much as the rest
+//! of the engine's work for that INSERT.
 //!
-//! - EK1. Both were inserted into the buffer, as puts or as tombstones, and are noted before that. Dropped versions
-//!   and removed rows leave them where they are. (Asserted by [`crate::WriteBuffer::check`].)
+//! - EK1. Both keys were inserted into the buffer, as puts or as tombstones, and are noted before they are
+//!   inserted. Dropping versions and removing rows does not change them. (Asserted by
+//!   [`crate::WriteBuffer::check`].)
 
 use parking_lot::RwLock;
 
 #[derive(Default)]
 pub(crate) struct Ends {
-    /// First and last key; both empty, which no key is, while there is none.
+    /// First and last key; both are empty, which no key is, while there are no entries.
     keys: RwLock<(Vec<u8>, Vec<u8>)>,
 }
 

@@ -27,7 +27,7 @@ pub struct FrozenScan {
 }
 
 impl FrozenScan {
-    /// All shelves of `directory` are settled.
+    /// A scan of a key range. All shelves of `directory` are settled.
     pub(crate) fn new(directory: Arc<Directory>, lo: Bound<&[u8]>, hi: Bound<&[u8]>) -> FrozenScan {
         let no = match lo {
             Bound::Unbounded => 0,

@@ -9,16 +9,16 @@ use crate::write_buffer::part::Part;
 use crate::write_buffer::record::{record_bytes, Source};
 
 impl Part {
-    /// This part and one that came later, of the same source.
+    /// Joins this part with `later`, which is more recent and of the same source.
     pub fn merge<S: Source>(&self, later: &Part, source: &S) -> Part {
         let mut joined = Joined::new(source, 0, &[]);
         joined.run(self, later);
         joined.part.finish()
     }
 
-    /// This part and one that came later, both of `source`, `shift` being added to the places of the
-    /// later one. Of keys with a new version, unneeded versions are left out (`keep`:
-    /// see [`frond_base::Readers`]).
+    /// Joins this part with `later`, which is more recent; both are of `source`. `shift` is added to
+    /// the places of `later`. Versions that nobody needs are left out if their key has a new version
+    /// (`keep`: see [`frond_base::Readers`]).
     pub fn absorb<S: Source>(
         &self,
         later: &Part,
@@ -37,7 +37,7 @@ pub(crate) struct Absorbed {
     pub part: Part,
     /// Bytes of records that belong to no entry any more.
     pub dropped: usize,
-    /// Number of later entries whose head other entries have too.
+    /// Number of entries of the later part whose heads other entries have too.
     pub tied: usize,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn copy_merged(
         })
         .collect();
     if shelf.log().unsorted() > 0 {
-        // Of the unsorted entries only those are sorted that a batch will reach.
+        // Only those unsorted entries are sorted that a batch will reach.
         if let Some(head) = runs[0].head_after(scan.max_entries, &way) {
             if head < way.end && !shelf.is_edge(head ^ way.mask, backward) {
                 way.end = head;
@@ -64,7 +64,7 @@ pub(crate) fn copy_merged(
     runs.push(Run::new(&unsorted, shelf.log().arena(), 0, unsorted.len()));
     let ahead = scan.max_entries.clamp(1, AHEAD);
     for (i, run) in runs.iter_mut().enumerate() {
-        // The base gives most of what is wanted.
+        // The base gives most of the entries that the scan asks for.
         run.ahead = match i {
             0 if shelf.base().is_gathered() => 0,
             0 => ahead,
@@ -91,7 +91,7 @@ struct Way<'a> {
     backward: bool,
     /// Heads are XORed with this, so that they ascend in the scan's direction.
     mask: u64,
-    /// XORed: greater heads are outside; for this head the key decides.
+    /// The XORed head of the scan's end: greater heads are outside; for this head the key decides.
     end: u64,
     to: Bound<&'a [u8]>,
 }

@@ -27,7 +27,8 @@ enum Unsorted {
 }
 
 impl WriteBuffer {
-    /// The latch of a shelf whose unsorted entries are as `unsorted` allows.
+    /// Takes the latch of a shelf for reading; sorts the unsorted entries first if `unsorted` does
+    /// not allow them.
     fn read_indexed<'s>(
         &self,
         latch: &'s RwLock<Shelf>,
@@ -212,8 +213,9 @@ impl WriteBuffer {
     }
 
     /// Samples how the keys are distributed: calls `f` with the keys of about `most` entries, at
-    /// least one of each array, and the number of entries each stands for: itself and those behind
-    /// it in its array. The numbers add up to all entries of a buffer that does not change.
+    /// least one of each sorted or unsorted list, and the number of entries for which each key
+    /// stands: itself and those behind it in its list. The numbers add up to all entries of a
+    /// buffer that does not change.
     pub fn sample(&self, most: usize, f: &mut dyn FnMut(&[u8], u64)) {
         let directory = self.directory();
         let entries: usize = directory.shelves.iter().map(|s| s.read().entries()).sum();

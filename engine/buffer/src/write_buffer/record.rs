@@ -72,7 +72,7 @@ pub(crate) fn alone(e: &EntryRef<'_>) -> Arc<[u8]> {
     record
 }
 
-/// What comes before the key, and how many bytes of it.
+/// The bytes before the key, and how many of them count.
 #[inline]
 fn header(e: &EntryRef<'_>) -> ([u8; 16], usize) {
     let width = seq_width(e.seq);
@@ -254,7 +254,7 @@ impl Arena {
             self.close(Closed::Full(full));
         }
         let len = self.open.len();
-        // The first segment of a small buffer grows.
+        // The first segment grows step by step, so that a small buffer takes little memory.
         let more = if self.closed.is_empty() { len.max(FIRST_BYTES) } else { most };
         let before = self.open.capacity();
         self.open.reserve_exact(need.max(more.min(most.saturating_sub(len))) + SLACK);
@@ -266,7 +266,8 @@ impl Arena {
         let mut open = std::mem::take(&mut self.open);
         self.memory -= open.capacity();
         if !open.is_empty() {
-            // A place is a segment and an offset, so the open segment takes no more.
+            // Places number the segments in their order, and the open one has the next number: it
+            // is closed first.
             open.shrink_to_fit();
             self.memory += open.capacity();
             self.close(Closed::Full(open));

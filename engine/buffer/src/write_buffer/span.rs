@@ -10,7 +10,8 @@ use crate::fence::{head_after, Fence};
 pub(crate) struct Span {
     lo: Fence,
     hi: Option<Fence>,
-    /// Head of the whole high fence: most keys are seen to be below it without touching its bytes.
+    /// Head of the whole high fence: for most keys, comparing heads suffices to see that they are
+    /// below the fence.
     hi_head: u64,
 }
 

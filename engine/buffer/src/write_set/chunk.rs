@@ -21,7 +21,8 @@ pub(crate) struct Chunk {
     #[allow(clippy::vec_box)] // splits move leaves, and a leaf is over a kilobyte
     leaves: Vec<Box<Leaf>>,
     hi: Option<Fence>,
-    /// Head of the whole high fence: most keys are seen to be below it without touching its bytes.
+    /// Head of the whole high fence: for most keys, comparing heads suffices to see that they are
+    /// below the fence.
     hi_head: u64,
     entries: usize,
     memory: usize,

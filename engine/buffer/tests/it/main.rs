@@ -78,7 +78,7 @@ fn sorted_buffer_behaves_as_a_map_of_versions() {
     }
 }
 
-/// A search for the next entry would pass its remains at every step.
+/// Otherwise a search for the next entry would pass the empty leaves and chunks at every step.
 #[test]
 fn a_rollback_to_a_savepoint_leaves_nothing_to_pass_over() {
     for shape in [0, 1, 3] {

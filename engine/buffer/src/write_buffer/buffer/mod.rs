@@ -86,7 +86,8 @@ impl WriteBuffer {
     pub fn insert_batch<'a>(&self, entries: impl IntoIterator<Item = EntryRef<'a>>) {
         assert!(!self.is_frozen(), "insert into a frozen buffer");
         let mut source = entries.into_iter();
-        // Most transactions write an entry or two: no room for RUN of them.
+        // Most transactions write one or two entries: memory for `RUN` of them is not taken in
+        // advance.
         let mut pending: Vec<EntryRef<'a>> = Vec::with_capacity(4);
         let (mut low, mut high) = (SEQ_MAX, 0);
         loop {
@@ -110,7 +111,7 @@ impl WriteBuffer {
         self.max_seq.fetch_max(high, Relaxed);
     }
 
-    /// Inserts a beginning of `entries`; returns how many, 0 when the directory was replaced.
+    /// Inserts the first entries of `entries`; returns how many: 0 when the directory was replaced.
     fn insert_some(&self, entries: &[EntryRef<'_>]) -> usize {
         let directory = self.directory.load();
         let mut done = 0;
@@ -144,7 +145,7 @@ impl WriteBuffer {
             }
             tally.grew(before, after);
             if shelf.is_due() {
-                // This may take long.
+                // Joining may take long: count the entries before.
                 self.totals.add(std::mem::take(&mut tally));
                 self.send_down(latch, shelf);
             }
@@ -185,7 +186,8 @@ impl WriteBuffer {
             self.wasted.fetch_add(1, Relaxed);
             return;
         }
-        // Counted at once: the part that is cut off is never missing from the totals.
+        // Both shelves are counted in one step: the part that is cut off is never missing from the
+        // totals.
         let mut tally = Tally::default();
         tally.minus(&shelf);
         let right = shelf.land(joined);
@@ -258,7 +260,7 @@ impl WriteBuffer {
     }
 
     /// Sorts a frozen buffer (asserted), which takes a few hundred milliseconds for millions of
-    /// entries. Otherwise iterators do it.
+    /// entries. Without this call the first iterator does it.
     pub fn settle(&self) {
         assert!(self.is_frozen(), "putting a buffer in order that still changes");
         self.settle_all();
@@ -276,7 +278,7 @@ impl WriteBuffer {
             return;
         }
         let keep = self.readers.retention();
-        // A reader that began before it was frozen may still divide a shelf.
+        // A reader that began before the buffer was frozen may still divide a shelf.
         let mut at = Some(Fence::leftmost());
         while let Some(fence) = at {
             let directory = self.directory.load();
@@ -298,7 +300,7 @@ impl WriteBuffer {
         self.totals.bytes() + self.router_bytes.load(Relaxed)
     }
 
-    /// Bytes of keys, values and record headers. Visits every leaf.
+    /// Bytes of keys, values and record headers. Visits every shelf.
     pub fn payload_bytes(&self) -> u64 {
         self.directory().shelves.iter().map(|c| c.read().payload() as u64).sum()
     }

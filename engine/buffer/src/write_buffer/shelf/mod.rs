@@ -32,7 +32,7 @@ use crate::write_buffer::read_count::ReadCount;
 use crate::write_buffer::record::{record_bytes, Source};
 use crate::write_buffer::span::Span;
 
-/// Bytes that joiners hold.
+/// Memory of the joiner: a mutex and the counters of its `Arc`.
 const JOINER: usize = 24;
 /// Unsorted entries of a shelf that an estimate looks at.
 const LOOKED_AT: usize = 256;
@@ -67,7 +67,8 @@ impl Shelf {
         }
     }
 
-    /// The joining thread holds it, and takes it without the latch, so that no two threads do the same work.
+    /// The mutex that the joining thread holds, so that no two threads do the same work. It is taken without
+    /// the latch.
     pub fn joiner(&self) -> Arc<Mutex<()>> {
         self.joiner.clone()
     }
@@ -149,7 +150,7 @@ impl Shelf {
         self.log.push_alone(self.head_prefix.head(e.key), e.seq, record);
     }
 
-    /// Sorts the entries that no part has yet.
+    /// Sorts the unsorted entries into a part.
     pub fn index(&mut self) {
         self.log.index();
     }
@@ -336,7 +337,8 @@ impl Shelf {
         (entries, bytes as u64)
     }
 
-    /// The key of every `step`th entry of each array, with how many there are up to the next one.
+    /// Calls `f` with the key of every `step`th entry of each list, and the number of entries up to
+    /// the next such key.
     pub fn sample(&self, step: usize, f: &mut dyn FnMut(&[u8], u64)) {
         for (part, source) in self.parts() {
             for from in (0..part.len()).step_by(step) {

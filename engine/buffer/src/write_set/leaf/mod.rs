@@ -6,8 +6,8 @@
 //!
 //! A record: u16 = key length (12 bits) | kind << 12 | big << 13 | sequence width << 14; u16 = value
 //! length; sequence in 2, 4, 6 or 8 bytes; key; value. With `big` the value length is an index into
-//! `big`, the values too large to be moved about. A key length of 0 stands for a key that is there, too:
-//! u32 = key length; key; value. Records never leave memory.
+//! `big`, the values too large to be moved about. A key length of 0 means that the key is in `big` as
+//! well, before the value: u32 = key length; key; value. Records never leave memory.
 
 use std::cmp::Ordering;
 
@@ -40,7 +40,7 @@ pub(crate) struct Leaf {
     len: u16,
     /// Bytes that every key of the leaf begins with and heads leave out.
     skip: u16,
-    /// Consecutive inserts at the end: a split tells ascending keys from random ones by it.
+    /// Consecutive inserts at the end, by which a split tells ascending keys from random ones.
     appends: u16,
     /// Arena bytes of records that are gone.
     dead: u16,
