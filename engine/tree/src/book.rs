@@ -93,7 +93,7 @@ impl Book {
         self.0.clone()
     }
 
-    /// An edit is being published.
+    /// Notes an edit that is being published.
     pub fn edited(&mut self, change: &Change) {
         let noted = Arc::make_mut(&mut self.0);
         for node in &change.replaced {
@@ -120,7 +120,7 @@ impl Book {
         for (node, place) in places {
             let (before, is_gone) = node.stored.set(*place);
             if is_gone {
-                continue; // Replaced meanwhile: what it had was counted then.
+                continue; // The node was replaced meanwhile, and its bytes were counted then.
             }
             if let Some(before) = before {
                 noted.died(&before);

@@ -6,7 +6,7 @@
 //!
 //! - BD1. While a tree is built, its merges keep tombstones: the runs that come below may have their keys.
 //! - BD2. Runs are put below only while no job of the tree is under way: a leaf merge takes runs
-//!   that arrive meanwhile for newer ones. The tree is held: no job begins.
+//!   that arrive meanwhile for newer ones. The tree is held for that, so no job begins.
 //! - BD3. An abandoned tree begins no job and takes no entries. [`Tree::clear`] empties it by one edit, which
 //!   frees all its blocks.
 //!
@@ -53,11 +53,11 @@ impl TreeInner {
     }
 }
 
-/// No job of the tree begins; dropping it lets them begin again.
+/// While this is held, no job of the tree begins.
 pub struct TreeHold(Arc<TreeInner>);
 
 impl TreeHold {
-    /// Nor is one under way that began before.
+    /// Whether no job is under way that began before.
     pub fn has_no_job(&self) -> bool {
         self.0.has_no_job()
     }
@@ -70,7 +70,7 @@ impl Drop for TreeHold {
 }
 
 impl Tree {
-    /// The tree is being built (BD1), or it is complete.
+    /// Marks the tree as being built (BD1), or as complete.
     pub fn set_building(&self, on: bool) {
         self.inner.set_phase(BUILDING, on);
     }
@@ -80,7 +80,7 @@ impl Tree {
     }
 
     /// Holds the tree: no new job begins, so its runs change only by jobs that are under way.
-    /// `None`: it is held.
+    /// `None`: it is held already.
     pub fn hold(&self) -> Option<TreeHold> {
         let inner = &self.inner;
         let mut was_held = false;
@@ -155,7 +155,7 @@ impl Tree {
             draft.flushed_upto = draft.flushed_upto.max(boundary);
         })?;
         let (gone, lsn) = inner.forget_buffers();
-        // Attached, and named by no edit.
+        // Runs that were attached and that no edit names.
         let attached = gone.frozen.iter().filter_map(|item| match &item.content {
             Content::Runs(lists) => Some(lists),
             Content::Buffer(_) => None,

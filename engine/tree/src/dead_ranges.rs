@@ -1,8 +1,8 @@
 //! Ranges of keys in which readers found only deleted rows, so that later readers pass them in one step.
 //!
-//! A queue is the reason: rows come in on the right and go on the left. Until a flush the tombstones stay in the write
-//! buffer, and every look for the first row would walk all of them. Rejected: dropping a tombstone
-//! at commit. At that moment it is unknown whether a run further down has the key.
+//! Queues need this: rows come in on the right and go on the left. Until a flush the tombstones stay in the write
+//! buffer, and every search for the first row would walk over all of them. Rejected: dropping a tombstone at commit.
+//! At that moment it is unknown whether a run further down has the key.
 //!
 //! A reader that passed many dead keys of write buffers in a row announces their range. Then it
 //! reads the range again, at the newest versions, and confirms it if it has no row. A writer of a
@@ -37,7 +37,7 @@ pub(crate) struct DeadRange {
     pub from: Seq,
 }
 
-/// A range that its reader looks at again.
+/// A range that its reader reads again.
 struct Announced {
     number: u64,
     lo: Box<[u8]>,
@@ -51,7 +51,7 @@ struct Ranges {
     last: u64,
 }
 
-/// Of one tree.
+/// The dead ranges of one tree.
 #[derive(Default)]
 pub(crate) struct DeadRanges {
     /// Whether there is any range: most trees never have one.
@@ -73,7 +73,8 @@ impl DeadRanges {
         (*key < *range.hi && range.from <= at).then(|| range.clone())
     }
 
-    /// The reader looks at the range again now, and then calls [`Self::confirm`] or [`Self::withdraw`].
+    /// Announces a range; returns its number. The reader then reads the range again, and calls
+    /// [`Self::confirm`] or [`Self::withdraw`].
     pub fn announce(&self, lo: &[u8], hi: &[u8]) -> u64 {
         let mut ranges = self.ranges.lock();
         ranges.last += 1;
@@ -110,7 +111,8 @@ impl DeadRanges {
         self.note_any(&ranges);
     }
 
-    /// Puts with keys from `first` to `last` were inserted, and are not published yet (KR1, KR2).
+    /// Removes the ranges around puts with keys from `first` to `last`, which were inserted and are
+    /// not published yet (KR1, KR2).
     #[inline]
     pub fn note_puts(&self, first: &[u8], last: &[u8]) {
         fence(Ordering::SeqCst);
@@ -122,7 +124,7 @@ impl DeadRanges {
         }
     }
 
-    /// Rows came in otherwise.
+    /// Removes all ranges: rows came in without [`Self::note_puts`].
     pub fn clear(&self) {
         fence(Ordering::SeqCst);
         let mut ranges = self.ranges.lock();

@@ -30,7 +30,8 @@ pub(crate) struct Change {
 
 /// The difference from `old` to `draft`, which was made from it; `old` is still alive.
 pub(crate) fn difference(old: &Trunk, draft: &Draft, refs: &Refs) -> Change {
-    // Readers share versions, not nodes: so an owner more than the draft is the version before.
+    // Readers own versions, not nodes: if the root has an owner beside the draft, it is the version
+    // before.
     let shared = Arc::strong_count(&draft.root) > 1;
     let same = Arc::ptr_eq(&old.root, &draft.root);
     assert_eq!(shared, same, "a root has two owners if both versions share it (DR1)");

@@ -45,8 +45,9 @@ impl Tree {
     }
 
     /// Up to `n` different keys, ascending, one in each of `n` parts with about equally many entries.
-    /// The same for the same runs and buffers in order. Entries need not have these keys. Reads
-    /// no pages, and the indexes of fewer than 4 `n` runs: the heaviest.
+    /// The result depends only on the runs and the buffers, if these are sorted. Entries need not
+    /// have these keys. Reads no pages, and the indexes of fewer than 4 `n` runs, which are the
+    /// heaviest.
     pub fn spread(&self, n: usize) -> Vec<Vec<u8>> {
         assert!(n > 0, "no keys to spread");
         let view = self.inner.view.load();
@@ -115,8 +116,8 @@ impl Held {
     }
 }
 
-/// Counts of what a slice has in `range`. A slice that is cut to be kept has whole pages: its counts plan work and have to add
-/// up (SI2). To an optimizer a page of 2000 entries of an index is too coarse.
+/// Estimated counts of a slice in `range`, to parts of a page. [`Slice::counts_in`] counts whole pages, because the
+/// counts that slices keep must add up (SI2). For an optimizer a page of 2000 index entries is too coarse.
 fn counts_in(slice: &Slice, range: &Range) -> Option<Counts> {
     if !slice.in_range(range) {
         return None;

@@ -41,9 +41,9 @@ pub struct TreeLoader {
     next_node: NodeId,
     flushed_upto: Lsn,
     applied: Lsn,
-    /// Of the nodes that are as the image names them.
+    /// The places of the nodes that did not change since the image.
     stored: HashMap<NodeId, Below>,
-    /// What the tree differs in from the image.
+    /// How the tree differs from the image.
     noted: Noted,
 }
 
@@ -181,12 +181,12 @@ impl TreeLoader {
         Ok(())
     }
 
-    /// Records of this tree that start below are in its runs.
+    /// Records of this tree that start below this position are in its runs.
     pub fn flushed_upto(&self) -> Lsn {
         self.flushed_upto
     }
 
-    /// Behind the record of the newest edit.
+    /// The position behind the record of the newest edit.
     pub fn applied(&self) -> Lsn {
         self.applied
     }
@@ -319,7 +319,8 @@ impl TreeLoader {
     }
 }
 
-/// What a trunk is put together from, and what was met.
+/// The runs from which a trunk is put together, those that nodes named so far, and the addresses of
+/// nodes in packs.
 struct Build<'a> {
     options: &'a TreeOptions,
     runs: &'a HashMap<BlockId, Arc<TrunkRun>>,

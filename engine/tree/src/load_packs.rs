@@ -1,7 +1,8 @@
 //! Reading the nodes that an image names from their packs.
 //!
 //! - LP1. A pack is read once, or again when [`PACKS_IN_MEMORY`] others were read since; a node once.
-//! - LP2. What is read is in the packs that the image lists, and all that they are said to hold.
+//! - LP2. All nodes that are read lie in packs that the image lists, and take as many bytes there
+//!   as the image says.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -24,7 +24,7 @@ use crate::triggers::{self, MergeMode};
 pub(crate) struct LeafMerge {
     id: NodeId,
     key: Vec<u8>,
-    /// Of the leaf when the merge began: it has not become smaller since.
+    /// The leaf's range when the merge began; it has not become smaller since.
     range: Range,
     mode: MergeMode,
     snapshots: Vec<Seq>,
@@ -106,7 +106,7 @@ impl LeafMerge {
 
     fn start(&self, tree: &Arc<TreeInner>, sources: Vec<Vec<Slice>>) -> Result<Option<Rewrite>> {
         let inputs = sources.into_iter().map(Input::Slices).collect();
-        // Not while more is to come below (BD1).
+        // Tombstones stay while more is to come below (BD1).
         let bottom = self.mode == MergeMode::Full && !tree.keeps_tombstones();
         let options = &tree.options;
         let format = match self.mode {
@@ -193,8 +193,8 @@ impl LeafMerge {
     }
 }
 
-/// Whether merged runs fit into the leaf (ND2, ND4). Those of runs with more keys than their metadata say do not:
-/// the file is forged.
+/// Whether merged runs fit into the leaf (ND2, ND4). They do not when input runs had keys beyond their metadata:
+/// then the file is forged.
 fn fits(done: &[Slice], range: &Range, mode: MergeMode) -> bool {
     let inside = |s: &Slice| {
         s.first() >= range.lo_bytes() && range.hi.as_ref().is_none_or(|hi| s.ends_before(hi))
@@ -227,7 +227,7 @@ fn delta_parts(leaf: &Leaf, n: usize) -> VecDeque<Part> {
     VecDeque::from([Part::Rewrite(sources)])
 }
 
-/// Rewriting the run alone makes it smaller, or its values new (RNW2).
+/// Whether rewriting the run alone makes it smaller, or its values new (RNW2).
 fn is_dirty(slice: &Slice, renewal: &Renewal) -> bool {
     let versions = slice.counts.tombstones > 0 || slice.run.meta().max_seq > 0;
     versions || renewal.is_old(slice.run.block())
@@ -261,7 +261,7 @@ fn stretch(leaf: &Leaf, range: &Range, base: Vec<Slice>, renewal: &Renewal) -> O
     let deltas = leaf.deltas.iter().filter_map(|d| d.clip(range));
     let mut sources: Vec<Vec<Slice>> = deltas.map(|d| vec![d]).collect();
     if let ([single], true) = (&base[..], sources.is_empty()) {
-        // Between runs that are kept; alone it has nothing to be merged with.
+        // A run between kept ones has nothing to be merged with.
         if !is_dirty(single, renewal) {
             return Some(Part::Keep(single.clone()));
         }

@@ -84,7 +84,8 @@ pub(crate) struct Child {
     pub node: Arc<Node>,
     /// Slices that wait to be flushed into the child, newest first.
     pub pending: Pending,
-    /// Of the child. Right when published (ND6); in a draft as of the last sums.
+    /// The sums of the child: exact once published (ND6); in a draft, as of the last
+    /// `Draft::sum_up`.
     pub below: Sums,
 }
 
@@ -203,7 +204,7 @@ impl Inner {
 }
 
 impl Child {
-    /// The sums come later.
+    /// An edge without pending slices. Its sums are computed later.
     pub fn new(node: Node) -> Child {
         let (pending, below) = (Pending::default(), Sums::default());
         Child { node: Arc::new(node), pending, below }

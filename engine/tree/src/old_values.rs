@@ -16,8 +16,8 @@ impl TreeInner {
 }
 
 impl Tree {
-    /// From now on jobs renew values with `renew`. Existing values may be old: those in blocks below the limit, or without one
-    /// all of them.
+    /// From now on jobs renew values with `renew`. Values in blocks below `below` may be old; `None`: all existing
+    /// values may be.
     pub fn renew_values(&self, renew: Arc<dyn Renew>, below: Option<BlockId>) {
         self.inner.renewals.replace(renew, below);
         drop(self.inner.renewal());
@@ -28,7 +28,7 @@ impl Tree {
         !self.inner.renewal().is_none()
     }
 
-    /// Blocks below may have values of another form than the newest; `None`: not known yet.
+    /// Blocks below this may have values of another form than the newest; `None`: not known yet.
     pub fn old_values_below(&self) -> Option<BlockId> {
         self.inner.renewal().limit()
     }
@@ -45,7 +45,7 @@ impl Tree {
         trunk.into_iter().chain(attached).min()
     }
 
-    /// Whether nothing that was committed by records below `lsn` is in a write buffer.
+    /// Whether no write buffer has entries of records below `lsn`.
     pub fn is_flushed_to(&self, lsn: Lsn) -> bool {
         self.oldest_needed().is_none_or(|oldest| oldest >= lsn)
     }

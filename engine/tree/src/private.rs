@@ -81,7 +81,7 @@ impl PrivateView {
 /// See the module.
 pub struct PrivateRuns {
     tree: Arc<TreeInner>,
-    /// Oldest first; never empty ones.
+    /// Oldest first; none is empty.
     generations: Vec<Generation>,
     view: PrivateView,
     stamp: u64,
@@ -164,8 +164,8 @@ impl PrivateRuns {
         Ok(())
     }
 
-    /// Joins and merges generations that no savepoint of `marks` keeps apart (PV3). On `Err`
-    /// what is there is as good as before.
+    /// Joins and merges generations that no savepoint of `marks` keeps apart (PV3). On `Err` the
+    /// generations still hold the same changes.
     pub fn tidy(&mut self, marks: &[u64], poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.join(marks);
         while let Some(first) = self.mergeable(marks) {
@@ -174,7 +174,8 @@ impl PrivateRuns {
         Ok(())
     }
 
-    /// Merges all generations into one: ascending runs that do not overlap. No savepoint keeps any apart.
+    /// Merges all generations into one: ascending runs that do not overlap. Takes no savepoints into
+    /// account: none may be live.
     pub fn merge_all(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         while self.generations.len() > 1 {
             self.merge_from(self.generations.len().saturating_sub(FAN_IN_LAST), poll)?;
@@ -252,7 +253,7 @@ impl PrivateRuns {
         inputs: Vec<MergeInput>,
         poll: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Slice>> {
-        // Without sequences; deletions stay: there may be a committed row below.
+        // Entries lose their sequences. Deletions stay: there may be a committed row below.
         let retention = Retention::newest(SEQ_MAX, false);
         let (format, renewal) = (self.tree.options.format_leaf, self.tree.renewal());
         let mut rewrite =

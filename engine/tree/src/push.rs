@@ -55,7 +55,7 @@ struct Written {
 struct Current {
     target: Target,
     rewrite: Rewrite,
-    /// It has nothing older than what is written.
+    /// The target has nothing older than what is written.
     base: bool,
     slices: Vec<Slice>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Push {
     snapshots: Vec<Seq>,
     group: Option<Group>,
     current: Option<Current>,
-    /// Before the last group of an item.
+    /// Present before the last group of an item (RWC1).
     telling: Option<Telling>,
     pub bytes_written: u64,
     /// Estimated bytes that it reads.
@@ -127,7 +127,7 @@ impl Push {
         })
     }
 
-    /// Moves `slice` into the trunk as if it were a frozen buffer: of a tree of counts.
+    /// Of a tree of counts: moves `slice` into the trunk as if it were a frozen buffer.
     #[cfg(any(test, feature = "testing"))]
     pub fn counted(tree: &Arc<TreeInner>, slice: Slice) -> Option<Push> {
         tree.taking(|view, state| {
@@ -149,8 +149,8 @@ impl Push {
 
     /// Takes the pending slices of the edge into the planned node, and those of its neighbours that are due as
     /// well: one run that was cut by child makes all of them due at once. So they share a sync and an edit,
-    /// which holds the node above with all its slices. Each child gets a run of its own: of one run for
-    /// all of them, every page would stay until the last leaf is merged.
+    /// which holds the node above with all its slices. Each child gets a run of its own: a run for all of them
+    /// would keep every page until the last leaf is merged.
     pub fn flush(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
         tree.taking(|view, state| {
             state.flushes.remove(&plan.node);
@@ -404,7 +404,7 @@ impl<'a> Router<'a> {
 /// Opens the inputs of a target; `None` when there is nothing in its ranges.
 fn start(tree: &Arc<TreeInner>, target: Target, snapshots: &[Seq]) -> Result<Option<Current>> {
     let below = target.leaf && nothing_below(tree, &target);
-    // The leaf's format; but tombstones stay while more is to come below (BD1).
+    // Tombstones stay while more is to come below (BD1), even in the leaf's own format.
     let bottom = below && !tree.keeps_tombstones();
     let options = &tree.options;
     let (format, bytes) = match target.leaf {

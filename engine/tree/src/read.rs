@@ -107,7 +107,7 @@ impl TreeInner {
         self.lookup_trunk(&view, key, at, value)
     }
 
-    /// As [`Self::lookup_trunk`], past the row cache.
+    /// As [`Self::lookup_trunk`], without the row cache.
     pub(crate) fn descend(
         &self,
         view: &View,

@@ -27,7 +27,7 @@ pub trait Renew: Send + Sync {
 /// How values are renewed, and which blocks may have old ones.
 pub(crate) struct Renewal {
     renew: Option<Arc<dyn Renew>>,
-    /// Blocks below may have old values; `u64::MAX` as long as it is not known (RNW1).
+    /// Blocks below this may have old values; `u64::MAX` while it is not known (RNW1).
     below: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl Renewal {
         }
     }
 
-    /// Blocks below may have old values; `None`: not known yet (RNW1).
+    /// Blocks below this may have old values; `None`: not known yet (RNW1).
     pub fn limit(&self) -> Option<BlockId> {
         Some(self.below.load(Ordering::Acquire)).filter(|below| *below != BlockId::MAX)
     }

@@ -18,7 +18,7 @@ pub(crate) struct Rewrite {
     work: Work,
     finished: bool,
     format: RunFormat,
-    /// Not read: that it is held says which form the values have (RNW1).
+    /// Never read. It is held so that rewrites that use it can be counted (RNW1).
     _renewal: Arc<Renewal>,
 }
 

@@ -164,7 +164,7 @@ fn may_hold(runs: &[Slice], key: &[u8]) -> bool {
 }
 
 impl Tree {
-    /// Compares all cached rows with the runs (RWC1), those excepted that change meanwhile.
+    /// Compares all cached rows with the runs (RWC1), except those that change meanwhile.
     pub fn check_rows(&self) -> Result<u64> {
         let inner = &self.inner;
         let Some(cache) = inner.store.rows() else { return Ok(0) };

@@ -57,14 +57,14 @@ impl TreeStats {
 pub struct Sizes {
     /// Versions in runs and write buffers, tombstones included.
     pub entries: u64,
-    /// Of keys and values in runs; of memory in write buffers.
+    /// Bytes of keys and values in runs, and of memory in write buffers.
     pub bytes: u64,
-    /// Entries that ever came, since the tree was opened.
+    /// Entries that came in since the tree was opened.
     pub changes: u64,
 }
 
 impl Tree {
-    /// A part of [`Tree::stats`], without a latch: each statement asks.
+    /// A part of [`Tree::stats`], without a latch, because each statement asks for it.
     pub fn sizes(&self) -> Sizes {
         let view = self.inner.view.load();
         let (buffered, buffered_bytes) = buffered(&view);
@@ -124,7 +124,8 @@ impl Tree {
         sum.0 as f64 / sum.1 as f64
     }
 
-    /// Calls `tell` for the block of each slice of the trunk; for a run with several, as often.
+    /// Calls `tell` with the block of each slice of the trunk: several times for a run that has
+    /// several slices.
     pub fn each_block(&self, tell: &mut dyn FnMut(BlockId)) {
         let view = self.inner.view.load();
         view.trunk.each_slice(&mut |s| tell(s.run.block()));

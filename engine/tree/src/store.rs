@@ -54,8 +54,8 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     }
     /// Many pages were read for single rows: how memory is shared may have to change.
     fn judge_rows(&self) {}
-    /// Of a store that has counts in place of entries (`counted.rs`): the runs that a merge of these pieces
-    /// writes. `None`: entries are merged.
+    /// For a store that has counts in place of entries (`counted.rs`): the runs that a merge of these
+    /// pieces writes. `None`: the store has entries, which are merged.
     fn count_merge(
         &self,
         _pieces: &dyn Fn() -> Vec<CountedPiece>,

@@ -267,7 +267,7 @@ impl Tree {
         (oldest != Lsn::MAX).then_some(oldest)
     }
 
-    /// Records of this tree that start below are in its runs: recovery skips them.
+    /// Records of this tree that start below this position are in its runs: recovery skips them.
     pub fn flushed_upto(&self) -> Lsn {
         self.inner.view.load().trunk.flushed_upto
     }
@@ -299,7 +299,8 @@ impl TreeInner {
     pub fn attach(&self, mut lists: Vec<Arc<[Slice]>>, named_at: Lsn, lsn: Lsn, boundary: Lsn) {
         lists.reverse();
         let _order = self.view_lock.lock();
-        // Not up to `boundary`: the record is needed until the runs are flushed too.
+        // Frozen up to `lsn` and not up to `boundary`: the record is needed until the runs are
+        // flushed too.
         self.freeze_locked(lsn);
         let view = self.view.load_full();
         let item = Frozen { content: Content::Runs(lists), boundary, first_lsn: named_at };
@@ -318,7 +319,8 @@ impl TreeInner {
         self.buffer_dead.store(0, Ordering::Relaxed);
         if view.active.buffer.is_empty() {
             if view.active.first_lsn() != Lsn::MAX {
-                // A batch without entries, which a log may have: it must not keep the log.
+                // A log may have a batch without entries. It must not keep the log from being
+                // trimmed.
                 let active = Arc::new(Active::new(&self.readers));
                 self.view.store(Arc::new(View { active, ..View::clone(&view) }));
             }
@@ -384,7 +386,8 @@ impl TreeInner {
         }
     }
 
-    /// Of nodes that were never read: looks only where there is debt.
+    /// Finds the needs of all nodes of a trunk that was never read; visits only subtrees that have
+    /// debt.
     fn find_all_needs(&self) {
         fn below(node: &Arc<Node>, range: &Range, state: &mut State, options: &TreeOptions) {
             let inner = match &node.body {

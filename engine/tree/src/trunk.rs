@@ -18,9 +18,9 @@ pub(crate) struct Trunk {
     pub sums: Sums,
     /// Node numbers from here on are unused.
     pub next_node: NodeId,
-    /// Every record of this tree that starts below is in runs.
+    /// Every record of this tree that starts below this position is in runs.
     pub flushed_upto: Lsn,
-    /// Edits logged at positions below are part of this version.
+    /// Edits logged at positions below this are part of this version.
     pub applied: Lsn,
 }
 

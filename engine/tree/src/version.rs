@@ -61,7 +61,7 @@ pub struct StoredVersion {
     places: Vec<(Arc<Node>, Option<Place>)>,
     /// Packs that were written now.
     fresh: BTreeMap<BlockId, PackNote>,
-    /// Those that the image before named and this one does not.
+    /// Packs that the image before named and this one does not.
     dead: Vec<BlockId>,
     bytes_written: u64,
     is_durable: bool,
@@ -227,7 +227,8 @@ struct Moving {
 }
 
 impl Moving {
-    /// Those with the least live bytes first, and no more of them than what changed.
+    /// Chooses sparse packs with the least live bytes first, as long as these bytes are no more
+    /// than what changed.
     fn of(trunk: &Trunk, packs: &BTreeMap<BlockId, PackNote>) -> Moving {
         let is_sparse = |pack: &PackNote| {
             let bytes = pack.bytes.next_multiple_of(UNIT);

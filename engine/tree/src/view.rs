@@ -49,7 +49,8 @@ impl Active {
 /// A frozen item, which waits to be flushed.
 pub(crate) struct Frozen {
     pub content: Content,
-    /// All records of the tree that start below are in this item, older items or the trunk.
+    /// All records of the tree that start below this position are in this item, older items or the
+    /// trunk.
     pub boundary: Lsn,
     pub first_lsn: Lsn,
 }

@@ -14,7 +14,8 @@ use crate::tree::Tree;
 const WORTH: u64 = 64;
 
 impl TreeCursor {
-    /// The source `best` stands on a dead key. The range around it, if one is known.
+    /// Notes that the source `best` stands on a dead key. Returns the known range around the key,
+    /// if there is one.
     pub(super) fn note_dead(&mut self, best: usize) -> Option<DeadRange> {
         if self.privates > 0 {
             // The transaction's own runs are not among what other readers saw.
@@ -53,7 +54,7 @@ impl TreeCursor {
         told
     }
 
-    /// KR2: announces, looks again at the newest versions, confirms.
+    /// KR2: announces the range, reads it again at the newest versions, and confirms it.
     #[cold]
     fn tell(&mut self, keys: &DeadKeys) -> Result<()> {
         if keys.first.len() + keys.last.len() > KEY_BYTES {
@@ -64,7 +65,7 @@ impl TreeCursor {
         let bounds = Bounds { lo: keys.first.clone(), hi: Some(hi) };
         let mut again = Tree { inner: self.tree.clone() }.cursor(SEQ_MAX, bounds);
         again.verifies = true;
-        // It may take as long as the walk before: KILL ends it, too.
+        // The second walk may take as long as the first: KILL ends it, too.
         again.walk.interrupt = self.walk.interrupt.take();
         let found = again.first();
         self.walk.interrupt = again.walk.interrupt.take();

@@ -4,9 +4,9 @@
 //! page or batch: sources are not compared and no key is copied. How far that goes is found out
 //! once for many steps.
 //!
-//! Invariant GD1: `limit` is a position in the page or batch of the current source. All entries between the current
-//! one and it belong to the current window and the bounds, are seen by the snapshot, and are below the keys of all other
-//! sources; those of a page are rows, too. So it holds until any source moves otherwise, which ends in
+//! Invariant GD1: `limit` is a position in the page or batch of the current source. All entries between the current one
+//! and it belong to the current window and the bounds, are seen by the snapshot, and are below the keys of all other
+//! sources; those of a page are rows, too. So it holds until a source moves in another way, which ends in
 //! [`TreeCursor::choose`].
 
 use super::TreeCursor;
@@ -26,7 +26,7 @@ impl TreeCursor {
                 *examined += u64::from(glides);
                 glides
             }
-            // What is in a batch was examined when that was filled.
+            // The entries of a batch were examined when it was filled.
             SourceBody::Buffer(buffer) => buffer.glide(limit, key, seq),
         }
     }
@@ -52,7 +52,7 @@ impl TreeCursor {
         let won_again = self.won_again;
         let (before, rest) = self.sources.split_at_mut(current);
         let Some((source, after)) = rest.split_first_mut() else { return 0 };
-        // Those kept across windows may be beyond this one: it ends before they come.
+        // Sources kept across windows may stand beyond this window, which ends before them.
         let rivals = before.iter().chain(&*after).filter(|rival| rival.valid);
         let rival = rivals.min_by(|a, b| a.compare(b)).map(|rival| &rival.key[..]);
         let mut rival = rival.into_iter().chain(self.walk.hi.as_deref()).min();
@@ -61,7 +61,7 @@ impl TreeCursor {
             let edge = self.window.as_ref().and_then(|window| window.range.hi.as_deref());
             rival = rival.into_iter().chain(edge).min();
         }
-        // Looking for a place costs several steps: not where sources take turns, or the next step is the last.
+        // Finding the position costs several steps, which is a waste where sources take turns.
         if rival.is_some() && !won_again {
             return 0;
         }

@@ -79,10 +79,11 @@ pub struct TreeCursor {
     spare_batch: Option<frond_buffer::Batch>,
     dead: u64,
     buffer_dead: u64,
-    /// Those since the last row, while the cursor moves.
+    /// The dead keys since the last row, while the cursor moves.
     dead_keys: dead_keys::DeadKeys,
-    /// It looks at a range again (KR2): the largest sequence of a tombstone so far.
+    /// Whether this cursor reads a range again to confirm it (KR2).
     verifies: bool,
+    /// The largest sequence of a tombstone that it has passed.
     dead_newest: Seq,
 }
 
@@ -90,7 +91,8 @@ pub struct TreeCursor {
 struct Window {
     node: Arc<Node>,
     range: Range,
-    /// Heats of the nodes on the path and their edges, to be updated when the window is left.
+    /// The nodes on the path. Their heats and those of their edges are updated when the window is
+    /// left.
     path: Vec<(NodeId, Option<Key>, Arc<Node>)>,
     dead: u64,
 }

@@ -104,7 +104,7 @@ impl TreeCursor {
         self.add(SourceBody::Run(RunSource::new([part].into())), Some(node), charge);
     }
 
-    /// Cuts without estimating the rest, which would read fences.
+    /// Cuts the slice to the range without new counts, which would need the run's fences.
     fn clip(&self, slice: &Slice, range: &Range) -> Option<Slice> {
         if !slice.in_range(range) {
             return None;

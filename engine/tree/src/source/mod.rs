@@ -87,7 +87,7 @@ pub(crate) enum Charge {
 
 pub(crate) struct Source {
     pub valid: bool,
-    /// Of the current key; meaningful while `valid`.
+    /// Head of the current key; meaningful while `valid`.
     pub head: u64,
     pub key: Vec<u8>,
     pub seq: Seq,

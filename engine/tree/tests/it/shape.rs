@@ -213,7 +213,7 @@ fn a_tree_that_loses_all_rows_shrinks_to_an_empty_leaf() {
         bench.settle();
     }
     for _ in 0..40 {
-        // What tombstones are left wait for readers to stumble over them.
+        // The tombstones that are left are merged away when readers have met enough of them.
         bench.verify_all(SEQ_MAX);
         bench.settle();
     }
