@@ -32,8 +32,8 @@ pub(crate) const TAIL: u32 = u32::MAX;
 /// First keys of up to this many bytes are fences as they are.
 pub(crate) const WHOLE_FENCE: usize = 1024;
 
-/// The fence of a page that begins with `first`, `last` being the last key of the page before, which is
-/// another one.
+/// The fence of a page that begins with `first`; `last` is the last key of the page before, which
+/// differs.
 pub(crate) fn fence_between<'k>(last: &[u8], first: &'k [u8]) -> &'k [u8] {
     if first.len() <= WHOLE_FENCE {
         return first;
@@ -199,9 +199,9 @@ impl RunIndex {
         &self.keys[start as usize..self.key_ends[p] as usize]
     }
 
-    /// What the first key of `page` begins with, all of it unless it is long; above all keys of the page
-    /// before, unless it is a key that goes on from there. Borrowed unless it shares very much with the fence
-    /// before.
+    /// The fence of `page`: its first key, or the beginning of a long one. It is above all keys of the page
+    /// before, unless versions of the page's first key are there, too. Borrowed unless it shares very much
+    /// with the fence before.
     #[inline]
     pub fn fence(&self, page: u32) -> Cow<'_, [u8]> {
         let p = page as usize;

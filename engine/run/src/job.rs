@@ -29,8 +29,8 @@ impl MergeInput {
         MergeInput(Box::new(Copied(source)))
     }
 
-    /// Decodes all of it as a merge of keys of 17 to 24 bytes does, and returns the number of entries: what
-    /// reading costs without merging.
+    /// Decodes the input as a merge of keys of 17 to 24 bytes does, and returns the number of entries. For
+    /// measuring what reading costs without merging.
     pub fn drain(self) -> Result<u64> {
         let mut source = self.0.w3();
         let mut batch = Batch::new();

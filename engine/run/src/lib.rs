@@ -1,11 +1,11 @@
 //! Codec of immutable sorted runs, the data that trees keep on disk: reading, merging and writing
 //! them.
 //!
-//! A run is a sequence of pages of entries, followed by its fences (the first key of every page)
-//! and, if asked for, a bloom filter. It is built once ([`RunBuilder`], [`RunCutter`]), read by
-//! page ([`RunIndex`], [`Page`], [`RunScan`]) and rewritten by [`MergeJob`], which merges any
-//! number of runs and write buffers, drops versions that no snapshot can see and encodes the
-//! result.
+//! A run is a sequence of pages of entries, followed by its fences (the first key of every page, or
+//! the beginning of a long one) and, if asked for, a bloom filter. It is built once
+//! ([`RunBuilder`], [`RunCutter`]), read by page ([`RunIndex`], [`Page`], [`RunScan`]) and
+//! rewritten by [`MergeJob`], which merges any number of runs and write buffers, drops versions
+//! that no snapshot can see and encodes the result.
 //!
 //! Invariants:
 //!

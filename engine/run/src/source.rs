@@ -30,7 +30,7 @@ pub trait PageSource {
         *read = true;
         self.page(run, page, Access::Point)
     }
-    /// The page if no read is needed for it. That counts as no use of it.
+    /// The page if no read is needed for it. Does not count as a use of the page.
     fn page_in_memory(&self, _run: &Run, _page: u32) -> Option<Arc<Page>> {
         None
     }

@@ -51,7 +51,7 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// That of an image which is the newest.
+    /// The map of the newest image, which names `blocks`.
     pub fn of_image(blocks: &[(BlockId, Extent)]) -> BlockMap {
         let all = blocks.iter().map(|(block, extent)| (*block, Entry::new(*extent, true)));
         BlockMap { blocks: all.collect(), imaged: blocks.len() as u64 }
@@ -61,7 +61,7 @@ impl BlockMap {
         self.blocks.get(&block).map(|entry| entry.extent())
     }
 
-    /// Adds a block that no image names. False: there is one of that number.
+    /// Adds a block that no image names. False: there is a block with that number.
     pub fn insert(&mut self, block: BlockId, extent: Extent) -> bool {
         self.blocks.insert(block, Entry::new(extent, false)).is_none()
     }
@@ -70,7 +70,7 @@ impl BlockMap {
         self.blocks.remove(&block).map(Entry::extent)
     }
 
-    /// By number.
+    /// All blocks, ascending by number.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, Extent)> + '_ {
         self.blocks.iter().map(|(block, entry)| (*block, entry.extent()))
     }
@@ -110,7 +110,7 @@ impl BlockMap {
         all
     }
 
-    /// The image that differs by `change` from the newest one is durable.
+    /// Notes that the image that differs by `change` from the newest one is durable.
     pub fn imaged(&mut self, change: &BlockChange) {
         for (blocks, marked) in [(&change.added, true), (&change.removed, false)] {
             for block in blocks {
@@ -122,8 +122,8 @@ impl BlockMap {
         self.imaged = self.imaged + change.added.len() as u64 - change.removed.len() as u64;
     }
 
-    /// What makes the newest image one that names exactly `live`. Those that it names and that were released since
-    /// are forgotten. Looks at all blocks.
+    /// The change from the newest image to one that names exactly `live`. Forgets the blocks that the newest image
+    /// names and that were released since. Looks at all blocks.
     pub fn change_to(&mut self, live: &[BlockId]) -> BlockChange {
         let live: BTreeSet<BlockId> = live.iter().copied().collect();
         let marked = self.blocks.iter().filter(|(_, entry)| entry.is_marked());

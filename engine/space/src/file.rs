@@ -20,8 +20,8 @@
 //!   death of a process the newest header (and the name of a file just created) may be readable and
 //!   yet not durable.
 //! - S6. An image's block map names exactly the blocks that its trunk names. The caller says what differs from the
-//!   newest image, and the number must come out right; while a [`CheckpointPin`] is held no freed block is released, so all of them are still there, and
-//!   no extent can have passed from one of them to another.
+//!   newest image, and the number of blocks must come out right. While a [`CheckpointPin`] is held no freed block is
+//!   released, so all of them are still there, and no extent can have passed from one of them to another.
 //! - S7. After a failed sync or header write it is unknown which header a restart will find: nothing
 //!   is written, reused or given back any more.
 //!
@@ -125,7 +125,7 @@ pub struct FileStats {
     pub memory_bytes: u64,
 }
 
-/// Freed blocks that wait.
+/// Freed blocks that wait for [`TableFile::release`].
 #[derive(Default)]
 pub(crate) struct Freed {
     pub waiting: Vec<(Lsn, BlockId)>,
@@ -227,12 +227,13 @@ impl TableFile {
         }
     }
 
-    /// The LSN of the newest checkpoint (of the creation before the first).
+    /// The LSN of the newest checkpoint; before the first one, that of the creation.
     pub fn checkpoint_lsn(&self) -> Lsn {
         self.header.lock().lsn
     }
 
-    /// The newest durable header as it lies in the file; the image that it names is part of its checksum.
+    /// The newest durable header as it lies in the file. It includes the checksum of the image that it
+    /// names.
     pub fn header_bytes(&self) -> Vec<u8> {
         encode_header(&self.header.lock(), self.id)
     }
@@ -294,7 +295,7 @@ impl TableFile {
 
     /// Reads `len` bytes at `offset` of a block. They are not verified here (S4). The block must not
     /// be released before this returns. `Corruption` for a block that is not in the block map or a
-    /// range that is not in the block: both come from bytes that said otherwise.
+    /// range that is not in the block: both come from stored bytes that name what does not exist.
     pub fn read(&self, block: BlockId, offset: u64, len: usize) -> Result<Vec<u8>> {
         let at = self.place(block, offset, len)?;
         transfer::read(&*self.file, &self.name, at, len)
@@ -424,7 +425,7 @@ impl TableFile {
             for hole in &taken {
                 match self.file.punch_hole(hole.offset, hole.len) {
                     Ok(()) => given += hole.len,
-                    // Space is only lent for longer; not worth an error.
+                    // The file only keeps the space for longer: no error.
                     Err(_) => drop(self.punch_failures.fetch_add(1, Ordering::Relaxed)),
                 }
             }
@@ -464,7 +465,8 @@ impl TableFile {
         }
     }
 
-    /// Bytes of the file and of its holes, as in [`TableFile::stats`], for one latch instead of four.
+    /// Bytes of the file and of its holes, as in [`TableFile::stats`], but with one latch instead of
+    /// four.
     pub fn lengths(&self) -> (u64, u64) {
         let space = self.space.lock();
         let tree = space.tree();

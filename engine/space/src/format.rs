@@ -158,9 +158,10 @@ pub fn encode_header(header: &Header, id: Identity) -> Vec<u8> {
     out
 }
 
-/// Both slots of a copy whose newest header is `header`. The other slot has to verify, too, or the copy would
-/// look damaged; where the older header's image is not copied, it names the newer one's. It is used only when
-/// the newer header is damaged, and then that image does not verify as its own.
+/// Both slots of a copy whose newest header is `header`. The older header has to verify, too, or the copy
+/// would look damaged. Its own image is not copied, so it names the newer header's image. It is used only
+/// when the newer header is damaged, and then that image does not verify: an image's checksum includes the
+/// sequence.
 pub fn front(header: &Header, id: Identity) -> Vec<u8> {
     let seq = header.seq.saturating_sub(1);
     let image = header.image.filter(|_| seq > CREATED);

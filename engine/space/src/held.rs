@@ -9,11 +9,11 @@ use crate::format::Header;
 pub struct Held {
     /// The newest durable header when the pin was taken.
     header: Header,
-    /// Blocks below this are pinned.
+    /// Blocks with numbers below this are pinned.
     next_block: BlockId,
-    /// Freed and kept for the pin.
+    /// Blocks that were freed and are kept for the pin.
     blocks: Vec<(Lsn, BlockId)>,
-    /// The pinned image was replaced.
+    /// The extent of the pinned image, once a checkpoint has replaced it.
     old_image: Option<Extent>,
     /// Bytes of `blocks` and `old_image`.
     bytes: u64,
@@ -24,23 +24,23 @@ impl Held {
         Held { header, next_block, blocks: Vec::new(), old_image: None, bytes: 0 }
     }
 
-    /// The pinned one.
+    /// The pinned header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Pinned blocks are below.
+    /// Pinned blocks have numbers below this.
     pub fn next_block(&self) -> BlockId {
         self.next_block
     }
 
-    /// Pins the blocks below `next_block`, too: those that are still there. The others are named by nothing any more.
+    /// Pins the blocks below `next_block`, too, as far as they still exist. Nothing names the others any more.
     pub fn raise(&mut self, next_block: BlockId) {
         assert!(next_block >= self.next_block, "a pin lets go of blocks (PN1)");
         self.next_block = next_block;
     }
 
-    /// Bytes that are kept and not in use.
+    /// Bytes that only the pin keeps.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -30,7 +30,8 @@ pub struct PinnedFile {
     pub image: Option<Extent>,
     /// Blocks have numbers below this.
     pub next_block: BlockId,
-    /// By number. Some may be of no use to anybody (written and not named); their bytes may change.
+    /// Ascending by number. No record may name some of them, which were only written; their bytes
+    /// may change.
     pub blocks: Vec<(BlockId, Extent)>,
 }
 
@@ -48,9 +49,10 @@ impl PinnedFile {
 }
 
 impl TableFile {
-    /// Pins what the file has now (PN1), or what it has more than at the last call. False: nothing more. The caller
-    /// lets no checkpoint of the file run meanwhile, takes its log position after this call, and calls again: no
-    /// record below the position names a block that is not pinned when nothing was added. One pin at a time.
+    /// Pins what the file has now (PN1); a further call pins what was added since the last one. False: nothing was
+    /// added. The caller lets no checkpoint of the file run meanwhile. It takes its log position after this call,
+    /// and calls again: if that adds nothing, no record below the position names a block that is not pinned. One
+    /// pin at a time.
     pub fn pin(&self) -> bool {
         let header = *self.header.lock();
         let mut freed = self.freed.lock();
@@ -93,7 +95,8 @@ impl TableFile {
         let (blocks, old_image) = held.into_parts();
         freed.waiting.extend(blocks);
         if let Some(extent) = old_image {
-            // A later header is durable: that was the reason to keep it.
+            // The image was kept because a checkpoint replaced it, so a later header is durable
+            // (S3).
             self.space.lock().free(extent);
         }
         self.settle(freed);

@@ -57,7 +57,7 @@ impl SpaceMap {
         self.tree.free(extent);
     }
 
-    /// All free bytes count as never punched; for recovery, which does not know which were.
+    /// All free bytes count as never punched: for recovery, which does not know which ones were.
     pub fn remember_all_holes(&mut self) {
         self.unpunched = self.tree.holes_within(FIRST_EXTENT, self.file_len);
     }

@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
 }
 
 impl LockTable {
-    /// All owners, in no order.
+    /// All owners, in no particular order.
     pub fn owners(&self) -> Vec<OwnerInfo> {
         let mut all = Vec::new();
         for shard in self.owner_shards() {
@@ -39,7 +39,7 @@ impl LockTable {
         all
     }
 
-    /// Puts more locks into `batch`, which is cleared first: of about `most` slots. False at the end.
+    /// Replaces the content of `batch` by more locks: those of about `most` slots. False at the end.
     pub fn more_locks(&self, at: &mut LockListing, most: usize, batch: &mut Vec<LockInfo>) -> bool {
         batch.clear();
         while let Some(shard) = self.shards.get(at.shard) {
@@ -64,7 +64,7 @@ impl LockTable {
             }
         }
         if at.shard == self.shards.len() {
-            // Few: see RL4.
+            // Ranges are few (RL4), so they are listed in one piece.
             at.shard += 1;
             let ranges = self.ranges.lock();
             for tree in ranges.trees() {
@@ -81,7 +81,7 @@ impl LockTable {
         !batch.is_empty()
     }
 
-    /// Locks held, in no order, at most `limit`.
+    /// At most `limit` locks that are held, in no particular order.
     pub fn locks(&self, limit: usize) -> Vec<LockInfo> {
         let (mut all, mut batch, mut at) = (Vec::new(), Vec::new(), LockListing::default());
         while all.len() < limit && self.more_locks(&mut at, limit, &mut batch) {
@@ -98,7 +98,7 @@ impl LockTable {
         all
     }
 
-    /// The same, with the time since when, in no order.
+    /// The owners that wait, and since when, in no particular order.
     pub fn waiters_since(&self) -> Vec<(TxnId, Duration)> {
         self.graph.lock().waiting.iter().map(|(id, place)| (*id, place.since)).collect()
     }

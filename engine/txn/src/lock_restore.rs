@@ -21,8 +21,8 @@ pub struct TreeLocks {
 }
 
 impl Locker {
-    /// The trees that are locked exclusively as a whole, and the exclusive row locks of those others that
-    /// `wanted` says yes to. Trees without any are left out.
+    /// The trees that are locked exclusively as a whole, and the exclusive row locks on those of the
+    /// other trees for which `wanted` returns true. Trees without either are left out.
     pub fn exclusive(&self, wanted: &dyn Fn(TreeId) -> bool) -> Vec<TreeLocks> {
         // Most transactions have none: this is asked at each prepare.
         if !self.trees.iter().any(|(tree, hold)| hold.mode == LockMode::X || wanted(tree)) {
@@ -44,7 +44,7 @@ impl Locker {
     }
 
     /// Takes locks that were held before a restart. They are charged, but the limit does not refuse them.
-    /// False, with what was taken until then, when another owner's lock is in the way.
+    /// False when another owner's lock is in the way; locks taken before that stay.
     pub fn restore<'k>(
         &mut self,
         tree: TreeId,
@@ -110,7 +110,7 @@ impl Locker {
 }
 
 impl Slot {
-    /// How `owner` holds it.
+    /// The mode in which `owner` holds the lock.
     pub(crate) fn held_by(&self, owner: TxnId) -> Option<LockMode> {
         match &self.holding {
             Holding::One(holder, mode) => (*holder == owner).then_some(*mode),

@@ -94,7 +94,7 @@ pub(crate) enum Outcome {
     Granted,
     /// Granted in place of a weaker one.
     Upgraded,
-    /// It must wait for `want`; an upgrade of what it holds.
+    /// The owner must wait for mode `want`. `upgrade`: it holds a weaker one.
     Conflict {
         want: LockMode,
         upgrade: bool,

@@ -106,14 +106,14 @@ pub struct LockTable {
     pub(crate) shards: Vec<Mutex<Shard>>,
     /// Ranges that are held or waited for; latched as a shard is.
     pub(crate) ranges: Mutex<RangeTable>,
-    /// Of these, those of readers.
+    /// Number of readers' requests among `ranges`.
     pub(crate) range_readers: AtomicUsize,
     pub(crate) graph: Mutex<Graph>,
     pub(crate) counters: Counters,
     pub(crate) last_deadlock: Mutex<Option<DeadlockReport>>,
     owners: Vec<Mutex<HashMap<TxnId, Arc<Owner>>>>,
     used: AtomicUsize,
-    /// For reports; only waiters call it.
+    /// Tells waiters the time, for reports.
     clock: OnceLock<Clock>,
     observer: OnceLock<Box<dyn LockObserver>>,
 }

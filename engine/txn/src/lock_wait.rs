@@ -28,12 +28,12 @@ pub(crate) struct Owner {
     label: AtomicU64,
     /// Number of locks held.
     locks: AtomicU64,
-    /// It has been granted a range.
+    /// Whether it has been granted a range.
     ranges: AtomicBool,
     /// When it began.
     since: Duration,
     interrupted: AtomicBool,
-    /// While it waits: others came before it in the queue.
+    /// While it waits: whether others came before it in the queue.
     overtaken: AtomicBool,
     pub park: Mutex<Park>,
     pub wake: Condvar,

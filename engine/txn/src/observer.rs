@@ -7,14 +7,15 @@ use crate::DeadlockReport;
 /// Latches: `victim` is called under the graph latch, and must not call the lock table. The others are called without any
 /// latch of it, and may interrupt owners.
 pub trait LockObserver: Send + Sync {
-    /// `waiter` goes to sleep until `holders` end, or some of those before it in the queue. On its own thread; again
-    /// when others came before it meanwhile.
+    /// `waiter` goes to sleep until `holders` end; these include owners before it in the queue. Called on the
+    /// waiter's thread, and again when others have come before it meanwhile.
     fn waits(&self, waiter: u64, holders: &[u64]);
 
     /// The sleep that [`LockObserver::waits`] told of is over, however it ended. On the same thread.
     fn waited(&self, waiter: u64);
 
-    /// Which of two owners in a cycle rather gives way: below zero `a`, above zero `b`, zero: no preference.
+    /// Which of two owners in a cycle should give way. Below zero: `a`; above zero: `b`; zero: no
+    /// preference.
     fn victim(&self, a: u64, b: u64) -> i32;
 
     /// A deadlock was broken; its members may go on by now.

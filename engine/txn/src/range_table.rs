@@ -161,12 +161,12 @@ impl RangeTable {
         self.bytes
     }
 
-    /// The waiting request of `owner` goes.
+    /// Removes the waiting request of `owner`.
     pub fn leave(&mut self, tree: TreeId, owner: TxnId) {
         self.remove(tree, &|r| r.owner.id == owner && !r.granted);
     }
 
-    /// All ranges of `owner` go.
+    /// Removes all ranges of `owner`.
     pub fn release(&mut self, owner: TxnId) {
         for tree in self.trees() {
             self.remove(tree, &|r| r.owner.id == owner);
@@ -191,7 +191,7 @@ impl RangeTable {
         }
     }
 
-    /// Those that wait in `tree` find out that others came before them.
+    /// Tells the owners that wait in `tree` that others came before them.
     pub fn overtake(&self, tree: TreeId) {
         self.of(tree).iter().filter(|r| !r.granted).for_each(|r| r.owner.overtake());
     }

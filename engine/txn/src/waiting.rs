@@ -1,4 +1,4 @@
-//! How an owner waits that is queued for a lock of any kind.
+//! How a queued owner waits for a lock of any kind.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl Locker {
         self.wake_up(at, end)
     }
 
-    /// As [`Locker::sleep`], since `since`, and tells the observer for whom.
+    /// As [`Locker::sleep`] for a wait that began at `since`; tells the observer for whom the owner
+    /// waits.
     fn sleep_watched(&self, at: WaitAt, since: Duration, timeout: Duration) -> Option<End> {
         let Some(observer) = self.table.observer() else { return self.sleep(timeout) };
         let label = self.owner.label();

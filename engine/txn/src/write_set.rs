@@ -167,7 +167,7 @@ impl WriteSet {
         self.mark = self.op;
     }
 
-    /// Counts without a savepoint between them become one per table.
+    /// Joins the counts of a table that have no savepoint between them.
     fn join_rows(&mut self) {
         let from = self.rows.partition_point(|r| r.op <= self.mark);
         let newer = self.rows.split_off(from);

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Below so many transactions on their way no round waits.
+/// With fewer transactions under way no round waits.
 const MANY: i64 = 6;
-/// Some cycles of the binary log's groups on a slow device.
+/// Longest wait of a round: the time of some groups of the binary log on a slow device.
 const MOST_WAIT: Duration = Duration::from_millis(4);
 
 /// Prepared transactions on their way through a coordinator.
 #[derive(Default)]
 pub(crate) struct Coordinated {
-    /// Durable, and not ended.
+    /// Transactions that are durable and have not ended.
     under_way: AtomicI64,
     /// Groups that have ended.
     groups: AtomicU64,
@@ -32,21 +32,21 @@ pub(crate) struct Coordinated {
 
 #[derive(Default)]
 struct Rounds {
-    /// The groups that had ended when the last round began.
+    /// The value of `groups` when the last round began.
     groups_before: u64,
-    /// As many when a round last waited in vain.
+    /// The value of `groups` when a round last waited in vain.
     in_vain: Option<u64>,
-    /// A round waits.
+    /// Whether a round waits.
     waits: bool,
 }
 
 impl Coordinated {
-    /// One more is durable.
+    /// One more prepared transaction is durable.
     pub fn add(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One has ended, as the first of its group or another.
+    /// A prepared transaction has ended. `is_first`: it is the first of its group to end.
     pub fn end(&self, is_first: bool) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
         if is_first {

@@ -74,7 +74,7 @@ impl Wal {
         self.lead_to(end, sync, || ())
     }
 
-    /// Leads one round, which reaches `end`, when `when_due` returns.
+    /// Leads one round, which reaches `end`, after `when_due` has returned.
     fn lead_to(&self, end: Lsn, sync: bool, when_due: impl FnOnce()) -> Result<()> {
         let step_down = StepDown(self);
         when_due();

@@ -51,7 +51,7 @@ pub struct Wal {
     pub(crate) room: LogSpace,
     trimming: Mutex<()>,
 
-    /// Copies of what the locks protect, for readers without them.
+    /// Copies of what the locks protect, for readers that do not take them.
     end: AtomicU64,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,

@@ -225,7 +225,7 @@ struct Begun {
     recycled: bool,
 }
 
-/// Step 5: begins the segment `next` behind `last`, which is the `only` one or not.
+/// Step 5: begins the segment `next` behind `last`. `only`: `last` is the only segment.
 fn begin_next(
     vfs: &dyn Vfs,
     spares: &mut Spares,

@@ -34,7 +34,8 @@ pub(crate) struct Waiter {
     pub bell: Arc<Bell>,
 }
 
-/// Wakes one thread, which needs no lock that others want to see why.
+/// Wakes one thread. Each waiting thread has a bell of its own, so it does not compete for a lock
+/// when it wakes up.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: Mutex<bool>,

@@ -182,7 +182,7 @@ impl Spares {
         self.names.len()
     }
 
-    /// How many of them are open.
+    /// Number of open spares.
     pub fn open(&self) -> usize {
         self.held.len()
     }

@@ -112,7 +112,8 @@ impl Page {
         false
     }
 
-    /// No entry has a sequence of its own, so each key has one; and none is a tombstone.
+    /// Whether no entry has a sequence of its own, so that each key has one entry, and none is a
+    /// tombstone.
     #[inline]
     pub fn is_plain(&self, one_seq: bool) -> bool {
         (one_seq || self.layout.seq.is_none()) && self.layout.kind.is_none()

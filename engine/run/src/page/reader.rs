@@ -49,7 +49,7 @@ impl<P: Deref<Target = Page>> Reader<P> {
         self.group.column(usize::from(column)).get(self.page.column_data(), at)
     }
 
-    /// What `column` of ends says of entry `i`: where it begins and ends.
+    /// Where entry `i` begins and ends, by `column`, which holds ends.
     #[inline]
     fn span(&mut self, column: u8, i: usize) -> Range<usize> {
         let start = match i {
@@ -175,7 +175,7 @@ impl Page {
         Reader::new(self).compare_key(i, key)
     }
 
-    /// Whether `fence` is the first key, or, as long keys have it, what that begins with.
+    /// Whether `fence` is the first key, or the beginning of it if it is long.
     pub(crate) fn begins_with(&self, fence: &[u8]) -> bool {
         match self.layout.variable {
             true => {
@@ -209,8 +209,8 @@ impl Page {
 }
 
 impl RunMeta {
-    /// The sequence of entry `i` of the page that `reader` reads, which is a page of this run. Do not ask
-    /// the page itself.
+    /// The sequence of entry `i` of the page that `reader` reads, which is a page of this run. A page
+    /// alone does not know whether its run has one sequence.
     #[inline]
     pub fn seq<P: Deref<Target = Page>>(&self, reader: &mut Reader<P>, i: usize) -> Seq {
         if self.one_seq {

@@ -23,8 +23,8 @@ fn stack(sources: &[Vec<OwnedEntry>]) -> BTreeMap<Vec<u8>, Versions> {
     out
 }
 
-/// G4 by definition: a version stays iff the first visible version at some snapshot is this one, or
-/// it is newer than the last snapshot and not hidden at its own sequence.
+/// RD1 to RD4 by definition: a version stays iff the first visible version at some snapshot
+/// is this one, or it is newer than the last snapshot and not hidden at its own sequence.
 fn naive(sources: &[Vec<OwnedEntry>], r: &Retention) -> Vec<OwnedEntry> {
     let last = *r.snapshots.last().unwrap();
     let mut out = Vec::new();

@@ -232,8 +232,8 @@ pub(crate) fn spawn(name: &str, work: Box<dyn FnOnce() + Send>) -> Box<dyn JoinT
     Box::new(OsThread(started.expect("cannot start a thread: raise the process's thread limit")))
 }
 
-/// Nice value of background threads. On two cores iiBench's insert was a tenth faster with 10 than with 0
-/// (means of four runs each; single runs differ as much). Even beside many busy readers merges get more
+/// Nice value of background threads. On two cores iiBench's inserts were a tenth faster with 10 than with
+/// 0 (means of four runs each; single runs differ as much). Even beside many busy readers merges get more
 /// than a hundredth of the time, and writers that wait for merges use none.
 const BACKGROUND_NICE: libc::c_int = 10;
 

@@ -33,7 +33,8 @@ fn a_segment_is_begun_when_the_process_may_open_no_more_files() {
         }
     }
     assert!(wal.status().rotations > 0);
-    // Not even one in place of those that are closed; smaller records, until not the least has room.
+    // No descriptor is left, not even for a file in place of a closed one. Ever smaller records are
+    // appended until the smallest has no room.
     few.leave(0);
     let mut size = payload.len();
     for _ in 0..10_000 {
