@@ -142,7 +142,7 @@ fn number(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let len = key.len().min(8);
     bytes[..len].copy_from_slice(&key[..len]);
-    // What is longer begins behind the number.
+    // A longer key lies behind the number of its first eight bytes.
     u64::from_be_bytes(bytes).saturating_add(u64::from(key.len() > 8))
 }
 

@@ -111,7 +111,7 @@ impl DeadRanges {
         self.note_any(&ranges);
     }
 
-    /// Removes the ranges around puts with keys from `first` to `last`, which were inserted and are
+    /// Removes the ranges that have keys from `first` to `last`: puts there were inserted, and are
     /// not published yet (KR1, KR2).
     #[inline]
     pub fn note_puts(&self, first: &[u8], last: &[u8]) {

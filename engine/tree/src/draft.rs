@@ -20,7 +20,7 @@ use crate::trunk::Trunk;
 
 pub(crate) struct Draft {
     pub root: Arc<Node>,
-    /// Of the root, as of the last [`Self::sum_up`].
+    /// The sums of the root, as of the last [`Self::sum_up`].
     pub sums: Sums,
     pub next_node: NodeId,
     pub flushed_upto: Lsn,

@@ -1,5 +1,5 @@
-//! Estimates from what is in memory: fences, counts, and pages that are cached; none is read (but for a run whose
-//! fences were never loaded). Subtrees within the range are counted by their totals, so an estimate
+//! Estimates from what is in memory: fences, counts, and pages that are cached; nothing is read, except the
+//! fences of a run that were never loaded. Subtrees within the range are counted by their totals, so an estimate
 //! costs the fan-out times the height of the trunk.
 
 use std::ops::Bound;

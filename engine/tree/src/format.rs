@@ -9,8 +9,9 @@
 //! - edit: format byte; number of nodes put, (number, node bytes) each; number of nodes removed,
 //!   numbers; root; next node; number of runs added, (run meta, offset, length) each; number of
 //!   runs removed, blocks; flushed-up-to position.
-//! - image: position of the last edit that it contains, then an edit that makes the tree from
-//!   nothing; or, as format 4, the root's place (`stored_format.rs`).
+//! - image: the position below which it contains all edits (the last one's position plus 1; 0:
+//!   none), then an edit that makes the tree from nothing; or, as format 4, the root's place
+//!   (`stored_format.rs`).
 //!
 //! Log records and images, which hold these bytes, have checksums. Still, no number is trusted: bad
 //! bytes end in an error, never in a panic or a large allocation.

@@ -75,7 +75,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// `None` when nothing is there.
+    /// Opens the input; `None` when it has no entries.
     pub fn open(
         self,
         store: &Arc<dyn RunStore>,

@@ -7,10 +7,18 @@
 //! changes: metadata in memory that is copied on write, published by one pointer, and logged as
 //! edits.
 //!
-//! Files: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`,
-//! `totals` (the metadata), `draft`, `shape`, `edit`, `difference` (changing it), `format`, `raw`, `load` (its bytes), `place`, `stored_format`, `version`, `load_packs` (storing what changed of it), `triggers`,
-//! `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input` (background work), `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache` (reading), `check`,
-//! `audit`, `stats`, `counters`, `store` (interfaces to file and log), `testing`, `synthetic`, `counted` (with the feature `testing`).
+//! Files:
+//!
+//! - the metadata: `tree` (handle, publication), `view` (what a reader sees), `trunk`, `node`, `slice`, `totals`,
+//!   `sums`, `extent`, `options`;
+//! - changing them: `draft`, `shape`, `edit`, `difference`, `build` (indexes that are being built);
+//! - their bytes: `format`, `raw`, `load`; storing what changed of them: `book`, `place`, `stored_format`, `version`,
+//!   `load_packs`;
+//! - background work: `triggers`, `plan`, `job`, `push`, `merge`, `rewrite`, `renewal`, `old_values`, `input`;
+//! - reading: `read`, `cursor`, `bounds`, `source`, `dead_ranges`, `rows`, `row_cache`, `estimate`;
+//! - a transaction's own runs: `private`;
+//! - checks and figures: `check`, `audit`, `stats`, `counters`;
+//! - interfaces to file and log: `store`; with the feature `testing`: `testing`, `synthetic`, `counted`.
 //!
 //! Does not: open files, log transactions, start threads, decide visibility of uncommitted data.
 //!

@@ -186,7 +186,7 @@ impl TreeLoader {
         self.flushed_upto
     }
 
-    /// The position behind the record of the newest edit.
+    /// The position below which all edits are applied: that of the newest one plus 1.
     pub fn applied(&self) -> Lsn {
         self.applied
     }

@@ -33,8 +33,8 @@ pub struct TreeOptions {
     pub image_bytes: u64,
     /// A pack of stored nodes is closed before it gets longer than this; one node may be longer.
     pub pack_bytes: u64,
-    /// Batches after which a cursor reloads its view, so that it does not keep dead runs and
-    /// buffers alive.
+    /// Pages and batches after which a cursor takes a new view, so that it does not keep dead runs
+    /// and buffers alive.
     pub cursor_refills: u32,
 }
 

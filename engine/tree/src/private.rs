@@ -147,8 +147,8 @@ impl PrivateRuns {
     }
 
     /// Writes `input` out as the newest generation, one version per key. The operations in
-    /// `segment` are later than all that were written before. `poll` is called now and then and
-    /// returns whether to go on. On `Err` nothing has changed.
+    /// `segment` are later than all that were written before. `poll` is called now and then; its
+    /// error ends the call. On `Err` nothing has changed.
     pub fn write(
         &mut self,
         input: MergeInput,

@@ -99,7 +99,8 @@ struct Router<'a> {
 impl Push {
     /// Takes the oldest frozen item.
     pub fn freeze(tree: &Arc<TreeInner>, plan: &Plan, snapshots: Vec<Seq>) -> Option<Push> {
-        // Before any lock is taken: committers ask a tree for its debt.
+        // Sorts before any lock is taken: committers would wait for the lock when they ask the tree
+        // for its debt.
         if let Some(Content::Buffer(buffer)) = tree.view.load().frozen.last().map(|f| &f.content) {
             buffer.settle();
         }
@@ -270,7 +271,8 @@ impl Push {
         Ok(Step::More)
     }
 
-    /// The job is over, done or not: another one may take the item and continues from here.
+    /// The job is over, done or not. Another one may take the item and continue where this one
+    /// ended.
     pub fn let_go(&mut self, tree: &TreeInner) {
         self.let_go_of_group(tree);
         if self.is_freeze() {

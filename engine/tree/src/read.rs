@@ -2,7 +2,7 @@
 //!
 //! The view's sources are searched newest first; in the trunk these are, on the path from the root
 //! to the key, the pending slices of each edge, then the leaf's deltas, then its base. The first
-//! version that the snapshot sees decides. Before the trunk the row cache is asked (`rows.rs`).
+//! version that the snapshot sees decides. The row cache is searched before the trunk (`rows.rs`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

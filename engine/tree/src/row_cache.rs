@@ -157,7 +157,7 @@ impl Telling {
     }
 }
 
-/// A list of runs may have the key.
+/// Whether a list of runs may have the key.
 fn may_hold(runs: &[Slice], key: &[u8]) -> bool {
     let after = runs.partition_point(|s| s.first() <= key);
     runs[..after].last().is_some_and(|s| s.contains(key))
@@ -189,7 +189,7 @@ impl Tree {
 }
 
 impl TreeInner {
-    /// What is wrong with a cached row.
+    /// What is wrong with a cached row, if anything is.
     fn is_out_of_date(
         &self,
         view: &View,
@@ -223,7 +223,7 @@ impl TreeInner {
     }
 }
 
-/// A frozen item may have the key: readers look there first.
+/// Whether a frozen item may have the key: readers look there first.
 fn in_an_item(view: &View, key: &[u8]) -> bool {
     view.frozen.iter().any(|item| match &item.content {
         Content::Buffer(buffer) => buffer.newest(key).is_some(),

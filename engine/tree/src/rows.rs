@@ -62,7 +62,7 @@ impl Rows {
         Rows { number, used: AtomicBool::new(false), told: AtomicU64::new(0) }
     }
 
-    /// Whether all items up to number `item` were gone over.
+    /// Whether jobs have gone over exactly the items up to number `item` (RWC2).
     pub fn told(&self, item: u64) -> bool {
         self.told_now() == item
     }

@@ -9,7 +9,8 @@
 //!   range.
 //! - SH3. Neighbouring leaves of at most half of `leaf_bytes` together are joined; neighbouring inner
 //!   nodes of at most half of `fanout` children together as well.
-//! - SH4. An inner node of more than `fanout` children is split in the middle; a root grows a new root.
+//! - SH4. An inner node of more than `fanout` children is split into parts of equal size; a root grows
+//!   a new root.
 //! - SH5. A root with a single child gives way to it.
 //!
 //! A node that another job has marked busy keeps its identity: the rules skip it until that job's

@@ -52,7 +52,7 @@ pub trait RunStore: PageSource + BlockSource + Send + Sync + 'static {
     fn rows(&self) -> Option<&RowCache> {
         None
     }
-    /// Many pages were read for single rows: how memory is shared may have to change.
+    /// Many pages were read for single rows: the caches' shares of memory may have to change.
     fn judge_rows(&self) {}
     /// For a store that has counts in place of entries (`counted.rs`): the runs that a merge of these
     /// pieces writes. `None`: the store has entries, which are merged.
@@ -77,14 +77,16 @@ pub struct CountedPiece {
 
 /// The log, as a tree sees it.
 pub trait EditLog: Send + Sync + 'static {
-    /// Appends `edit` and then calls `publish` exactly once with the record's position, before
-    /// another edit of the same tree can be appended. On `Err` it must not have called it.
+    /// Appends `edit` and then calls `publish` exactly once with the edit's position, which is
+    /// where its record ends, before another edit of the same tree can be appended. On `Err` it
+    /// must not have called it.
     fn log_edit(&self, tree: TreeId, edit: &TrunkEdit, publish: &mut dyn FnMut(Lsn)) -> Result<()>;
 }
 
 /// `TrunkRun::fate` of a run that no edit names yet.
 const FRESH: u64 = u64::MAX;
-/// `TrunkRun::fate` of a run that the trunk holds. Any smaller number is the edit that removed it.
+/// `TrunkRun::fate` of a run that the trunk holds. Any smaller number is the position of the edit
+/// that removed it.
 const LIVE: u64 = u64::MAX - 1;
 
 /// A stored run with the duty to tell the store when it is no longer needed (TD1).

@@ -11,9 +11,9 @@
 //!   debt there.
 //! - slice: position of its run in the node's list; then as in `format.rs`: flags byte (1: has lo, 2: has hi), lo,
 //!   hi, bytes, entries, tombstones.
-//! - image: position of the last edit that it contains, format byte 4, root's number, root's *below*, next node,
-//!   flushed-up-to position; number of packs, per pack, blocks ascending: block minus that of the pack before (the
-//!   first: minus 0), bytes, bytes of the nodes that the image names.
+//! - image: the position below which it contains all edits, format byte 4, root's number, root's *below*, next
+//!   node, flushed-up-to position; number of packs, per pack, blocks ascending: block minus that of the pack
+//!   before (the first: minus 0), bytes, bytes of the nodes that the image names.
 //!
 //! Where a run lies is in the block map of the table file alone. Its metadata are in each node that names it.
 //!
@@ -48,7 +48,7 @@ pub(crate) struct StoredNode {
     pub id: NodeId,
     pub runs: Vec<RunMeta>,
     pub node: RawNode,
-    /// Of each child, in order.
+    /// What the node says of each child, in order.
     pub below: Vec<Below>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct StoredNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pack {
     pub bytes: u64,
-    /// Of the nodes that the image names.
+    /// Bytes of the nodes that the image names.
     pub live: u64,
 }
 

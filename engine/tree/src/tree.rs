@@ -40,7 +40,7 @@ use crate::triggers::{self, Need, Needs};
 use crate::trunk::Trunk;
 use crate::view::{Active, Content, Frozen, View};
 
-/// Dead entries met in the active buffer after which a tree asks to be frozen.
+/// After meeting so many dead entries in the active buffer a tree asks to be frozen.
 const DEAD_IN_BUFFER: u64 = 20_000;
 
 /// Handle of a tree; clones are the same tree.

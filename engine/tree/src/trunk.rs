@@ -14,7 +14,7 @@ use crate::totals::Sums;
 
 pub(crate) struct Trunk {
     pub root: Arc<Node>,
-    /// Of the root (ND6).
+    /// The sums of the root (ND6).
     pub sums: Sums,
     /// Node numbers from here on are unused.
     pub next_node: NodeId,

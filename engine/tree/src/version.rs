@@ -36,7 +36,7 @@ use crate::totals::Totals;
 use crate::tree::{Image, Tree, TreeInner};
 use crate::trunk::Trunk;
 
-/// A pack of which less than one of so many bytes is live is cleared.
+/// A pack is cleared when less than one of this many of its bytes is live.
 const SPARSE: u64 = 4;
 /// Packs lie in units of this many bytes.
 const UNIT: u64 = 4096;
@@ -52,12 +52,13 @@ pub struct Version {
     noted: Arc<Noted>,
 }
 
-/// A version whose nodes are written and not yet durable. Dropped, it gives back what was written.
+/// A version whose nodes are written and not yet durable. Dropping it before that gives back what
+/// was written.
 pub struct StoredVersion {
     tree: Arc<TreeInner>,
     noted: Arc<Noted>,
     image: Vec<u8>,
-    /// What the nodes' places will be.
+    /// The places that nodes get when the image is durable (VN2).
     places: Vec<(Arc<Node>, Option<Place>)>,
     /// Packs that were written now.
     fresh: BTreeMap<BlockId, PackNote>,
@@ -194,7 +195,7 @@ impl Drop for StoredVersion {
     fn drop(&mut self) {
         if !self.is_durable {
             self.fresh.keys().for_each(|block| self.tree.store.discard(*block));
-            // VN2
+            // VN2: no place has changed.
         }
         self.tree.storing.store(false, Ordering::Release);
     }

@@ -10,7 +10,7 @@ use crate::dead_ranges::{DeadRange, KEY_BYTES};
 use crate::tree::Tree;
 
 /// This many dead keys in a row, not counting those in known ranges, are worth a range: confirming
-/// it costs as much again as passing them did.
+/// it costs as much as passing them did.
 const WORTH: u64 = 64;
 
 impl TreeCursor {

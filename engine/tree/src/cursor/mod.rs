@@ -16,7 +16,8 @@
 //! When it leaves a window the cursor adds the dead entries, and those that it read outside the
 //! leaf's base, to the node's heat: so leaves that are read often or rich in tombstones are merged.
 //!
-//! `cursor/window.rs` has the current leaf, `cursor/glide.rs` steps within a page, `cursor/dead.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
+//! `cursor/window.rs` has the current leaf, `cursor/glide.rs` steps within a page, `cursor/dead.rs` and
+//! `cursor/dead_keys.rs` ranges without rows, `bounds.rs` the range that callers give. Tested in `tests/`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -119,7 +119,7 @@ impl TreeCursor {
         Some(part)
     }
 
-    /// Buffers are read beyond the window.
+    /// Whether `key` is in the window; buffers are read beyond it.
     pub(super) fn in_window(&self, key: &[u8]) -> bool {
         let Some(window) = &self.window else { return false };
         match self.walk.forward {

@@ -25,7 +25,7 @@ pub(crate) struct BufferSource {
 }
 
 impl BufferSource {
-    /// With memory for its batches.
+    /// A source that uses the memory of `batch` for its batches.
     pub fn new(buffer: Arc<WriteBuffer>, mut batch: Batch) -> BufferSource {
         batch.clear();
         BufferSource { buffer, batch, at: 0, size: FIRST_BATCH }

@@ -142,7 +142,7 @@ impl RunSource {
         (self.slices[spot.slice].run.run.clone(), spot.number)
     }
 
-    /// The next seek, to the key that `spot` was found for, begins there.
+    /// Notes where the next seek begins, which must be to the key for which `spot` was found.
     pub fn set_ready(&mut self, walk: &mut Walk, spot: Spot, page: Arc<Page>) {
         walk.refills += 1;
         self.ready = Some((spot, page));
@@ -153,8 +153,8 @@ impl RunSource {
         walk.store.page(&self.slices[slice].run.run, number, Access::Scan)
     }
 
-    /// Goes to the first entry `>= from` of slice `slice`, or else to the first entry behind that
-    /// slice that `at` sees.
+    /// The page at which the entries `>= from` begin: of slice `slice`, or of the first one behind
+    /// it in which `at` may see an entry.
     fn spot_forward(&self, mut slice: usize, at: Seq, from: &[u8]) -> Result<Option<Spot>> {
         while self.slices.get(slice).is_some_and(|s| s.run.meta().is_after(at)) {
             slice += 1;
@@ -310,8 +310,8 @@ impl RunSource {
         self.settle_forward(walk, key)
     }
 
-    /// Goes to the last entry `< from` of the last slice before position `after` in which `at` sees
-    /// an entry.
+    /// The page at which the entries `< from` end: of the last slice before position `after` in
+    /// which `at` may see an entry.
     fn spot_backward(&self, after: usize, at: Seq, from: Option<&[u8]>) -> Result<Option<Spot>> {
         let seen = |s: &Slice| !s.run.meta().is_after(at);
         let Some(slice) = self.slices[..after].iter().rposition(seen) else { return Ok(None) };

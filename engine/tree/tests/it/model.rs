@@ -19,7 +19,7 @@ struct Workload {
 #[derive(Default)]
 struct Open {
     owner: Option<Owner>,
-    /// Commits of its like while a freeze was between two of its groups.
+    /// Number of commits with private runs while a freeze was between two of its groups.
     amid: u64,
 }
 
@@ -98,7 +98,7 @@ fn run_history(options: TreeOptions, seed: u64, load: &Workload, mut open: Optio
                 let from = if below(&mut rng, 2) == 0 { None } else { image.clone() };
                 open.iter_mut().for_each(|open| open.owner = None);
                 slow = None;
-                image.clone_from(&from); // Without it its packs are gone.
+                image.clone_from(&from); // An image that is not used here loses its packs.
                 bench.reopen(from);
             }
             6 => match (slow.take(), below(&mut rng, 4)) {

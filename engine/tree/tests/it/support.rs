@@ -96,7 +96,8 @@ pub struct Bench {
     pub jobs: Vec<Job>,
     /// The records written: position, sequence, and what.
     pub records: Vec<(u64, Seq, Record)>,
-    /// The blocks that the newest durable image names, by the differences that checkpoints told.
+    /// The blocks that the newest durable image names, computed from the differences that
+    /// checkpoints report.
     imaged: BTreeSet<BlockId>,
 }
 
