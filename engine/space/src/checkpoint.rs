@@ -46,7 +46,8 @@ impl TableFile {
         map
     }
 
-    /// Makes image and header durable; returns the old image's extent, which is free now.
+    /// Makes image and header durable; returns the old image's extent, which recovery does not need
+    /// any more.
     fn write_checkpoint(
         &self,
         caller: &[u8],
@@ -110,7 +111,8 @@ impl CheckpointPin<'_> {
     }
 
     /// Writes the checkpoint; durable when it returns. `image` is the trunk as of `lsn`, taken after the
-    /// pin; it names the blocks of the newest image but for `change`. Then space is given back.
+    /// pin; it names the blocks of the newest image, changed by `change`. After that, space is given
+    /// back.
     ///
     /// A full disk leaves the file as it was; a failed sync or header write is final (S7).
     pub fn write_changed(self, image: &[u8], lsn: Lsn, change: &BlockChange) -> Result<()> {

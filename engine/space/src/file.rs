@@ -188,7 +188,7 @@ impl TableFile {
             .and_then(|()| vfs.rename(&temporary, name).map_err(io("rename")));
         if let Err(e) = written {
             if e.kind().is_shortage() {
-                // It must never be tried again.
+                // Nobody may use this file again: another attempt makes a new one.
                 let _ = vfs.remove(&temporary);
             }
             return Err(e);
@@ -340,7 +340,8 @@ impl TableFile {
         self.file.sync().map_err(|e| self.fail(Error::io("sync", &self.name, e)))
     }
 
-    /// A block that was written and that no edit ever named is free at once.
+    /// A block that was written and that no edit ever named is free at once, unless it is pinned
+    /// (PN1).
     pub fn discard(&self, block: BlockId) {
         self.assert_writable();
         let mut freed = self.freed.lock();
@@ -487,7 +488,7 @@ impl TableFile {
 
     // ---- failure
 
-    /// Latches the first failure (S7) and returns it.
+    /// Latches `error` as the first failure, unless there was one before (S7); returns `error`.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let mut failure = self.failure.lock();
         failure.get_or_insert_with(|| error.duplicate());

@@ -3,7 +3,8 @@
 //!
 //! - `format`: the bytes of headers and images, and nothing else.
 //! - [`ExtentTree`]: which bytes are in use; `bench/micro` measures it.
-//! - [`TableFile`]: blocks, checkpoints and recovery, with the rules that make them safe in a crash.
+//! - [`TableFile`] (`file.rs`, `checkpoint.rs`, `recovery.rs`, `pin.rs`): blocks, checkpoints,
+//!   recovery and pins for backups, with the rules that make them safe in a crash.
 //!
 //! This crate knows neither the contents of blocks and images nor the trunk nor the log.
 //!

@@ -30,8 +30,7 @@ pub struct PinnedFile {
     pub image: Option<Extent>,
     /// Blocks have numbers below this.
     pub next_block: BlockId,
-    /// Ascending by number. No record may name some of them, which were only written; their bytes
-    /// may change.
+    /// Ascending by number. Some may have been written and never be named; their bytes may change.
     pub blocks: Vec<(BlockId, Extent)>,
 }
 

@@ -24,7 +24,7 @@ impl Locker {
     /// The trees that are locked exclusively as a whole, and the exclusive row locks on those of the
     /// other trees for which `wanted` returns true. Trees without either are left out.
     pub fn exclusive(&self, wanted: &dyn Fn(TreeId) -> bool) -> Vec<TreeLocks> {
-        // Most transactions have none: this is asked at each prepare.
+        // Most transactions have none, and each prepare calls this.
         if !self.trees.iter().any(|(tree, hold)| hold.mode == LockMode::X || wanted(tree)) {
             return Vec::new();
         }

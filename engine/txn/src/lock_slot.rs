@@ -166,7 +166,8 @@ impl Slot {
         c.waiting.iter().skip(at + 1).for_each(|w| w.owner.overtake());
     }
 
-    /// Ends the hold of `owner`, and grants the requests that this allows. True when nobody is left.
+    /// Ends the hold of `owner`, and grants the requests that this allows. True when no holder and
+    /// no waiter is left.
     pub fn release(&mut self, owner: TxnId) -> bool {
         match &mut self.holding {
             Holding::One(holder, _) => {

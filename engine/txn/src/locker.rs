@@ -70,7 +70,7 @@ pub struct Locker {
     loose: Vec<LooseLock>,
     serial: u32,
     pub(crate) waits: u64,
-    /// Another locker goes on for the owner.
+    /// Another locker took the owner over.
     is_left: bool,
 }
 
@@ -136,7 +136,8 @@ impl Locker {
 
     /// Locks row `key` of `tree`; the row need not exist. The tree's intention lock comes with the
     /// first row. Errors: `LockNoWait`, `LockTimeout`, `Deadlock` (roll back), `Interrupted`,
-    /// `LockTableFull`; after any of them the owner holds the same locks as before.
+    /// `LockTableFull`; after any of them the owner holds the same locks as before, and perhaps the
+    /// tree's intention lock.
     pub fn lock(&mut self, tree: TreeId, key: &[u8], mode: RowMode, wait: Wait) -> Result<Granted> {
         let at = match self.trees.position(tree) {
             Some(at) if self.trees.at(at).mode.covers(mode.intention()) => at,
@@ -307,7 +308,7 @@ impl Locker {
         self.owner.set_locks(self.held.len());
     }
 
-    /// Slot `slot`, which this owner holds, was requested again.
+    /// Slot `slot`, which this owner holds, was requested again: its lock is not loose any more.
     fn asked_again(&mut self, shard: usize, slot: u32) {
         self.loose.retain(|l| (l.shard as usize, l.slot) != (shard, slot));
     }

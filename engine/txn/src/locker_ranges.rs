@@ -1,4 +1,4 @@
-//! Range locks of one owner, and what writers have to know of them.
+//! Range locks of one owner, and how writers find out whether any range is locked.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ impl LockTable {
         self.range_readers.load(Relaxed) != 0
     }
 
-    /// Grants an owner that is not running a writer's lock on `range`, whatever locks others hold:
-    /// it wrote there before they came. False when it has it already.
+    /// Grants a writer's lock on `range` to an owner that is not running, whatever locks others
+    /// hold: it wrote there before they came. False when it has it already.
     pub fn impose(&self, owner: &OwnerHandle, tree: TreeId, range: KeyRange) -> bool {
         self.change_ranges(|ranges| {
             let is_new = !ranges.is_held(tree, owner.id(), &range, LockMode::IX);

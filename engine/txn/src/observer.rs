@@ -1,4 +1,5 @@
-//! Whoever wants to hear of waits: the server, which reports them to its replication and shows them.
+//! The interface through which the server hears of waits, which it reports to its replication and
+//! shows.
 
 use crate::DeadlockReport;
 
@@ -11,7 +12,8 @@ pub trait LockObserver: Send + Sync {
     /// waiter's thread, and again when others have come before it meanwhile.
     fn waits(&self, waiter: u64, holders: &[u64]);
 
-    /// The sleep that [`LockObserver::waits`] told of is over, however it ended. On the same thread.
+    /// The sleep that [`LockObserver::waits`] announced is over, however it ended. Called on the
+    /// same thread.
     fn waited(&self, waiter: u64);
 
     /// Which of two owners in a cycle should give way. Below zero: `a`; above zero: `b`; zero: no

@@ -14,7 +14,7 @@ pub struct OwnerInfo {
     pub owner: TxnId,
     /// See [`crate::OwnerHandle::set_label`].
     pub label: u64,
-    /// As of its latest request for a lock.
+    /// Its weight at its latest request for a lock.
     pub weight: u64,
     /// Number of locks held.
     pub locks: u64,
@@ -28,7 +28,7 @@ pub struct LockInfo {
     pub owner: TxnId,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
-    /// Of a lock on a range of keys.
+    /// The range of a lock on a range of keys.
     pub range: Option<KeyRange>,
     pub mode: LockMode,
 }
@@ -39,7 +39,7 @@ pub struct WaitInfo {
     pub waiter: TxnId,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
-    /// Of a lock on a range of keys.
+    /// The range of a lock on a range of keys.
     pub range: Option<KeyRange>,
     pub mode: LockMode,
     pub blockers: Vec<TxnId>,
@@ -56,7 +56,7 @@ pub struct DeadlockMember {
     pub weight: u64,
     pub tree: TreeId,
     pub key: Option<Vec<u8>>,
-    /// Of a lock on a range of keys.
+    /// The range of a lock on a range of keys.
     pub range: Option<KeyRange>,
     pub mode: LockMode,
 }

@@ -15,11 +15,11 @@ use crate::{LockMode, Locker};
 enum End {
     /// The owner was told: granted, or chosen as victim.
     Told,
-    /// It closed a cycle and is the victim.
+    /// The owner closed a cycle and is the victim.
     GivesWay,
     TimedOut,
     Interrupted,
-    /// It goes on: others came before it.
+    /// The wait goes on: others came before the owner in the queue.
     Overtaken,
 }
 
@@ -73,7 +73,7 @@ impl Locker {
         let blockers = match at {
             WaitAt::Slot(shard, no) => {
                 let shard = self.table.shards[shard].lock();
-                // As long as it waits it is queued there, and the slot exists.
+                // While the owner waits it is queued in this slot, so the slot exists.
                 match *self.owner.park.lock() {
                     Park::Waiting => shard.slot(no).blockers(self.owner.id),
                     _ => Vec::new(),

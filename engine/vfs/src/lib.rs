@@ -1,6 +1,8 @@
 //! The machine as the engine sees it: files, directory, clock, randomness, threads.
 //!
-//! [`OsVfs`] is the real one, [`MemVfs`] a plain directory in memory for unit tests.
+//! [`OsVfs`] is the real one, [`MemVfs`] a plain directory in memory for unit tests. Around another
+//! one, [`FilePool`] keeps many files behind few descriptors, and [`OverlayVfs`] keeps writes in
+//! memory.
 //!
 //! Nothing else may touch them (clippy's `disallowed-methods` enforces it), so that a simulator can
 //! replace the machine and make it fail in every way that the fault model (docs/fault-model.md)

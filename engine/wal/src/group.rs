@@ -1,5 +1,5 @@
 //! Group commit: one thread, the leader, writes the buffer and syncs for all; the followers wait.
-//! What happens on a failure.
+//! Also what happens on a failure.
 //!
 //! No wake-up is lost. `written`, `durable` and the failure change before the leader steps down,
 //! which it does under `group`; a follower checks them under `group` before it starts to wait. A
@@ -44,7 +44,7 @@ impl Wal {
     }
 
     /// As [`Wal::sync_to`], for the record of a prepared transaction that a coordinator ends together with others.
-    /// [`Wal::coordinated_ended`] has to follow when it has ended.
+    /// The caller must call [`Wal::coordinated_ended`] when that transaction has ended.
     pub fn sync_coordinated_to(&self, end: Lsn) -> Result<()> {
         if !self.reached(end, true) && self.may_lead(end, true)? {
             self.lead_to(end, true, || _ = self.coordinated.begin_round())?;
@@ -53,8 +53,8 @@ impl Wal {
         Ok(())
     }
 
-    /// A transaction has ended that [`Wal::sync_coordinated_to`] made durable; `is_first` of those that its coordinator
-    /// ends together.
+    /// A transaction that [`Wal::sync_coordinated_to`] made durable has ended. `is_first`: it is the first of those
+    /// that its coordinator ends together.
     pub fn coordinated_ended(&self, is_first: bool) {
         self.coordinated.end(is_first);
     }

@@ -73,7 +73,7 @@ pub(crate) struct Tail {
     segment: u32,
     segment_start: Lsn,
     seed: u64,
-    /// A thread is in the middle of appending several frames and has let go of the lock.
+    /// A thread is in the middle of appending several frames and has released the lock.
     taken: bool,
     records: u64,
     buffer_waits: u64,

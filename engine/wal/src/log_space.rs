@@ -38,7 +38,7 @@ const BARE_STEP: u64 = 16 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
     Ordinary,
-    /// For records by which space comes free: may use the last spare segment.
+    /// For records that make space free: may use the last spare segment.
     Freeing,
 }
 

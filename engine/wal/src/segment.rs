@@ -206,7 +206,8 @@ impl Spares {
     }
 
     /// Makes the segment that `header` describes (G1). On return it is durable, with the disk space of
-    /// a whole segment. After [`ErrorKind::NoSpace`] from here it can be tried again.
+    /// a whole segment. When space or descriptors are lacking ([`ErrorKind::is_shortage`]) it can be
+    /// tried again.
     pub fn begin(&mut self, vfs: &dyn Vfs, header: &SegmentHeader) -> Result<Arc<dyn VfsFile>> {
         let bytes = self.segment_bytes;
         self.begin_with(vfs, header, bytes)

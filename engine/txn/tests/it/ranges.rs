@@ -32,7 +32,7 @@ fn readers_keep_writers_out_of_their_ranges_and_of_no_more() {
     for (key, outcome) in [("c", OK), ("d", REFUSED), ("l~", REFUSED), ("y", REFUSED), ("z", OK)] {
         assert_eq!(write(&mut c, key, Wait::NoWait), outcome, "{key}");
     }
-    // Whose range it is may write there as long as nobody else reads it.
+    // The owner of a range may write in it as long as nobody else reads it.
     assert_eq!(write(&mut a, "e", Wait::NoWait), OK);
     assert_eq!(write(&mut a, "g", Wait::NoWait), REFUSED);
     assert_eq!(read(&mut b, "d..f", S, Wait::NoWait), REFUSED);
@@ -128,7 +128,7 @@ fn writer_waits_for_the_reader_and_later_readers_for_the_writer() {
         let mut c = t.locker(TxnId(3));
         assert_eq!(read(&mut c, "a..z", S, Wait::NoWait), REFUSED);
         assert_eq!(read(&mut c, "d..z", S, Wait::NoWait), OK);
-        // Who is waited for does not wait for those that wait for it.
+        // An owner does not wait for owners that wait for it.
         assert_eq!(read(&mut a, "a..e", S, Wait::NoWait), OK);
         a.release_all();
         drop(writer.join().unwrap());

@@ -150,7 +150,7 @@ impl Slot {
 }
 
 impl Shared {
-    /// Makes room for one more open file, as far as there is something to close (FP4).
+    /// Makes room for one more open file, if there are files to close (FP4).
     fn make_room(&self, ring: &mut Ring) {
         if ring.open.len() >= self.limit {
             let surplus = ring.open.len() + 1 - self.limit;
@@ -158,7 +158,8 @@ impl Shared {
         }
     }
 
-    /// `open`, and once more without idle files when the system has no descriptor left (FP6).
+    /// Calls `open`. When the system has no descriptor left, closes idle files and calls it once
+    /// more (FP6).
     fn insist<T>(&self, ring: &mut Ring, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match open() {
             Err(e) if is_out_of_descriptors(&e) => {
@@ -241,7 +242,7 @@ fn close_some(ring: &mut Ring, wanted: usize, even_unsynced: bool) -> usize {
 }
 
 impl FilePool {
-    /// `vfs`, whose files with names that are `pooled` share `limit` descriptors, one at least.
+    /// A pool over `vfs`. Files whose names are `pooled` share `limit` descriptors, at least one.
     pub fn new(vfs: Arc<dyn Vfs>, limit: usize, pooled: fn(&str) -> bool) -> FilePool {
         let (ring, opened_again) = Default::default();
         let shared = Shared { vfs, limit: limit.max(1), pooled, ring, opened_again };
@@ -257,7 +258,7 @@ impl FilePool {
         self.shared.limit
     }
 
-    /// How often a file was opened again that had been closed.
+    /// How often a closed file was opened again.
     pub fn opened_again(&self) -> u64 {
         self.shared.opened_again.load(Ordering::Relaxed)
     }
@@ -286,7 +287,7 @@ impl PooledFile {
 
     /// A change that needs a sync: counted when it begins and when it ends (FP1).
     fn change<T>(&self, change: impl FnOnce(&dyn VfsFile) -> io::Result<T>) -> io::Result<T> {
-        /// Also when the change panics.
+        /// Counts the end of the change, even when the change panics.
         struct Ended<'a>(&'a Slot);
         impl Drop for Ended<'_> {
             fn drop(&mut self) {
@@ -308,7 +309,7 @@ impl VfsFile for PooledFile {
     fn read_together(&self, reads: &mut [ReadAt<'_>]) {
         match self.file() {
             Ok(file) => file.read_together(reads),
-            // Each read reports it itself.
+            // Each read reports its own error.
             Err(_) => reads.iter_mut().for_each(|read| {
                 read.done = Some(self.read_at(read.buf, read.offset));
             }),
@@ -367,7 +368,8 @@ impl Drop for PooledFile {
             }
             file
         };
-        // Without the locks: the last handle to a removed file frees all of its space.
+        // Dropped without the locks: the last handle to a removed file frees all of its space,
+        // which takes long.
         drop(file);
     }
 }

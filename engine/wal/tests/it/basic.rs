@@ -79,7 +79,7 @@ fn a_payload_of_100_mib_spans_segments() {
     assert_eq!(got[2].3, b"after");
 }
 
-/// What ends a prepared transaction is appended where nothing may wait for a write.
+/// The record that ends a prepared transaction is appended where nothing may wait for a write.
 #[test]
 fn a_record_that_must_not_wait_is_appended_to_a_full_buffer() {
     let (_, vfs) = mem();

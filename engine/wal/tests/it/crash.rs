@@ -133,7 +133,7 @@ fn lives(seed: u64, opts: &WalOptions) {
             assert_ne!(first.kind(), ErrorKind::Corruption, "{what}: {first}");
         }
         drop(wal);
-        // What the crash may leave, looked at several times; then life goes on from one of them.
+        // Looks at several states that the crash may leave, and continues from one of them.
         for k in 0..4 {
             let image = vfs.crash(seed * 1000 + life * 10 + k);
             let disk: Arc<dyn Vfs> = Arc::new(image.clone());

@@ -122,7 +122,7 @@ fn garbage_behind_the_end_is_the_end() {
         let report = inspect(&vfs, Some(DATABASE), &mut |_| ()).unwrap();
         assert_eq!((report.problems.len(), report.end), (0, end), "tail {i}");
         assert_eq!(read(&vfs).unwrap(), want, "tail {i}");
-        // And it is gone for good: the next life goes on behind the records.
+        // The tail is gone for good: the reopened log continues behind the records.
         let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
         let (wal, _) = reopen(&disk, &opts());
         let at = wal.append(1, b"next").unwrap();

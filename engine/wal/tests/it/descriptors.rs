@@ -45,7 +45,7 @@ fn a_segment_is_begun_when_the_process_may_open_no_more_files() {
         }
     }
     assert_eq!(wal.reserve(0, Claim::Freeing).err().unwrap().kind(), ErrorKind::TooManyFiles);
-    // So has what closing the log adds; that breaks nothing.
+    // The marker that closing the log adds has no room either; that breaks nothing.
     wal.settle().unwrap();
     assert!(wal.failure().is_none());
     few.leave(100);
@@ -79,7 +79,7 @@ fn a_reserved_record_over_many_segments_needs_no_further_descriptor() {
     assert_eq!(records.iter().map(|r| r.2).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// What a large record had opened for it is closed when it is done, or was given up.
+/// Spares that were opened for a large record are closed when it is done, or was given up.
 #[test]
 fn descriptors_of_a_large_reservation_are_given_back() {
     let (few, wal) = create();
