@@ -1,8 +1,9 @@
-//! The row cache: results of looking up single keys in the runs of trees, in shards.
+//! The row cache: results of looking up single keys in the runs of trees. It is divided into
+//! shards.
 //!
 //! A page cache keeps a page of 16 KiB for each hot row when hot rows lie at random. The row cache keeps
-//! the row. It is asked after the write buffers and before the runs; it knows puts, deletions and keys
-//! that are not there.
+//! the row. Readers search it after the write buffers and before the runs. It knows puts, deletions and
+//! keys that are not there.
 //!
 //! - RCA1. A row is the newest version of its key in the tree's runs. It may lack changes of a frozen item, which all
 //!   readers search before the cache. The tree ensures this (`frond_tree`, `rows.rs`): it says when a row may be
@@ -27,7 +28,8 @@ use crate::row_key::{CachedRow, EachRow, RowCaching, RowKey};
 use crate::row_shard::RowShard;
 use crate::stats::RowStats;
 
-/// Bytes of the budget per tag of a key that was met. A tag takes two bytes.
+/// Bytes of the budget per tag; a tag remembers a key for which a page was read, and takes two
+/// bytes.
 const BUDGET_PER_TAG: usize = 512;
 /// Bytes of the budget per shard, and the most shards.
 const BUDGET_PER_SHARD: usize = 2 << 20;

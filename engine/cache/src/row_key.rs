@@ -7,7 +7,7 @@ use frond_base::{checksum64, EntryKind, Seq, TableId};
 pub enum RowCaching {
     /// Nothing.
     Off,
-    /// What pages are read for again and again.
+    /// Rows for which pages are read again and again.
     #[default]
     Measured,
     /// Every row that is read from runs: for tests.
@@ -41,5 +41,5 @@ pub struct CachedRow {
     pub kind: Option<EntryKind>,
 }
 
-/// Is told of rows: key, what is known, value.
+/// Gets rows: key, what is known, value.
 pub type EachRow<'a> = dyn FnMut(&[u8], CachedRow, &[u8]) + 'a;

@@ -32,7 +32,7 @@ pub(crate) struct IndexPlan {
     pub parts: Vec<KeyPart>,
     pub user_parts: usize,
     pub extras: Vec<Extra>,
-    /// Its values are rows.
+    /// Whether its values are rows.
     pub rows: bool,
 }
 

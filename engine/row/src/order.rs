@@ -136,7 +136,7 @@ pub(crate) fn put_padded_weights(out: &mut Vec<u8>, src: &[u8], space: &[u8]) {
     }
     let partial = chunks.remainder();
     if !partial.is_empty() {
-        // No known collation produces it; padded so that units stay aligned.
+        // No known collation produces a partial unit. It is padded so that units stay aligned.
         let mut whole = [0u8; 4];
         whole[..unit].copy_from_slice(space);
         whole[..partial.len()].copy_from_slice(partial);

@@ -264,7 +264,8 @@ pub struct Index {
     pub tree: IndexNo,
     pub name: String,
     pub unique: bool,
-    /// Its entries have whole rows, as those of the primary index. That one is never marked so.
+    /// Whether its entries have whole rows. Those of the primary index always do, so that one is
+    /// never marked.
     pub clustering: bool,
     pub parts: Vec<Part>,
 }

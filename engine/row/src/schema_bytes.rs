@@ -21,7 +21,7 @@ use crate::schema::{
     MAX_COLUMNS, MAX_INDEXES, MAX_PARTS,
 };
 
-/// Without clustering indexes, and with them.
+/// The formats of schemas without clustering indexes, and with them.
 const PLAIN: u8 = 1;
 const CLUSTERING: u8 = 2;
 

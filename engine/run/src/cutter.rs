@@ -43,7 +43,7 @@ pub struct RunCutter {
 }
 
 impl RunCutter {
-    /// `next_block` is asked for the identity of every run when its first entry comes.
+    /// `next_block` gives the block of each run when its first entry comes.
     pub fn new(
         format: &RunFormat,
         table: TableId,

@@ -117,7 +117,7 @@ impl MergeJob {
     }
 
     /// Takes up to `max_entries` entries; true when the job is done and its last run finished.
-    /// After an error the job is of no more use.
+    /// After an error the job must not be used any more.
     pub fn step(&mut self, max_entries: usize) -> Result<bool> {
         if self.done {
             return Ok(true);

@@ -129,7 +129,8 @@ impl<P: PageSource + ?Sized> Reader<P> {
     }
 
     fn check_order<const W: usize>(&mut self, batch: &Batch<W>) -> Result<()> {
-        // A decoded group of one entry needs `last` only; the entry before it is of another group.
+        // Entries of the batch are compared with each other, and the first one with the last of the
+        // batch before.
         let first = batch.pos;
         let mut sound = batch.in_order(first);
         let mut key = Vec::new();

@@ -54,7 +54,7 @@ impl Run {
         Run { meta, index: OnceLock::new() }
     }
 
-    /// A run whose fences are at hand (it was just built).
+    /// A run whose fences are in memory already, because it was just built.
     pub fn with_index(meta: RunMeta, index: RunIndex) -> Run {
         Run { meta, index: OnceLock::from(Arc::new(index)) }
     }

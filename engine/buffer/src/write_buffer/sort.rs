@@ -86,7 +86,7 @@ fn sorted(words: impl Iterator<Item = u64> + Clone, n: usize) -> Vec<u64> {
     for end in &mut ends {
         sum += std::mem::replace(end, sum);
     }
-    // A bucket's end is where it begins, until it has its words.
+    // `ends` now has where each bucket begins. As a bucket gets its words, this becomes its end.
     let mut dealt = vec![0; n];
     for w in words {
         let end = &mut ends[(w >> shift) as usize];

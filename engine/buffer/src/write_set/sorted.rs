@@ -329,7 +329,7 @@ impl SortedBuffer {
         assert_eq!(self.memory, self.chunks.iter().map(|c| c.memory()).sum::<usize>());
     }
 
-    /// Empties the buffer; everything but a first, empty leaf is freed.
+    /// Empties the buffer. A single leaf is kept for further use; otherwise all memory is freed.
     pub fn clear(&mut self) {
         if self.chunks.len() == 1 && self.change(0, Chunk::reset) {
             return;

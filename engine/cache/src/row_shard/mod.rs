@@ -10,8 +10,8 @@
 //! uses leaves. Rows lie in the arena in the order of the hand, and a new one takes the place that
 //! the hand has just made free.
 //!
-//! - RSH1. `bytes` is what the arena, the buckets, `seen` and the rows take, allocator's headers
-//!   included, and at most `limit`. Without room for `seen` and as much again the shard is off and holds nothing.
+//! - RSH1. `bytes` is what the arena, the buckets, `seen` and the rows take, allocator's headers included, and at
+//!   most `limit`. If `limit` has no room for twice the memory of `seen`, the shard is off and holds nothing.
 //! - RSH2. Every slot of the arena is in exactly one list: of its bucket, or of the free slots.
 //!
 //! Tested by the unit tests below and by `tests/it`.

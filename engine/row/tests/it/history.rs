@@ -20,7 +20,7 @@ fn old() -> Schema {
     schema(columns, vec![vec![part(0)]])
 }
 
-/// With an index that has whole rows, over the nullable text.
+/// Adds an index that has whole rows, over the nullable column `text`.
 fn clustering(mut schema: Schema, text: u16) -> Schema {
     let (tree, name, parts) = (1, "k".into(), vec![part(text)]);
     schema.indexes.push(Index { tree, name, unique: false, clustering: true, parts });
