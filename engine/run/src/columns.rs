@@ -1,11 +1,11 @@
 //! Columns of a page: whole numbers, frame-of-reference coded and bit-packed in groups of 128
 //! entries.
 //!
-//! Each group has a header of one size (so that a group is found without walking), and for every
-//! column a base (the smallest number of the group) and the bit width of the differences to it. A
-//! column that is constant in a group takes no bits there. Reading one number is O(columns); the
-//! groups are small because the fields behind the first one of a sorted key correlate only over
-//! short distances.
+//! The headers of all groups have the same size, so a group is found without walking. For every
+//! column a header has a base (the smallest number of the group) and the bit width of the
+//! differences to it. A column that is constant in a group takes no bits there. Reading one number
+//! is O(columns); the groups are small because the fields behind the first one of a sorted key
+//! correlate only over short distances.
 
 use crate::bits::{self, packed_bytes};
 use crate::format::KeyShape;

@@ -1,9 +1,10 @@
 //! The tail of a run: fences, and the filter if there is one.
 //!
-//! Format (varints unless said otherwise): number of pages; bytes of fences; the fences: per page
-//! the number of leading bytes of the fence shared with the fence before, the rest of it
-//! (length-prefixed), stored length of the page shifted left by one, lowest bit set when the page
-//! starts with older versions of the last key of the page before. Then the filter, to the end.
+//! Format (varints unless said otherwise): number of pages; bytes of fences; the fences. Per page:
+//! number of leading bytes that its fence shares with the fence before; the rest of the fence
+//! (length-prefixed); stored length of the page, shifted left by one, with the lowest bit set when
+//! the page starts with older versions of the last key of the page before. Then the filter, to the
+//! end.
 //!
 //! The fence of a page is its first key, or as much of it as tells it from the last key of the page
 //! before: fences of all runs are in memory, and long keys would fill it. The first page's is whole.
@@ -20,10 +21,10 @@ use crate::filter::{self, Filter};
 use crate::format::MAX_KEY;
 use crate::meta::RunMeta;
 
-/// In memory a fence is kept whole when its length is at most this many times the bytes that it, and
-/// those before it back to the last whole one, take in the tail. So fences of usual lengths are all
-/// whole; where they share thousands of bytes, one in some dozens is whole, and of the others only the
-/// bytes that differ are kept.
+/// In memory a fence is kept whole unless that takes much more than it does in the tail: its length
+/// must be at most this many times the bytes that it and the fences before it, back to the last whole
+/// one, take in the tail. So fences of usual lengths are all whole; where they share thousands of
+/// bytes, one in some dozens is whole, and of the others only the bytes that differ are kept.
 const WHOLE: usize = 4;
 
 /// Seeds the tail's checksum in place of a page number.

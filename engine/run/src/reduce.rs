@@ -8,9 +8,8 @@
 //!   [`Unserved`]).
 //! - RD3. A version that the oldest snapshot sees is seen by all: it gets sequence 0, and all older
 //!   ones are dropped. At the bottom of the tree a tombstone in its place is dropped as well.
-//! - RD4. A version whose sequence is not below that of the version before it (a replay of the log
-//!   makes such versions in several sources) is hidden by that one from every reader, and is
-//!   dropped.
+//! - RD4. A version is dropped when its sequence is not below that of the version before it, which
+//!   hides it from every reader. A replay of the log makes such versions in several sources.
 
 use frond_base::{EntryKind, EntryRef, EntrySource, Result, Seq, Unserved};
 

@@ -357,8 +357,9 @@ impl TableFile {
         gone.into_iter().for_each(|e| space.free(e));
     }
 
-    /// Frees a block that an edit removed, whose record ends at `lsn`, and that nobody reads any more;
-    /// may come late. Never blocks on I/O. The bytes are reusable after [`TableFile::release`] of `lsn`.
+    /// Frees a block that nobody reads any more. An edit removed it, whose record ends at `lsn`; this
+    /// call may come late. Never blocks on I/O. The bytes are reusable after [`TableFile::release`] of
+    /// `lsn`.
     pub fn free(&self, block: BlockId, lsn: Lsn) {
         self.freed.lock().waiting.push((lsn, block));
     }

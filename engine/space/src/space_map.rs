@@ -5,8 +5,7 @@
 //! only to fill it costs the file system two rounds of metadata. Bytes that are still free at the
 //! end of a checkpoint are punched then.
 //!
-//! - SM1. Bytes that are being punched count as used until the call returned, so that no write goes
-//!   into a hole that is being punched.
+//! - SM1. Bytes count as used while they are being punched, so that no write goes into the hole.
 //!
 //! Tested by `tests/it`.
 

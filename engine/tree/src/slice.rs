@@ -4,8 +4,8 @@
 //!
 //! - SI1. `lo`/`hi` are set only where they cut the run: `lo > run.min_key`, `hi <= run.max_key`, `lo <
 //!   hi`. So a slice without bounds is the whole run, and a slice says its own key range.
-//! - SI2. `counts` of the slices that a run was cut into add up to the run's (they are differences of
-//!   one cumulative function of the run), so tree totals stay right although single slices are
+//! - SI2. `counts` of the slices that a run was cut into add up to the run's: they are differences of
+//!   one cumulative function of the run. So tree totals stay right although single slices are
 //!   estimates to within a page.
 
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! for the next group; a second one waits until that group has ended, and then syncs for more. Without this, 64
 //! connections need 1.4 to 2.1 syncs for each group of the binary log, and the rate is 4 % lower.
 //!
-//! - WCO1. Nothing is lost by waiting: a round waits [`MOST_WAIT`] at most. One that waited in vain is the last that waits
-//!   before another group ends, so transactions that stay prepared (XA) delay nobody.
+//! - WCO1. Nothing is lost by waiting: a round waits [`MOST_WAIT`] at most. After a round has waited in vain, no round
+//!   waits before another group ends. So transactions that stay prepared (XA) delay nobody.
 //! - WCO2. With few connections nothing waits: each transaction's latency counts there.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

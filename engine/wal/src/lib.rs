@@ -17,10 +17,12 @@
 //! - W5. Memory is two buffers of `buffer_bytes`; an append that finds no room writes the buffer
 //!   out. Only the small records of [`Wal::append_unwaited`] may make a buffer larger.
 //!
-//! Does not know what records mean, does not lock the directory, starts no thread. `format.rs` has the bytes,
-//! `record.rs` cuts records into frames, `segment.rs` has the life of the files, `log_space.rs` and `reserve.rs` what
-//! happens on a full disk, `open.rs`, `scan.rs` and `recovered.rs` recovery, `log.rs` append, `group.rs`, `round.rs`
-//! and `coordinated.rs` group commit, `check.rs` the offline reader.
+//! Does not know what records mean, does not lock the directory, starts no thread.
+//!
+//! - `format.rs`: the bytes; `record.rs`: cutting records into frames; `segment.rs`: the life of the files.
+//! - `log.rs`: append; `group.rs`, `round.rs`, `coordinated.rs`: group commit.
+//! - `log_space.rs`, `reserve.rs`: what happens on a full disk.
+//! - `open.rs`, `scan.rs`, `recovered.rs`: recovery; `check.rs`: the offline reader.
 //!
 //! Tested by unit tests in each file and `tests/it/` (crashes, forged tails, threads); every run
 //! of the simulator goes through it.

@@ -144,8 +144,8 @@ impl LogSpace {
 
     /// Spares needed for what is buffered and for `total` more bytes, the log ending at `end`.
     ///
-    /// `end` was read first: a segment that the tail has entered since makes the room look larger by no
-    /// more than the record that is being appended, whose reservation is still part of `total`.
+    /// `end` was read first. If the tail has entered a segment since, the room looks larger, but by no
+    /// more than the record that is being appended; its reservation is still part of `total`.
     pub(crate) fn segments(&self, end: Lsn, total: u64) -> usize {
         let tail = self.tail_segment.load(Ordering::Acquire);
         let full_at = self.full_at.load(Ordering::Acquire);

@@ -6,9 +6,9 @@
 //! *place* is segment << 16 | offset. Records never leave memory.
 //!
 //! An [`Arena`] takes them in the order in which they arrive. [`Records`] are copied from there in
-//! the order of their keys, into segments that never change (BU6), so that a base can share
-//! them with the base that replaces it. When the old base is dropped a segment belongs to one base,
-//! so the sum over the bases is the memory held.
+//! the order of their keys, into segments that never change (BU6). So a base can share them with
+//! the base that replaces it. When the old base is dropped a segment belongs to one base, so the
+//! sum over the bases is the memory held.
 //!
 //! A large record is *alone*: encoded once, before any latch is taken, into a segment that goes from the
 //! arena through all bases and is never copied again.

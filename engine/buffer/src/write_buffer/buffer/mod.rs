@@ -56,8 +56,8 @@ impl WriteBuffer {
         WriteBuffer::read_by(Arc::new(AllReaders))
     }
 
-    /// A buffer that drops versions which none of `readers` needs, so that a row that is changed
-    /// often does not fill it. Every read must be at one of their snapshots or at `SEQ_MAX`.
+    /// A buffer that drops versions which none of `readers` needs. So a row does not fill it by
+    /// changing often. Every read must be at one of their snapshots or at `SEQ_MAX`.
     pub fn read_by(readers: Arc<dyn Readers>) -> WriteBuffer {
         let shelf = Shelf::new();
         let router = Router::new();
