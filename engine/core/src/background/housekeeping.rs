@@ -19,7 +19,8 @@ const LOOK_AROUND: Duration = Duration::from_secs(1);
 const SWEPT_TABLES: usize = 1024;
 
 impl Core {
-    /// Sync each second, next segment, trimming, images; and removes dropped files.
+    /// One round: syncs the log each second, prepares the next segment, trims, writes images,
+    /// removes dropped files.
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
         let wal = &self.shared.wal;
@@ -120,7 +121,7 @@ impl Core {
     fn take_back_lent(&self) {
         for table in self.upkeep.take_lent().iter().filter(|t| !t.is_dropped()) {
             if let Some(file) = table.store().existing_file() {
-                // Space is only lent for longer.
+                // After an error the file only keeps the space for longer.
                 let _ = file.give_back();
             }
         }
@@ -137,7 +138,7 @@ impl Core {
         for table in tables {
             table.store().reclaim();
             if let Some(file) = table.store().existing_file() {
-                // Space is only lent for longer.
+                // After an error the file only keeps the space for longer.
                 let _ = file.give_back();
             }
         }

@@ -34,7 +34,8 @@ impl Upkeep {
         self.dropped.lock().push_back(dropped);
     }
 
-    /// The table that was dropped first among those that `may` go; the caller removes it or puts it back.
+    /// The table that was dropped first among those for which `may` is true; the caller removes it or puts it
+    /// back.
     pub fn take_dropped(&self, may: impl Fn(TableId) -> bool) -> Option<DroppedTable> {
         let mut dropped = self.dropped.lock();
         let at = dropped.iter().position(|d| may(d.id))?;

@@ -61,7 +61,7 @@ impl Build<'_> {
         }
     }
 
-    /// As for any other write to a table's file: after a failure what a retry would find is unknown.
+    /// A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
     fn note(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::Io => self.core.shared.poison(e),
@@ -72,8 +72,8 @@ impl Build<'_> {
 
 impl Alter {
     /// Builds the new indexes, then looks for the parents that new foreign keys demand; others may read and write the
-    /// tables. `rows` is a binding of the table, whose record layout and sort keys are used. Returns a
-    /// violation of uniqueness, if there is one: then there is nothing left but to drop this.
+    /// tables. `rows` is a binding of the table, whose record layout and sort keys are used. Returns a violation of
+    /// uniqueness, if there is one: then this can only be dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`], [`ErrorKind::NoSpace`], [`ErrorKind::Unsupported`] for an index with a

@@ -28,7 +28,7 @@ const PART_BYTES_MAX: usize = 1024;
 pub enum Action {
     /// The change of the parent is refused.
     Restrict,
-    /// The same: rows are checked at once, not at the end of the statement.
+    /// As `Restrict`: rows are checked at once, not at the end of the statement.
     NoAction,
     /// Child rows go, or get the new key.
     Cascade,

@@ -49,7 +49,7 @@ fn positions(
     Ok(found)
 }
 
-/// The index that begins with `columns`; one that has no others and is unique before all others.
+/// The index that begins with `columns`: preferably a unique one that has no other columns.
 fn index_on(schema: &Schema, columns: &[usize]) -> Option<usize> {
     let begins = |i: &usize| {
         let parts = &schema.indexes[*i].parts;

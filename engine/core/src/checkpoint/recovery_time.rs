@@ -133,7 +133,7 @@ impl Ages {
         Ages { levels: [lsn; LEVELS] }
     }
 
-    /// None is below `lsn`.
+    /// Raises all ages to at least `lsn`.
     pub fn at_least(mut self, lsn: Lsn) -> Ages {
         self.levels.iter_mut().for_each(|level| *level = lsn.max(*level));
         self
@@ -184,9 +184,9 @@ impl Target {
         self.slowness.store(found.map_or(0, |n| n.clamp(least, most)), Relaxed);
     }
 
-    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is
-    /// at stake. One opening raises it to at most [`RISE`] times its old value: the machine may
-    /// just have been busy with other things.
+    /// Recovery did `work` in `time`. A slow measurement counts in full, a fast one by half, because the target is a
+    /// promise. One opening raises the slowness to at most [`RISE`] times its old value: the machine may just have been
+    /// busy with other things.
     pub fn measured(&self, work: &Work, time: Duration) {
         let micros = time.as_micros() as u64;
         self.last_micros.store(micros, Relaxed);
@@ -228,7 +228,7 @@ impl Target {
         }
     }
 
-    /// Recovery has read so much.
+    /// Recovery has read this many records and entries.
     pub fn set_base(&self, records: u64, entries: u64) {
         self.base_records.store(records, Relaxed);
         self.base_entries.store(entries, Relaxed);
@@ -258,7 +258,7 @@ impl Target {
             now.since(&before)
         };
         work.bytes = now.lsn.saturating_sub(kept);
-        // What slowing writers cannot change does not slow them.
+        // Slowing writers does not shorten the opening of tables, so that time does not slow them.
         let room = self.room(&Work { tables, ..Work::default() });
         let used = match room > 0.0 {
             true => (self.time(&work).as_secs_f64() / room * 1000.0) as u64,

@@ -108,7 +108,7 @@ impl Cursor {
         }
     }
 
-    /// The position is about to be lost: its key is the one to go on from.
+    /// Keeps the key of the position, which is about to be lost, to go on from it.
     fn keep_key(&mut self) {
         let Some(tree) = self.tree.as_ref().filter(|tree| tree.valid()) else { return };
         if self.valid && self.from_tree {

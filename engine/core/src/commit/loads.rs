@@ -17,10 +17,10 @@ const MARKS_MAX: usize = 64;
 
 /// Whether rows of a table are being loaded.
 pub(crate) enum Loading {
-    /// Not yet. The number of rows inserted so far.
+    /// Not yet; the number of rows inserted so far.
     Counting(u32),
     On(Box<Load>),
-    /// No, and it does not begin in this transaction any more.
+    /// No, and no load begins in this transaction any more.
     Off,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Load {
 /// What is known of the keys of a unique index (LD2).
 pub(crate) struct Unique {
     index: usize,
-    /// Every key was above `last`, and came after it.
+    /// Every key so far was larger than the one before; `last` is the largest.
     ascends: bool,
     last: Vec<u8>,
     seen: Seen,
@@ -265,7 +265,7 @@ impl Loads {
         self.bytes + self.key_bytes
     }
 
-    /// How many there are.
+    /// The number of loads.
     pub fn open(&self) -> usize {
         self.open
     }

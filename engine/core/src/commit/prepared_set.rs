@@ -47,9 +47,9 @@ pub(crate) struct Entry {
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
     pub attached: AtomicBool,
-    /// The log is to be told of its end.
+    /// The log must be told of its end.
     pub coordinated: AtomicBool,
-    /// That prepared it. A coordinator ends a group by the thread of its first transaction.
+    /// The thread that prepared it. The thread that ends a group has prepared the group's first transaction.
     pub thread: ThreadId,
     pub tables: Vec<TableId>,
     /// `None` while it is being prepared, and when it has ended.

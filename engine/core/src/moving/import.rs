@@ -288,7 +288,7 @@ impl Import {
         }
     }
 
-    /// The moment of the import.
+    /// Puts the imported table in the place of the discarded one, durably.
     fn put(&self, table: &Arc<Table>) -> Result<()> {
         let core = &self.core;
         let imaged = table.store().existing_file().is_some_and(|f| f.image_extent().is_some());

@@ -11,8 +11,7 @@ use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// For at most so many trees with waiting work the plans are looked at: enough to show the largest
-/// kinds of work.
+/// The plans of at most this many trees with waiting work are looked at: enough to show the largest kinds of work.
 const MOST_WAITING: usize = 1000;
 
 /// A piece of background work.

@@ -17,8 +17,8 @@ pub trait WaitHooks: Send + Sync {
     fn waits(&self, waiter: u64, holders: &[u64]);
     /// That sleep is over.
     fn waited(&self, waiter: u64);
-    /// Which of two members of a deadlock rather gives way: below zero `a`, above zero `b`. Must not call the
-    /// engine.
+    /// Which of two members of a deadlock should be rolled back: below zero `a`, above zero `b`. Must not
+    /// call the engine.
     fn victim(&self, a: u64, b: u64) -> i32;
     /// The statement that a connection runs, for people; may be empty.
     fn statement(&self, connection: u64) -> String;

@@ -38,7 +38,7 @@ pub fn begin() -> bool {
     begins
 }
 
-/// Ends it; what was read since.
+/// Ends counting; returns what this thread has read since [`begin`].
 pub fn end() -> ReadCounts {
     let Some(counts) = COUNTS.take() else { return ReadCounts::default() };
     COUNTING.fetch_sub(1, Ordering::Relaxed);

@@ -53,7 +53,7 @@ impl Sampled {
         self.number.load(Ordering::Acquire)
     }
 
-    /// The table was opened, and the catalog has this of it, of every index that is in use or not `whole`.
+    /// The table was opened, and the catalog has these statistics. `whole`: of every index that is in use.
     pub fn recovered(&self, saved: &Arc<KeyStatistics>, whole: bool, now: State) {
         // The changes of the table count from its opening.
         let stamp = if whole { now.stamp } else { NO_STAMP };
@@ -61,7 +61,7 @@ impl Sampled {
         self.unsaved.store(false, Ordering::Relaxed);
     }
 
-    /// A sample of the table as it was `then`.
+    /// Puts a sample in force; the table was as in `then` when it was taken.
     pub fn put(&self, found: Arc<KeyStatistics>, then: State) {
         self.changes.store(then.changes, Ordering::Relaxed);
         self.stamp.store(then.stamp, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Sampled {
         (self.is_unsaved() || self.is_old(state)) && !self.saved_at.lock().is_some_and(rests)
     }
 
-    /// The background has done what it could.
+    /// The background has just worked on the table, and leaves it alone for a while.
     pub fn rest_from(&self, now: Duration) {
         *self.saved_at.lock() = Some(now);
     }

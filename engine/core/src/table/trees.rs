@@ -62,7 +62,7 @@ impl Slot {
         self.watched.load(Ordering::Acquire)
     }
 
-    /// Begins anew with nothing noted, or ends.
+    /// Begins to note keys, with none noted yet, or ends it.
     pub fn watch(&self, on: bool) {
         *self.changes.lock() = Changes::default();
         self.watched.store(on, Ordering::Release);

@@ -68,7 +68,7 @@ pub struct Scan {
     row_key: Vec<u8>,
     row_value: Vec<u8>,
     prefix: Vec<u8>,
-    /// The lock of the current row, if it was new.
+    /// The lock of the current row, if the scan took it for this row.
     locked: Option<LooseLock>,
     place: Place,
     /// The key of [`Place::Gap`].
