@@ -121,7 +121,8 @@ pub struct Found {
     pub failure: Failure,
 }
 
-/// A history of serializable transactions shows this one: the runs have one thread each, where nobody waits.
+/// Looks for the canary in histories of serializable transactions: a run has one thread, so nobody waits in
+/// it.
 fn hunt_in_history(canary: Canary) -> Option<Found> {
     for seed in 0..HISTORIES {
         let recorded = predicates::record(Recording {

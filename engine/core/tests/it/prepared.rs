@@ -151,7 +151,7 @@ fn names_are_unique_and_a_refused_one_changes_nothing() {
     assert_eq!(all(&engine, &t).len(), 1);
 }
 
-/// A server may end by name what a session is about to let go of.
+/// A server may end a transaction by its name while a session is about to release its handle.
 #[test]
 fn what_is_ended_by_its_name_is_over_for_its_handle() {
     let engine = open(&memory());

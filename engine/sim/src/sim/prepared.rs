@@ -213,10 +213,10 @@ impl Sim {
         real.commit(wait).map(drop)
     }
 
-    /// After a restart: the transactions that are prepared now, with their locks. As a coordinator
-    /// does, most are ended at once; those that had locked more than they changed always: the
-    /// engine restores such a lock for trees with private runs and secondary indexes only, and the
-    /// model does not know which these are.
+    /// After a restart: the transactions that are prepared now, with their locks. As a coordinator does,
+    /// most are ended at once. One that had locked more than it changed is always ended: the engine
+    /// restores such a lock for trees with private runs and secondary indexes only, and the model does not
+    /// know which these are.
     pub(super) fn prepared_found(&mut self) -> Check {
         let found: Vec<(u64, Arc<PreparedState>)> =
             self.model.latest().prepared.iter().map(|(name, p)| (*name, p.clone())).collect();

@@ -122,7 +122,7 @@ fn sealed(input: &[u8]) -> Vec<u8> {
         if out[at] == KIND_CONTENTS && frame.end <= out.len() {
             let text = manifest_sealed(&out[at + FRONT..frame.end]);
             let len = u32::try_from(text.len()).unwrap_or(0).to_le_bytes();
-            // As long as it said before that it is, it stays wrong where it was.
+            // Equal lengths stay equal; a wrong length stays wrong.
             if out[at + 2..at + 6] == out[at + 6..at + 10] {
                 out[at + 6..at + 10].copy_from_slice(&len);
             }
