@@ -50,7 +50,7 @@ PALETTE = ["#1c2422", "#e06c60", "#77c98f", "#e0b460", "#7aa6e8", "#c792e0", "#6
 
 
 def colour(words: list[int]) -> str | None:
-    """Of the parameters after 38 or 48."""
+    """The colour that the parameters after 38 or 48 give."""
     if words[:1] == [5] and len(words) > 1:
         n = words[1]
         if n < 16:

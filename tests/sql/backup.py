@@ -50,7 +50,7 @@ CHAIN = 6
 
 
 class PacedTransfers(Transfers):
-    """Some hundred a second: what all of a processor would add is more of the same, and all of it is replayed."""
+    """Some hundred a second: more would show nothing new, and all of it has to be replayed."""
 
     def step(self) -> None:
         super().step()

@@ -278,7 +278,7 @@ class Cycle:
         self.verify()
 
     def choose_point(self, number: int) -> None:
-        """Every second time the next end is at a certain point."""
+        """Every second time the next kill is at a chosen crash point."""
         for name in ("FROND_CRASH_POINT", "LD_PRELOAD"):
             self.server.environment.pop(name, None)
         if number % 2:
