@@ -188,7 +188,7 @@ int frond_table_is_discarded(const frond_table *table);
  * it, and may be NULL or return NULL. FROND_NOT_FOUND: a file is missing. */
 int frond_import_begin(frond_db *db, const char *name, const char *directory, const char *data,
                        const char *description, const char *(*collation)(uint32_t number), frond_import **in);
-/* What was kept with the definition in the other database. */
+/* The `meta` bytes that the other database kept with the definition. */
 int frond_import_meta(const frond_import *in, const uint8_t **meta, size_t *len);
 /* Copies the rows, durably, and frees the handle, also after an error. Handles of the table report it as dropped: open it
  * again. After an error the table is discarded as before. `progress` as for frond_alter_build(). */

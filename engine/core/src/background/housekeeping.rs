@@ -62,7 +62,7 @@ impl Core {
         self.sweep();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
-        // By the log's size, and by the time that recovery would take.
+        // The log may be too long by its size, or by the time that recovery would take.
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         let by_size = (kept < target).then(|| Ages::all(target));
         let ages = match (self.too_old(), by_size) {
@@ -109,7 +109,7 @@ impl Core {
         }
     }
 
-    /// From time to time, on a full disk: frees space that needs neither a commit nor a job.
+    /// On a full disk, from time to time: frees space that needs neither a commit nor a job.
     fn look_around(&self, now: Duration) {
         if self.disk.is_full() && self.upkeep.look.is_due(LOOK_AROUND, now) {
             let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();

@@ -1,4 +1,4 @@
-//! The steps of a backup, in order: begin, mark, prove, describe, let go of the log, end.
+//! The steps of a backup, in order: begin, mark, prove, describe, release the log, end.
 
 use std::fmt::Write;
 use std::io;
@@ -243,14 +243,14 @@ impl Core {
         whole
     }
 
-    /// Lets go of everything, whatever was reached; nothing happens when another backup has begun since.
+    /// Releases everything, whatever was reached; does nothing when another backup has begun since.
     pub fn backup_abandon(&self, id: u64) {
         let mut state = self.backups.state.lock();
         let Some(mut backup) = state.take_if(|b| b.id == id) else { return };
         self.let_go(&mut backup);
     }
 
-    /// For closing.
+    /// When the engine closes: ends a backup that is under way.
     pub(crate) fn backup_stop(&self) {
         if let Some(mut backup) = self.backups.state.lock().take() {
             self.let_go(&mut backup);

@@ -62,7 +62,7 @@ impl Core {
                     what,
                 ));
             }
-            // Its own parent is looked for while indexes are built.
+            // A table that is its own parent is searched by its current indexes while new ones are built.
             let parent = match f.parent == def.name {
                 true => Some(old.clone()),
                 false => names.get(&f.parent).map(|def| schema_of(def)).transpose()?,

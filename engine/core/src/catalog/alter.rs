@@ -54,7 +54,7 @@ pub struct AlterSpec {
 pub(super) struct NewIndex {
     pub tree: IndexNo,
     pub unique: bool,
-    /// Its numbers in the new schema, and in the one of writers while it is built.
+    /// Number of the index in the new schema, and in the schema of writers while it is built.
     pub target: usize,
     pub building: usize,
 }
@@ -73,7 +73,7 @@ pub struct Alter {
     pub(super) core: Arc<Core>,
     pub(super) table: Arc<Table>,
     pub(super) new: Vec<NewIndex>,
-    /// What writers use while indexes are built.
+    /// The schema that writers use while indexes are built.
     pub(super) building: Option<Arc<Schema>>,
     /// Rows are read as of this; older snapshots do not read the new indexes.
     pub(super) snapshot: Option<Snapshot>,
@@ -191,7 +191,7 @@ impl Core {
         let mut building = Schema { ..old.clone() };
         let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
-        // What an earlier build left behind.
+        // Drops what an earlier build left behind.
         drop_building(&mut next);
         for (target, from) in spec.index_from.iter().enumerate() {
             if from.is_some() {

@@ -106,7 +106,7 @@ pub struct OldSchema {
 }
 
 impl OldSchema {
-    /// One whose rows may be anywhere.
+    /// An older schema whose rows may be anywhere.
     pub fn new(schema: Vec<u8>) -> OldSchema {
         OldSchema { schema, blocks_below: BlockId::MAX, logged_below: Lsn::MAX }
     }

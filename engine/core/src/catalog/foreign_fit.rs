@@ -68,7 +68,7 @@ pub(crate) fn is_unique(schema: &Schema, index: usize, parts: usize) -> bool {
     (index == 0 || i.unique) && i.parts.len() == parts
 }
 
-/// What concerns the child alone. Returns its columns and index.
+/// Checks what concerns the child alone. Returns the columns and the index of the child.
 pub(crate) fn fit_child(foreign: &Foreign, child: &Schema) -> Result<(Vec<usize>, usize)> {
     let columns = positions(foreign, child, &foreign.table, &foreign.columns)?;
     let Some(index) = index_on(child, &columns) else {

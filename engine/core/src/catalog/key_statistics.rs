@@ -43,7 +43,7 @@ pub fn statistics_key(table: TableId) -> Vec<u8> {
 }
 
 impl KeyStatistics {
-    /// Of the index whose tree has this number.
+    /// The statistics of the index whose tree has this number.
     pub fn of_tree(&self, tree: IndexNo) -> Option<&[PartStatistics]> {
         self.indexes.iter().find(|(t, _)| *t == tree).map(|(_, parts)| parts.as_slice())
     }

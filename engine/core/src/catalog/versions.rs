@@ -77,7 +77,7 @@ fn row_trees<'t>(trees: &'t Trees, schema: &Schema) -> Vec<(usize, &'t Tree)> {
 pub(crate) fn renew_rows(trees: &Trees, def: &TableDef, history: &History, before: Option<u32>) {
     let Ok(schema) = Schema::decode(&def.schema, &def.name).map(Arc::new) else { return };
     let below = match before {
-        // What is written from now on has the new version.
+        // The schema changed: rows that are written from now on have the new version.
         Some(version) if version != schema.version => None,
         // An index that was built under this version.
         Some(_) => Some(0),

@@ -57,12 +57,12 @@ const MARK_STEP: u64 = 128 << 10;
 /// What recovery has to do.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Of log that is read.
+    /// Bytes of log that are read.
     pub bytes: u64,
     pub records: u64,
-    /// That go into write buffers.
+    /// Entries that go into write buffers.
     pub entries: u64,
-    /// That are opened.
+    /// Tables that are opened.
     pub tables: u64,
 }
 
@@ -95,7 +95,7 @@ impl Mark {
     }
 }
 
-/// What recovery would be like now.
+/// The recovery that would be needed now.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Outlook {
     /// Log behind the oldest record that is needed.
@@ -112,7 +112,7 @@ pub struct Target {
     /// In thousandths; 0: not measured.
     slowness: AtomicU64,
     marks: Mutex<VecDeque<Mark>>,
-    /// Of the newest outlook ([`Target::press`]).
+    /// The `used` of the newest outlook ([`Target::press`]).
     used: AtomicU64,
     /// The last recovery's time, microseconds, and its log bytes per second.
     last_micros: AtomicU64,
@@ -146,7 +146,7 @@ impl Ages {
         self.levels[spread as usize % LEVELS]
     }
 
-    /// Of a table's other changes; the oldest of all.
+    /// The age of a table's other changes; the oldest of all.
     pub fn oldest(&self) -> Lsn {
         self.levels[LEVELS - 1]
     }
@@ -212,7 +212,7 @@ impl Target {
 
     // ---- how much recovery would have to do ----
 
-    /// So much was logged below `mark.lsn`, or less (RTM1).
+    /// Adds a mark. It counts at most what was logged below its LSN (RTM1).
     pub fn mark(&self, mark: Mark) {
         let mut marks = self.marks.lock();
         if marks.back().is_some_and(|last| mark.lsn < last.lsn + MARK_STEP) {

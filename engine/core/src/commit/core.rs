@@ -271,7 +271,7 @@ impl Core {
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
         let _room = match claim {
             Claim::Ordinary => room.map_err(|e| self.disk.note(e))?,
-            // Its refusal is not noted as a full disk: ordinary claims notice that.
+            // This refusal is not noted as a full disk: ordinary claims notice that.
             _ => room?,
         };
         let bytes = payload.len() as u64;

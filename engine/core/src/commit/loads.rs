@@ -39,7 +39,7 @@ pub(crate) struct Loads {
 /// One table's load.
 pub(crate) struct Load {
     pub trees: Vec<IndexNo>,
-    /// One per index of the schema; all have the same number of entries.
+    /// One chunk per index of the schema; all have the same number of entries.
     pub chunks: Vec<Chunk>,
     uniques: Vec<Unique>,
     /// Savepoints since `after`, and the rows that the chunks had (LD4).
@@ -92,7 +92,7 @@ const SEEN_BYTES_MAX: usize = 64 << 20;
 
 /// One set's part of the memory for all sets.
 struct Room {
-    /// Of all sets.
+    /// Bytes of all sets together.
     held: Arc<AtomicUsize>,
     budget: Arc<Budget>,
     bytes: usize,
@@ -163,7 +163,7 @@ impl Seen {
 }
 
 impl Unique {
-    /// Of schema index `index`; `earlier` are the keys that were inserted before the load.
+    /// For schema index `index`; `earlier` are the keys that were inserted before the load.
     pub fn new<'a>(index: usize, core: &Core, earlier: impl Iterator<Item = &'a [u8]>) -> Unique {
         let seen = Seen::new(&core.load_keys, &core.shared.budget);
         let mut unique = Unique { index, ascends: true, last: Vec::new(), seen, forgot: false };
@@ -203,7 +203,7 @@ impl Unique {
 }
 
 impl Load {
-    /// Of the rows of operations behind `after`.
+    /// A load of the rows of the operations behind `after`.
     pub fn new(core: &Arc<Core>, trees: Vec<IndexNo>, uniques: Vec<Unique>, after: u64) -> Load {
         core.loads.fetch_add(1, Ordering::Relaxed);
         Load {
@@ -357,7 +357,7 @@ impl Loads {
         self.bytes -= bytes;
     }
 
-    /// Of the table at a position.
+    /// The state of the table at a position.
     pub fn at(&mut self, position: usize) -> &mut Loading {
         while self.of.len() <= position {
             self.of.push(Loading::Counting(0));

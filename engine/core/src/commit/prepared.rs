@@ -100,7 +100,7 @@ pub struct PreparedTransaction {
 struct Ended {
     end: Option<Lsn>,
     parts: Parts,
-    /// It attached runs.
+    /// The commit attached runs.
     had_runs: bool,
 }
 

@@ -117,7 +117,7 @@ impl PreparedSet {
         entries.iter().map(of).collect()
     }
 
-    /// One that has changes in `table`; `detached`: and no handle.
+    /// A prepared transaction that has changes in `table`; with `detached`, one without a handle.
     pub fn of_table(&self, table: TableId, detached: bool) -> Option<Xid> {
         let entries = self.entries.lock();
         let is_one = |e: &Arc<Entry>| {
@@ -132,7 +132,7 @@ impl PreparedSet {
         entries.values().filter(|e| e.tables.contains(&table)).cloned().collect()
     }
 
-    /// Those that hold log below `lsn`.
+    /// The prepared transactions that hold log below `lsn`.
     pub fn older_than(&self, lsn: Lsn) -> Vec<(Xid, Arc<Entry>)> {
         let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < lsn;
         let entries = self.entries.lock();

@@ -317,7 +317,7 @@ pub(crate) fn unless_short(e: Error) -> Result<()> {
 
 /// A buffer's operations, cut at the savepoints that are live.
 struct Stretches {
-    /// Those with entries.
+    /// The stretches that have entries.
     segments: Vec<Segment>,
     /// Bytes of the entries in each.
     bytes: Vec<usize>,

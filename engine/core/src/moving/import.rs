@@ -41,7 +41,7 @@ pub struct ImportFiles<'a> {
 /// An import whose files are open and fit. Dropping it changes nothing.
 pub struct Import {
     core: Arc<Core>,
-    /// That of the discarded table.
+    /// The definition of the discarded table.
     ours: Arc<TableDef>,
     /// The definition of the imported table, except for its number.
     def: TableDef,

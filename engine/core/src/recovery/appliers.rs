@@ -66,7 +66,7 @@ struct TreeChanges {
 
 #[derive(Default)]
 struct State {
-    /// Of the window that is being applied; the last one is next.
+    /// What is left of the window that is being applied; the last one is next.
     left: Vec<TreeChanges>,
     /// Number of trees that threads are applying now.
     taken: usize,

@@ -303,8 +303,8 @@ mod tests {
         n
     }
 
-    /// A file with the image before the one that the log was trimmed for: the log leads on from it, so it
-    /// will do; but only until the log is trimmed again.
+    /// A file with the image before the one that the log was trimmed for: the log leads on from it, so it suffices; but
+    /// only until the log is trimmed again.
     #[test]
     fn an_older_image_that_will_do_holds_the_log_until_there_is_a_newer_one() {
         let vfs = MemVfs::stepped();

@@ -25,7 +25,7 @@
 //! - R9. A table is opened with the definition of the first record that needs it. Image and edits may have trees
 //!   of indexes that only a later definition has: they wait for it, and none is left at the end.
 //!
-//! `recovery/replay.rs` is the second reading, `progress.rs` what the operator hears of it. `damaged.rs` handles lost
+//! `recovery/replay.rs` is the second reading, `progress.rs` reports it to the operator. `damaged.rs` handles lost
 //! tables, `files.rs` checks the files at the end. Tested by the simulator, which crashes at every step here too.
 
 pub(crate) mod loading;

@@ -28,7 +28,7 @@ pub struct JobInfo {
     pub index: String,
     /// Since it began; `None` while it waits.
     pub age: Option<Duration>,
-    /// To be read, estimated, or held by a backup; 0: unknown.
+    /// Estimated bytes to be read, or bytes held by a backup; 0: unknown.
     pub bytes: u64,
     /// So far.
     pub bytes_written: u64,
@@ -97,7 +97,7 @@ impl Core {
         tables.iter().map(table).chain(indexes.iter().map(index)).collect()
     }
 
-    /// What trees offer, the failed ones among them.
+    /// Waiting work that trees offer, failed work included.
     fn jobs_waiting(&self) -> Vec<JobInfo> {
         let mut jobs = Vec::new();
         for (table, index) in self.ledger.offering(MOST_WAITING) {

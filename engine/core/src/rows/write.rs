@@ -266,7 +266,7 @@ impl Rows {
 
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
     fn unique_part<'e>(&self, entries: &'e Entries, index: usize) -> Option<&'e [u8]> {
-        // One that is being built is checked when it is complete.
+        // An index that is being built is checked when it is complete.
         if index < self.visible && self.codec.schema().indexes[index].unique {
             entries.unique_prefix(index)
         } else {

@@ -232,7 +232,7 @@ impl Table {
         &self.sampled
     }
 
-    /// What makes statistics old.
+    /// The state that decides whether statistics are old.
     pub(crate) fn state(&self) -> State {
         State { rows: self.rows(), changes: self.changes(), stamp: self.stamp() }
     }
@@ -328,8 +328,8 @@ impl Table {
         }
     }
 
-    /// What a checkpoint at `lsn` has of the table, in constant time; the caller holds the commit mutex and
-    /// the edit mutex. The trees' images are made of the versions later, without the mutexes.
+    /// The table's part of a checkpoint at `lsn`, in constant time; the caller holds the commit mutex and the
+    /// edit mutex. The trees' images are made of the versions later, without the mutexes.
     pub(crate) fn version(&self, lsn: Lsn) -> (TableImage, Vec<Version>) {
         assert!(self.store.edits().is_locked(), "a version between an edit and its record (ST1)");
         let image = TableImage {

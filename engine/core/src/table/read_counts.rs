@@ -17,7 +17,7 @@ pub struct ReadCounts {
     pub from_file: u64,
     /// Taken from what was read ahead with an earlier page.
     pub read_ahead: u64,
-    /// That reading from the file took.
+    /// The time that reading from the file took.
     pub time: Duration,
 }
 

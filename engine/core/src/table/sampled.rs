@@ -1,4 +1,4 @@
-//! What was sampled of a table's indexes, as long as the table is open: the statistics in force, and when they are old.
+//! Samples of a table's indexes while the table is open: the statistics in force, and when they are old.
 //!
 //! - SMP1. Statistics in force are replaced as a whole: a reader never sees some of one sample and some of another.
 
@@ -18,12 +18,12 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// No definition has this stamp.
 const NO_STAMP: u64 = u64::MAX;
 
-/// What of a table makes its statistics old.
+/// The state of a table that decides whether its statistics are old.
 #[derive(Clone, Copy)]
 pub struct State {
     pub rows: u64,
     pub changes: u64,
-    /// Of its definition.
+    /// The stamp of its definition.
     pub stamp: u64,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Slot {
 pub(crate) struct Changes {
     /// Each with its length, 4 bytes, before it.
     pub keys: Vec<u8>,
-    /// Some are not in `keys`.
+    /// Some keys are not in `keys`.
     pub overflow: bool,
 }
 

@@ -66,7 +66,7 @@ impl Default for TxnOptions {
     }
 }
 
-/// What to do when a lock is held by somebody else.
+/// What to do when another transaction holds a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnLocked {
     /// Wait up to the transaction's timeout.
