@@ -345,7 +345,7 @@ mod tests {
         stats.points.crashed(rename);
         assert_eq!(passed_over(&stats), Vec::<String>::new());
         assert!(missing(&stats, Profile::Swarm).len() < asked);
-        // What is passed seldom, or not at all, is asked of long sessions only.
+        // Only long sessions must meet what is passed seldom, or not at all.
         stats.images = LONG - 1;
         assert!(missing(&stats, Profile::Swarm).len() < asked - 1);
     }

@@ -44,9 +44,9 @@ impl Limits {
 /// Why a run does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// WH1, for so long.
+    /// WH1, for this long.
     Asleep(Duration),
-    /// WH2, for so long.
+    /// WH2, for this long.
     Busy(Duration),
 }
 

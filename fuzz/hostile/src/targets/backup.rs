@@ -13,9 +13,9 @@ use frond_cli::backup::manifest::{Manifest, PlainFile, TableFile};
 use frond_cli::backup::pack::{end, piece, Contents, Frames, Head, Kind, Next, Pack, Stream};
 use frond_vfs::{MemVfs, OpenHow, Vfs, VfsFile};
 
-/// Of a head: magic, version, length of the text.
+/// Bytes of a head in front of its text: magic, version, length of the text.
 const HEAD_FRONT: usize = 16;
-/// Of a frame, in front of its payload: kind, packing, two lengths, number.
+/// Bytes of a frame in front of its payload: kind, packing, two lengths, number.
 const FRONT: usize = 18;
 const SUM: usize = 8;
 const KIND_CONTENTS: u8 = 2;
