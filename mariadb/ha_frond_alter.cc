@@ -191,7 +191,7 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
 
 } // namespace
 
-// Whether the columns can change so in place, as far as the core cannot tell.
+// Whether the columns can change in place, as far as the core cannot tell.
 static bool columns_can_change(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                                const Altered &to) {
     if (table->versioned() || altered->versioned() || info->error_if_not_empty)

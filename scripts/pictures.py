@@ -4,7 +4,8 @@
 
 frond top records the server; a sample of the recording is shown in a terminal of 80 by 24 (tmux), whose cells become an SVG.
 Prometheus scrapes frond exporter; the queries of ops/grafana/frond.json are asked over the run and drawn where the dashboard has
-their panels, with rates over 15 s instead of a minute, as the run is short. Nothing of it is a figure of Frond's speed: the load is a few hundred statements a second.
+their panels, with rates over 15 s instead of a minute, as the run is short. None of it shows Frond's speed: the load is a few hundred
+statements a second.
 
 FROND names the program (default: target/release/frond). SECONDS_RUN: how long the load lasts (90). Needs tmux and prometheus.
 """
