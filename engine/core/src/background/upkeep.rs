@@ -42,7 +42,7 @@ impl Upkeep {
         dropped.remove(at)
     }
 
-    /// As [`Upkeep::take_dropped`], for one that is not finished.
+    /// Puts back a table from [`Upkeep::take_dropped`] that is not finished.
     pub fn put_back(&self, dropped: DroppedTable) {
         self.dropped.lock().push_front(dropped);
     }

@@ -289,7 +289,7 @@ impl Loads {
         })
     }
 
-    /// Whether there is one.
+    /// Whether the transaction loads a table.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.open > 0

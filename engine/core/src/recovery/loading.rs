@@ -133,8 +133,8 @@ impl Loading {
     }
 }
 
-/// The trunks and the file's block map agree: each run is a block of one tree and lies where the map says; and no
-/// tree is ahead of the log, which ends at `end`. Running on, all that is asserted.
+/// The trunks and the file's block map agree: each run is a block of one tree and lies where the map says; and no tree
+/// is ahead of the log, which ends at `end`. Code that runs later asserts all of it.
 pub fn check_places(
     loaders: &[TreeLoader],
     file: Option<&TableFile>,

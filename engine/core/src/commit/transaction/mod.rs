@@ -260,7 +260,7 @@ impl Transaction {
         self.read_locked(table, index, key, value)
     }
 
-    /// Whether this transaction has no entries of its own in a tree: there is only what is committed.
+    /// Whether this transaction has no entries of its own in a tree, so that only committed ones are there.
     #[inline]
     pub(crate) fn owns_nothing(&self, table: &Table, index: IndexNo) -> bool {
         if self.tables.is_empty() {
