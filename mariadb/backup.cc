@@ -10,8 +10,8 @@
 //   SET SESSION frond_backup = 'describe', 'log_copied', 'end'
 //
 // With 'begin_other' other sessions run the stages: those of mariadb-backup, which runs BACKUP STAGE in one connection and
-// flushes in another one, before BLOCK_COMMIT and several times after it. Each flush takes the pin anew; END decides about
-// the last one.
+// flushes in another one, before BLOCK_COMMIT and several times after it. Each flush takes the pin again; END decides
+// about the last one.
 
 #include "server.h"
 

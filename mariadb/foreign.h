@@ -41,10 +41,10 @@ struct Frond_definitions {
     std::vector<frond_foreign> foreigns;
 };
 
-/* Those of `table`, or with `as_parent` those that name it; also the waiting ones and those of copies. */
+/* Foreign keys of `table`, or with `as_parent` those that name it; also waiting ones and those of copies. */
 std::vector<Frond_foreign> frond_all_foreigns(const std::string &table, bool as_parent);
-/* Without the waiting ones, without those that the table is being given, and as parent without those of copies that ALTER
- * TABLE fills. */
+/* The same, without waiting ones and without those that the table is being given; as parent also without those of copies
+ * that ALTER TABLE fills. */
 std::vector<Frond_foreign> frond_foreigns_of(const std::string &table, bool as_parent);
 
 /* frond_foreigns_of() a table in both roles, as of a frond_foreign_version(). */

@@ -246,7 +246,7 @@ private:
     int reserve_numbers(ulonglong offset, ulonglong increment, ulonglong wanted, uint64_t *first, uint64_t *count);
     int note_auto_increment(frond_txn *txn);
     int row_read(int rc, uchar *record, int nothing);
-    /* Until the next change of any. */
+    /* Valid until the next change of any foreign key. */
     const Frond_foreigns &foreigns() const;
     bool has_foreign_keys() const { return !foreigns().of.empty() || !foreigns().naming.empty(); }
     bool changes_unread(const uchar *record);

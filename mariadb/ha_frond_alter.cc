@@ -191,7 +191,7 @@ bool keeps_values(const Field *was, const Field *is, bool types_change) {
 
 } // namespace
 
-// Whether the columns can change so in place, as far as the core cannot tell.
+// Whether the columns can change in place, as far as the core cannot tell.
 static bool columns_can_change(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                                const Altered &to) {
     if (table->versioned() || altered->versioned() || info->error_if_not_empty)
@@ -284,7 +284,7 @@ static bool lengthens_foreign(const std::string &name, const TABLE *table, const
 // Options that are in the .frm file alone, and the next AUTO_INCREMENT value.
 static ulong options_without_copy(const TABLE *table, const HA_CREATE_INFO *create) {
     ulong options = HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS | HA_CREATE_USED_PACK_KEYS;
-    // For columns that come later. CONVERT TO sets the other one, too.
+    // The default character set is for columns that come later. CONVERT TO sets HA_CREATE_USED_CHARSET, too.
     if (!(create->used_fields & HA_CREATE_USED_CHARSET))
         options |= HA_CREATE_USED_DEFAULT_CHARSET;
     // ha_partition keeps a counter of its own, and the server looks for the largest value of a group.
@@ -446,7 +446,8 @@ bool ha_frond::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
         return true;
     context->foreigns_new = to.foreigns_new;
     context->unchecked = to.unchecked;
-    // Later otherwise: here nobody can use the table, and a writer of a parent that waits for it would be in a deadlock.
+    // A change that takes time does this later, when others can use the table again: a writer of a parent that waits for the
+    // table would be in a deadlock with this statement.
     return !context->takes_time && meet_parents(thd(), context->foreigns_new);
 }
 
@@ -460,7 +461,7 @@ bool ha_frond::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
     Frond_change *context = static_cast<Frond_change *>(info->handler_ctx);
     if (!context || !context->takes_time)
         return false;
-    // Before parents are guarded: a cascade of a statement from before would write the table without a metadata lock.
+    // Before parents are guarded: a cascade of a statement that began earlier would write the table without a metadata lock.
     if (!context->unchecked && meet_parents(thd(), context->foreigns_new))
         return true;
     std::vector<uchar> ref(frond_rows_ref_bytes(rows_));
@@ -503,7 +504,7 @@ bool ha_frond::commit_changes(TABLE *altered, Alter_inplace_info *info) {
             changes.push_back(static_cast<Frond_change *>(*next));
     else
         changes.push_back(static_cast<Frond_change *>(info->handler_ctx));
-    // Says that all are committed.
+    // Tells the server that the changes of all partitions are committed.
     info->group_commit_ctx = nullptr;
     std::vector<frond_alter *> alters;
     std::vector<frond_rows *> rows;

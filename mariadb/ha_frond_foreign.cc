@@ -246,8 +246,8 @@ int ha_frond::lock_parents(THD *thd) {
     return 0;
 }
 
-// Of tables that become parents. Statements that write them find out about the new child when they begin, and lock its
-// definition with theirs; those that began before must end. Later ones are let in at once.
+// Waits until no earlier statement writes the tables that become parents. A later statement that writes one learns of the new
+// child when it begins, and locks the child's definition with its own; it need not wait.
 bool ha_frond::meet_parents(THD *thd, const std::vector<Frond_foreign> &added) {
     for (const Frond_foreign &f : added) {
         if (f.parent == name_ || !table->mdl_ticket)

@@ -62,8 +62,8 @@ static bool is_change(THD *thd) {
 // it is alone in its transaction. A function or trigger may read with one statement and write with the next.
 static bool changes_rows(THD *thd) { return thd->in_sub_stmt || thd->lex->requires_prelocking() || is_change(thd); }
 
-// The same, when all tables are locked, those of functions and triggers among them: a SELECT with a function that only reads changes
-// nothing.
+// As changes_rows(), once all tables are locked, also those of functions and triggers: a SELECT with a function that only reads
+// changes nothing.
 static bool locked_to_change(THD *thd) {
     if (!thd->in_sub_stmt && is_change(thd))
         return true;
@@ -73,14 +73,14 @@ static bool locked_to_change(THD *thd) {
     return false;
 }
 
-// How changes of the session go to the binary log; BINLOG_FORMAT_UNSPEC when they do not. thd_binlog_format() says the latter in
-// functions and triggers, too, whose statements are part of the one that is logged.
+// How changes of the session go to the binary log; BINLOG_FORMAT_UNSPEC when they do not. thd_binlog_format() does not say: it
+// returns that value in functions and triggers, too, though their statements are part of the one that is logged.
 static ulong log_format(THD *thd) {
     const bool logs = opt_bin_log && thd->variables.sql_log_bin && thd_binlog_filter_ok(thd);
     return logs ? thd->variables.binlog_format : static_cast<ulong>(BINLOG_FORMAT_UNSPEC);
 }
 
-// Rows of row events are changed without a command of SQL, but for those that triggers change.
+// Row events are no repeated statements, but those of triggers that fire for them are.
 Frond_repeats ha_frond::repeats(THD *thd) const {
     if (temporary_ || !changes_rows(thd))
         return Frond_repeats::NO;

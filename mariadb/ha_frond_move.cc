@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// Tables leave and come as files: FLUSH TABLES ... FOR EXPORT, ALTER TABLE ... DISCARD and IMPORT TABLESPACE.
+// Exporting and importing tables as files: FLUSH TABLES ... FOR EXPORT, ALTER TABLE ... DISCARD and IMPORT
+// TABLESPACE.
 //
 // The core knows only its own directory. This file makes and removes two files in the directory of the SQL database:
 // t.frd, a hard link to the table's file during an export, or another server's file to import; and t.cfg, its

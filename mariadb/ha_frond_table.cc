@@ -15,9 +15,10 @@ ha_frond::ha_frond(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) 
 
 ha_frond::~ha_frond() = default;
 
-// Whether statements may be logged as text. They may at any level, as they lock what they read then (ha_frond_lock.cc). With
-// READ COMMITTED, applications do not expect such locks, and the server's other engines refuse. With MIXED the server
-// takes text where it may, and rows need no locks: so there only SERIALIZABLE offers text, whose statements lock in any case.
+// Whether statements may be logged as text. A statement that is logged so locks what it reads (ha_frond_lock.cc), so text
+// would be right at any level. But with READ COMMITTED applications do not expect such locks, and the server's other engines
+// refuse text. With MIXED the server takes text wherever it is offered, and row events need no such locks: so there only
+// SERIALIZABLE offers text, whose statements lock in any case.
 static bool offers_text(THD *thd) {
     if (!thd)
         return false;

@@ -114,8 +114,8 @@ static bool reserves_for_rows_to_come(THD *thd) {
     }
 }
 
-// In a binary log of text, a statement has the first value that it took; where it is run again it counts on from that. A
-// statement that knows how many rows it writes takes all its values at once. Others have the values to themselves until they end.
+// A binary log of text has the first value that a statement took; a replica counts on from it. So a statement that knows how many
+// rows it writes takes all its values at once. Other statements have the values to themselves until they end.
 static bool needs_all_numbers(THD *thd) {
     switch (thd_sql_command(thd)) {
     case SQLCOM_INSERT_SELECT:

@@ -11,11 +11,11 @@ struct handlerton;
 struct st_mysql_show_var;
 class THD;
 
-/* Of the core's database, within the data directory. A name that the server cannot give to a database: it writes '#' as
-   "@0023". */
+/* The directory of the core's database, within the data directory. The server cannot give this name to a database: it
+   writes '#' as "@0023". */
 static constexpr char FROND_DIRECTORY[] = "#frond";
 
-/* Of the database of TEMPORARY tables; empty when the server starts. */
+/* The directory of the database of TEMPORARY tables; empty when the server starts. */
 static constexpr char FROND_SCRATCH_DIRECTORY[] = "#frond_tmp";
 
 extern handlerton *frond_hton;

@@ -78,7 +78,8 @@ bool frond_is_temporary(const char *path);
 /* Why the table that has these meta bytes cannot be read by `schema`, or "". Tables of releases that did not note
  * members have none to compare. */
 std::string frond_meta_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table);
-/* The part of that about the members of ENUM and SET columns; meta bytes of another server will do. */
+/* The part of frond_meta_mismatch() about the members of ENUM and SET columns; the meta bytes may be another
+ * server's. */
 std::string frond_members_mismatch(const uint8_t *meta, size_t len, const Frond_schema &schema, const TABLE *table);
 /* Whether the table's definition came with that version of the .frm file. */
 bool frond_meta_has_version(const uint8_t *meta, size_t len, const LEX_CUSTRING &version);

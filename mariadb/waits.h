@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  *
- * Lock waits: told to the server, which shows them, and by which a replica finds out that a transaction waits for one
- * that has to commit after it.
+ * Reports lock waits to the server, which shows them. By these reports a replica finds out that a transaction waits
+ * for one that has to commit after it.
  */
 #ifndef FROND_WAITS_H
 #define FROND_WAITS_H
@@ -19,7 +19,7 @@ void frond_forget_session(Frond_session *session);
 /* What the connection runs, or "". */
 std::string frond_statement_of(uint64_t connection);
 
-/* The engine tells of its waits from now on. */
+/* From now on the engine reports lock waits of `database`. */
 void frond_watch_waits(frond_db *database);
 
 #endif

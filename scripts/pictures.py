@@ -4,7 +4,8 @@
 
 frond top records the server; a sample of the recording is shown in a terminal of 80 by 24 (tmux), whose cells become an SVG.
 Prometheus scrapes frond exporter; the queries of ops/grafana/frond.json are asked over the run and drawn where the dashboard has
-their panels, with rates over 15 s instead of a minute, as the run is short. Nothing of it is a figure of Frond's speed: the load is a few hundred statements a second.
+their panels, with rates over 15 s instead of a minute, as the run is short. None of it shows Frond's speed: the load is a few hundred
+statements a second.
 
 FROND names the program (default: target/release/frond). SECONDS_RUN: how long the load lasts (90). Needs tmux and prometheus.
 """
@@ -50,7 +51,7 @@ PALETTE = ["#1c2422", "#e06c60", "#77c98f", "#e0b460", "#7aa6e8", "#c792e0", "#6
 
 
 def colour(words: list[int]) -> str | None:
-    """Of the parameters after 38 or 48."""
+    """The colour that the parameters after 38 or 48 give."""
     if words[:1] == [5] and len(words) > 1:
         n = words[1]
         if n < 16:

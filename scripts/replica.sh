@@ -118,7 +118,7 @@ apply() {
     RESULTS+=("$kind $(((end - begin) / 1000)) $((after[0] - before[0])) $((after[1] - before[1])) $((after[2] - before[2]))")
 }
 
-# Of RESULTS, with rates over those of the first line.
+# Prints RESULTS, with rates over those of the first line.
 report() {
     printf '%s\n' "${RESULTS[@]}" | awk -v n="$UPDATES" '
         BEGIN { print "| replica | rows/s | | CPU per row | | read per row | written per row |"

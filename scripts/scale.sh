@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# What costs when there are many of something: the same rows in 1, 100 and 1000 partitions, thousands of tables, 4 and 64
+# What it costs to have many of something: the same rows in 1, 100 and 1000 partitions, thousands of tables, 4 and 64
 # connections, and the first answer after a kill. InnoDB, MyRocks, Frond, and BLACKHOLE as what the server itself costs.
 # Fails when Frond misses a limit that is printed at the end.
 #

@@ -6,9 +6,9 @@
 //! cargo +nightly fuzz run slow_log -- -max_len=65536
 //! ```
 //!
-//! What they check is what the tests check, so that a finding becomes a case there: of the engine's formats, packed
-//! backups and the C API `hostile/`, of the toolkit the files `checks.rs` of its crates' tests. CI runs those tests, and
-//! only compiles this package.
+//! The targets run the same checks as the tests, so that a finding becomes a case there: `hostile/` has the checks of
+//! the engine's formats, of packed backups and of the C API; the files `checks.rs` in the tests of the toolkit's crates
+//! have the others. CI runs those tests, and only compiles this package.
 #![forbid(unsafe_code)]
 
 #[path = "../../toolkit/capture/tests/it/checks.rs"]

@@ -270,7 +270,7 @@ class Test:
         admin.close()
 
     def alter(self, admin: pymysql.Connection) -> None:
-        """The same change of both tables; a unique index is no matter of the rows of one alone."""
+        """The same change of both tables. When either refuses a UNIQUE index because of its rows, neither keeps it."""
         kind, clauses, after = self.definition.change()
         for attempt in range(20):
             try:

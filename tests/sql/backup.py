@@ -8,8 +8,9 @@ server is started on it; the sums hold; then the source's binary log from the ba
 all tables are equal to the source's, by checksum: a transaction that is missing from the backup, or is in it twice or by half, makes
 them differ or the replay fail.
 
-Then: what one does with backups (backup_uses.py); packed backups and streams (backup_packed.py); the tool and the server are killed in the middle; the disk of the backup is full; wrong passwords and directories; a least
-account; damage to each kind of file.
+Then: what one does with backups (backup_uses.py); packed backups and streams (backup_packed.py); the tool and the server are killed in
+the middle; the disk of the backup is full; wrong passwords and directories; an account with the fewest grants; damage to each kind of
+file.
 
 FROND names the program (default: target/release/frond). Status: 0 good, 1 a promise is broken.
 Last line: N passed, N failed, N skipped.
@@ -50,7 +51,7 @@ CHAIN = 6
 
 
 class PacedTransfers(Transfers):
-    """Some hundred a second: what all of a processor would add is more of the same, and all of it is replayed."""
+    """Some hundred a second: more would show nothing new, and all of it has to be replayed."""
 
     def step(self) -> None:
         super().step()

@@ -143,7 +143,7 @@ def cut_off(bench: Any, pack: Path) -> None:
         raise Problem(told)
     bench.frond("verify", str(again), status=2)
     bench.frond("restore", str(again), bench.dir("x"), status=2)
-    # The rest of another place, and then of the right one.
+    # A rest that begins or ends at the wrong place, and then the right one.
     got = int(receive(b"", "--received", status=0))
     if not 0 < got <= len(whole) * 2 // 3:
         raise Problem(f"{got} bytes of {len(whole)}")

@@ -36,7 +36,7 @@ def checksum(connection: pymysql.Connection, table: str) -> Any:
 
 
 def short_block(bench: Any) -> None:
-    """Commits wait only for what has to be done while they do: neither for copies nor for --rate, which alone takes a second."""
+    """Commits wait only for what has to be done while they are blocked: neither for copies nor for --rate, which alone takes a second."""
     bench.begin()
     try:
         blocked = [bench.full(f"block{n}", *(("--rate", "3M") if n == 4 else ()))["blocked_ms"] for n in range(5)]

@@ -45,7 +45,7 @@ int fdatasync(int fd)
     struct stat now;
     if (!colon || !strstr(point, "_binlog") || !is_binlog(fd) || fstat(fd, &now))
         return (int)syscall(SYS_fdatasync, fd);
-    /* What a file that is new would lose may be its head. */
+    /* Only syncs of a file that was synced before count: a new file could lose its head. */
     const int here = file == now.st_ino && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == atol(colon + 1);
     if (here && !strncmp(point, "lost_binlog:", 12) && ftruncate(fd, synced))
         abort();

@@ -63,7 +63,7 @@ def until(server: Server, checks: Checks, rule: str, there: bool) -> None:
 
 @contextlib.contextmanager
 def load(*works: Callable[[], None]) -> Iterator[None]:
-    """Each work again and again on a thread of its own."""
+    """Runs each of `works` again and again on a thread of its own."""
     done = threading.Event()
 
     def repeat(work: Callable[[], None]) -> None:

@@ -28,7 +28,7 @@ from checks import FROND, Checks
 from server import ROOT, Server, run
 
 OPS = ROOT / "ops"
-# Not there without traffic, or if all is well.
+# These may give nothing: without traffic, or when all is well.
 MAY_BE_EMPTY = re.compile(r"> 0\b|== 0|== 1|> 0\.")
 
 

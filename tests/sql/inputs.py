@@ -57,7 +57,7 @@ ACCOUNTS = {
     "exporter": [],
     "replay": ["SELECT ON shop.*"],
 }
-# What it has seen until the server went is a report of a part: status 1.
+# It reports what it had seen when the server went away: a partial report, status 1.
 PARTS = {"digest"}
 # An empty file is an empty result of these: there were no statements, no tables.
 EMPTY_IS_NOTHING = {"digest"}
@@ -102,7 +102,7 @@ def record(words: list[str]) -> None:
             while os.read(here, 65536):
                 pass
         except OSError:
-            # Linux ends a terminal so.
+            # On Linux a read from a terminal ends so when the other side is closed.
             pass
     os.close(here)
 

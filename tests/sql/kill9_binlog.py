@@ -113,7 +113,7 @@ class Branches(Transfers):
     """The same as XA transactions."""
 
     numbers = itertools.count(1)
-    # Those of which somebody was told that they are prepared.
+    # XA transactions whose client was told that they are prepared.
     prepared: set[bytes] = set()
 
     def step(self) -> None:
@@ -137,7 +137,7 @@ class Branches(Transfers):
         run(self.connection, f"XA PREPARE '{name}'")
         self.prepared.add(name.encode())
         if self.r.random() < 0.2:
-            # Somebody else ends it.
+            # Another connection ends it.
             self.connection.close()
             self.connection = self.server.connect("kill9")
         end = self.r.choice(("COMMIT", "COMMIT", "ROLLBACK"))
@@ -278,7 +278,7 @@ class Cycle:
         self.verify()
 
     def choose_point(self, number: int) -> None:
-        """Every second time the next end is at a certain point."""
+        """Every second time the next kill is at a chosen crash point."""
         for name in ("FROND_CRASH_POINT", "LD_PRELOAD"):
             self.server.environment.pop(name, None)
         if number % 2:

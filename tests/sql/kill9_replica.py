@@ -16,7 +16,7 @@ show, as would a replica that stops with an error.
 Then the primary is killed, `--primary` times, while it waits for its replica (semi-synchronous, AFTER_SYNC): what was
 acknowledged is on the replica before the primary comes back.
 
-At the end a row is changed on the replica, which is killed then: the comparison has to notice the row, and so has a
+At the end a row is changed on the replica, and the replica is killed: the comparison must notice the row, and so must a
 replica that compares the rows it changes unread.
 
 Without XA: the server writes the position of XA PREPARE in a transaction of its own, whatever the engine.
@@ -41,9 +41,9 @@ from server import Server, ServerFailed, engine, rows, run
 
 HOT_ROWS = 8
 LARGE = 3000
-# A step of a client at most every so many seconds: the replica has to keep up, on two cores with everything else.
+# A client takes a step at most every so many seconds: the replica has to keep up, on two cores with everything else.
 PACE = 0.003
-# A replica that comes no further for so long hangs.
+# A replica that makes no progress for this long hangs.
 CATCH_UP_SECONDS = 120
 
 
@@ -54,7 +54,7 @@ class Mode:
     image: str
     own_binlog: bool
     semi_sync: bool = False
-    # Rows are changed unread, and so many of a million are compared with the event.
+    # Rows are changed unread, and this many of a million are compared with the event.
     unread: int | None = None
 
     def __str__(self) -> str:
@@ -244,7 +244,8 @@ class Pair:
 
     @staticmethod
     def _await(there: pymysql.Connection, position: str) -> None:
-        """Waits until the replica has `position`. A slow disk may take its time; a replica that comes no further may not."""
+        """Waits until the replica has `position`. A slow disk may take its time; a replica that makes no progress may
+        not."""
         at, end = None, 0.0
         while int(rows(there, f"SELECT MASTER_GTID_WAIT('{position}', 2)")[0][0]):
             before, at = at, rows(there, "SELECT @@gtid_slave_pos")[0][0]

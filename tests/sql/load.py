@@ -30,7 +30,7 @@ from load_cases import CASES, Case, Wrong
 from server import Server, ServerFailed, rows, run
 
 ROWS = 14_000
-# A load to be killed has so many times the rows.
+# Loads that are killed have this many times the rows.
 TIMES = 8
 LOST = (0, 2003, 2006, 2013, 2055, 1053, 2002)
 KILLED = (1317, 1927, 1028)
@@ -45,7 +45,7 @@ class Test:
         self.server, self.r = server, random.Random(seed)
         self.kinds: Counter[str] = Counter()
         self.files = 0
-        # Seconds that a load takes which nobody kills.
+        # Seconds that a load takes when nobody kills it.
         self.takes = 0.0
 
     def prepare(self) -> None:

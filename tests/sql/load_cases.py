@@ -213,7 +213,7 @@ def triggers_and_partitions(case: Case) -> None:
 
 
 def others(case: Case) -> None:
-    """Who reads without locks never waits; snapshots from before see nothing. Who writes to a table that was empty waits."""
+    """Reads without locks never wait; older snapshots see nothing. A write to a table that was empty waits."""
     case.make()
     case.both("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "old")
     case.both("START TRANSACTION WITH CONSISTENT SNAPSHOT", "old")

@@ -40,7 +40,7 @@ ROWS = 12
 NAMES = ("'a'", "'b'", "'b','q'", "'b','q',7", "X'00ff','',2147483647", "'" + "n" * 64 + "','" + "q" * 64 + "'")
 # To the server these are one name.
 SAME = {"'b','q'": "'b','q',7", "'b','q',7": "'b','q'"}
-# Every so many episodes one has a kill, another one a restart.
+# One in this many episodes has a kill, another one a restart.
 KILL_EVERY = 12
 Answer = tuple[Any, ...]
 

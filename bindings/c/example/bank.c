@@ -9,7 +9,7 @@
  * went as expected prints a line; the first that did not ends the program with status 1.
  *
  * Keys are compared byte by byte (memcmp), so numbers in keys are written big-endian: then their byte
- * order is their order. Values are the program's own business.
+ * order is their order. The engine does not interpret values.
  */
 #define _GNU_SOURCE
 #include "frond.h"
@@ -86,7 +86,8 @@ static int64_t balance_in(const uint8_t *value, size_t length)
     return balance;
 }
 
-/* The balance of an account; with FROND_LOCK_EXCLUSIVE nobody else can change it until the end. */
+/* The balance of an account; with FROND_LOCK_EXCLUSIVE nobody else can change it until the transaction
+ * ends. */
 static int get_balance(frond_txn *txn, frond_table *accounts, uint32_t number, int lock,
                        int64_t *balance)
 {
@@ -163,7 +164,7 @@ static void move_money(frond_db *db, frond_table *accounts, frond_table *journal
     MUST(get_balance(reader, accounts, 1, FROND_LOCK_NONE, &balance));
     expect(balance == OPENING_BALANCE, "a snapshot from before the commit does not see it");
 
-    /* Writing on top of a change that the snapshot does not know would lose it. */
+    /* The snapshot does not see the other change; overwriting it would lose it. */
     int code = put_balance(reader, accounts, 1, 0, FROND_PUT_REPLACE);
     expect(code == FROND_CONFLICT, "overwriting the newer balance is a conflict");
     frond_txn_rollback(reader);

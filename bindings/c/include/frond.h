@@ -171,7 +171,7 @@ int frond_table_list(frond_db *db, void (*emit)(void *ctx, const char *name), vo
 int frond_table_check(frond_db *db, const char *name,
                       void (*report)(void *ctx, const char *problem), void *ctx, uint64_t *problems);
 
-/* ---- tables leave and come as files --------------------------------------------------------- */
+/* ---- exporting and importing tables as files ------------------------------------------------ */
 
 /* Makes the table's file hold all of it and stay as it is until frond_export_end(). Nobody may change the table or its
  * definition meanwhile. `killed` is asked now and then; nonzero ends the work with FROND_INTERRUPTED. */
@@ -188,9 +188,9 @@ int frond_table_is_discarded(const frond_table *table);
  * it, and may be NULL or return NULL. FROND_NOT_FOUND: a file is missing. */
 int frond_import_begin(frond_db *db, const char *name, const char *directory, const char *data,
                        const char *description, const char *(*collation)(uint32_t number), frond_import **in);
-/* What was kept with the definition in the other database. */
+/* The `meta` bytes that the other database kept with the definition. */
 int frond_import_meta(const frond_import *in, const uint8_t **meta, size_t *len);
-/* Copies the rows, durably; the handle is gone, whatever is returned. Handles of the table report it as dropped: open it
+/* Copies the rows, durably, and frees the handle, also after an error. Handles of the table report it as dropped: open it
  * again. After an error the table is discarded as before. `progress` as for frond_alter_build(). */
 int frond_import_run(frond_import *in, int (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx);
 /* NULL is allowed. */
@@ -201,8 +201,8 @@ void frond_import_abandon(frond_import *in);
 enum frond_isolation {
     FROND_READ_COMMITTED = 1,  /* each statement sees what was committed when it began */
     FROND_SNAPSHOT = 2,        /* the transaction sees what was committed at its first read */
-    /* As FROND_SNAPSHOT; typed scans that lock rows (frond_rows.h) also lock the ranges that they read, with what is
-     * not there. When all reads lock, transactions are serializable. */
+    /* As FROND_SNAPSHOT; typed scans that lock rows (frond_rows.h) also lock the ranges that they read, including keys that do
+     * not exist. When all reads lock, transactions are serializable. */
     FROND_SERIALIZABLE = 3
 };
 
@@ -220,8 +220,8 @@ typedef struct frond_txn_options {
     { sizeof(frond_txn_options), FROND_SNAPSHOT, 50000, 0, {0}, NULL }
 
 int frond_txn_begin(frond_db *db, const frond_txn_options *options, frond_txn **txn);
-/* Commits and frees. On failure the outcome is: rolled back, except FROND_POISONED and FROND_IO, after
- * which only a restart tells. */
+/* Commits and frees. A failed commit is rolled back. Only after FROND_POISONED and FROND_IO is the outcome unknown until a
+ * restart. */
 int frond_txn_commit(frond_txn *txn);
 /* Rolls back and frees. Cannot fail. */
 void frond_txn_rollback(frond_txn *txn);
@@ -252,14 +252,14 @@ void frond_txn_set_lock_timeout(frond_txn *txn, uint64_t ms);
 /* Number of changes made so far. */
 uint64_t frond_txn_changes(const frond_txn *txn);
 uint64_t frond_txn_id(const frond_txn *txn);
-/* The number by which frond_status_text() names the transaction beside its own; 0: none. */
+/* A number that frond_status_text() prints beside the transaction's own; 0: none. */
 void frond_txn_set_connection(frond_txn *txn, uint64_t connection);
 
 /* ---- prepared transactions ------------------------------------------------------------------- */
 
-/* For transactions that others take part in: first all prepare, which may fail, then all commit, which may not. A
- * prepared transaction survives the end of its handle and of the process, with its locks, until somebody
- * ends it: whoever has the handle, or by its name when nobody has one. */
+/* For transactions that span several engines: first all prepare, which may fail, then all commit, which may not. A prepared
+ * transaction survives the end of its handle and of the process, with its locks, until it is ended: by its handle, or by its
+ * name when it has no handle. */
 typedef struct frond_xid {
     int64_t format;
     uint32_t gtrid_length;   /* up to 64 bytes */
@@ -267,9 +267,9 @@ typedef struct frond_xid {
     uint8_t data[128];       /* one after the other */
 } frond_xid;
 
-/* Prepares, and frees `txn`; durable as the durability mode says. On failure the outcome is as that of
- * frond_txn_commit(). FROND_EXISTS when another prepared transaction has the name. `coordinated`: a coordinator ends
- * many transactions in groups, soon, and first of each group one that the calling thread has prepared; the log is
+/* Prepares, and frees `txn`; durable as the durability mode says. On failure the outcome is as that of frond_txn_commit().
+ * FROND_EXISTS when another prepared transaction has the name. `coordinated`: nonzero if a coordinator (a binary log) will
+ * soon end it in a group. The thread that ends a group begins with the transaction that it has prepared itself; the log is
  * then synced once for a group. */
 int frond_txn_prepare(frond_txn *txn, const frond_xid *xid, int coordinated, frond_prepared **prepared);
 /* Commits: visible from now on, not durable by itself; no I/O. The order of calls is that of the commits. Any
@@ -283,8 +283,8 @@ int frond_prepared_rollback(frond_prepared *prepared);
 void frond_prepared_detach(frond_prepared *prepared);
 /* Calls `emit` for each prepared transaction without a handle that a restart would find, in a fixed order. */
 int frond_prepared_list(frond_db *db, void (*emit)(void *ctx, const frond_xid *xid), void *ctx);
-/* End a prepared transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. A handle that
- * somebody has of it can only be freed then; other calls give FROND_NOT_FOUND. */
+/* End a prepared transaction; durable as the durability mode says. FROND_NOT_FOUND when there is none. A handle of it can
+ * afterwards only be freed; other calls with it return FROND_NOT_FOUND. */
 int frond_commit_by_xid(frond_db *db, const frond_xid *xid);
 int frond_rollback_by_xid(frond_db *db, const frond_xid *xid);
 
@@ -466,23 +466,23 @@ typedef struct frond_read_counts {
     uint64_t nanos;          /* that reading from files took */
 } frond_read_counts;
 
-/* What the calling thread reads is counted from now on. 0: it is already, and the call has no effect. While no thread
- * counts, counting costs nothing. */
+/* Counts the pages that the calling thread reads from now on. Returns 0, without effect, if they are counted already. While
+ * no thread counts, counting costs nothing. */
 int frond_reads_begin(void);
 /* Ends it. */
 void frond_reads_end(frond_read_counts *counts);
 
-/* Told of lock waits. `waits` is called by the thread that is about to sleep, and again when others came before it;
- * `waited` by the same thread afterwards. Both may interrupt transactions. */
+/* Callbacks about lock waits. `waits` is called by the thread that is about to sleep, and again when other transactions
+ * were put before it in the queue; `waited` by the same thread when the sleep is over. Both may interrupt transactions. */
 typedef struct frond_wait_hooks {
     uint32_t struct_size;
     uint32_t reserved;
     void *ctx;
     void (*waits)(void *ctx, uint64_t connection, const uint64_t *holders, size_t count);
     void (*waited)(void *ctx, uint64_t connection);
-    /* Which of two connections in a deadlock rather gives way: < 0 `a`, > 0 `b`. Must not call the library. */
+    /* Which of two connections in a deadlock should be rolled back: < 0 `a`, > 0 `b`. Must not call the library. */
     int (*victim)(void *ctx, uint64_t a, uint64_t b);
-    /* Puts what the connection runs into `text` and returns its length: for people. */
+    /* Copies the statement that the connection runs into `text`, for reports, and returns its length. */
     size_t (*statement)(void *ctx, uint64_t connection, char *text, size_t size);
 } frond_wait_hooks;
 
@@ -496,7 +496,7 @@ enum frond_lock {
     FROND_LOCK_NONE = 0,
     FROND_LOCK_SHARED = 1,
     FROND_LOCK_EXCLUSIVE = 2,
-    /* For scans: shared, and the row is read as the snapshot has it. One that changed since: FROND_CONFLICT. */
+    /* For scans: a shared lock, and the row is read at the snapshot. FROND_CONFLICT if the row changed since then. */
     FROND_LOCK_SNAPSHOT = 3
 };
 

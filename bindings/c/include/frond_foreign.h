@@ -20,12 +20,12 @@ enum frond_action { FROND_RESTRICT = 0, FROND_NO_ACTION = 1, FROND_CASCADE = 2, 
 
 enum frond_foreign_state {
     FROND_FOREIGN_ACTIVE = 0,
-    /* Of a table that is being filled and will replace another, which has no such foreign key: its rows are
-     * checked, and their parents neither go nor change, whatever the actions say. */
+    /* The child is being filled and will replace a table that has no such foreign key. Its rows are checked, and
+     * their parents can be neither deleted nor changed, whatever the actions say. */
     FROND_FOREIGN_ADDING = 1,
-    /* Of a table that stands beside the one that has the foreign key: not enforced. */
+    /* The child stands beside the table that has the foreign key: not enforced. */
     FROND_FOREIGN_WAITING = 2,
-    /* In lists alone: of a table that is given the foreign key by frond_alter_begin(). The second one guards parents. */
+    /* In lists only: frond_alter_begin() is adding the foreign key. FROND_FOREIGN_GUARDING also guards parents. */
     FROND_FOREIGN_CHECKING = 3,
     FROND_FOREIGN_GUARDING = 4
 };
@@ -47,17 +47,17 @@ typedef struct frond_foreign {
     const uint8_t *nullable;
 } frond_foreign;
 
-/* As frond_rows_create(), with foreign keys. With `replaces` the table is a copy that will take the place of that
- * table, which is what foreign keys that name it mean. With `parents_may_miss` a parent need not
- * exist. FROND_BAD_FOREIGN_KEY, FROND_DUPLICATE_KEY (a name is taken): frond_last_error() says why. */
+/* As frond_rows_create(), with foreign keys. With `replaces` the table is a copy that will take the place of that table:
+ * a foreign key that names that table as its parent means the copy. With `parents_may_miss` a parent need not exist.
+ * FROND_BAD_FOREIGN_KEY, FROND_DUPLICATE_KEY (a name is taken): frond_last_error() says why. */
 int frond_rows_create_child(frond_db *db, const char *name, const frond_table_spec *spec,
                             const frond_foreign *foreigns, uint32_t count, const char *replaces,
                             int parents_may_miss);
-/* Calls `emit` for each foreign key of `table`, or with `as_parent` for each that names it as its parent. What
- * it is given lasts for the call. */
+/* Calls `emit` for each foreign key of `table`, or with `as_parent` for each that names it as its parent. Its arguments
+ * are valid during the call. */
 int frond_foreign_list(frond_db *db, const char *table, int as_parent,
                        void (*emit)(void *ctx, const frond_foreign *foreign), void *ctx);
-/* Another number after each change of foreign keys or of tables that they name. */
+/* A number that changes with each change of foreign keys, or of tables that they name. */
 uint64_t frond_foreign_version(frond_db *db);
 /* Drops a foreign key of `table`, durably. */
 int frond_foreign_drop(frond_db *db, const char *table, const char *name);
@@ -68,14 +68,14 @@ enum frond_rename {
     FROND_RENAME_IN_PLACE = 2 /* a copy, or what had made room, takes the name: its own are active */
 };
 
-/* As frond_table_rename(). Of those that follow, a name that begins with prefixes[0], prefixes[2], ... begins with
- * the string behind that one afterwards; `prefix_count` counts both. With FROND_RENAME_IN_PLACE, `instead_of` may
- * name the table that the copy replaces under another name: foreign keys to that one follow. */
+/* As frond_table_rename(). Foreign keys that follow the table get new names: a prefix prefixes[0] becomes prefixes[1],
+ * prefixes[2] becomes prefixes[3], and so on; `prefix_count` counts all strings. With FROND_RENAME_IN_PLACE,
+ * `instead_of` may name the table that the copy replaces under another name: foreign keys to that one follow. */
 int frond_table_rename_child(frond_db *db, const char *from, const char *to, int how,
                              const char *instead_of, const char *const *prefixes,
                              uint32_t prefix_count);
-/* As frond_table_drop(), which refuses a table that a foreign key of another names (FROND_REFERENCED). Here those
- * of tables whose names begin with `within` may stay, without a parent. */
+/* As frond_table_drop(), which refuses a table that a foreign key of another names (FROND_REFERENCED). Here foreign keys
+ * of tables whose names begin with `within` may remain, without a parent. */
 int frond_table_drop_parent(frond_db *db, const char *name, const char *within);
 
 /* Child table and name of the foreign key (or index, with FROND_CASCADE_DUPLICATE) that the thread's last error

@@ -140,7 +140,7 @@ typedef struct frond_column_layout {
     uint8_t reserved[3];
 } frond_column_layout;
 
-/* A number that stands for none: what is new. */
+/* The number of something that the table does not have yet. */
 enum frond_alter_source { FROND_NEW = -1 };
 
 typedef struct frond_alter_spec {
@@ -148,17 +148,17 @@ typedef struct frond_alter_spec {
     uint32_t record_bytes;
     /* The definition that the table is to have; its auto_increment is not read. */
     const frond_table_spec *table;
-    /* Per index and per column of it: which one of the table it is, or FROND_NEW. */
+    /* For each index and each column of the new definition: its number in the table, or FROND_NEW. */
     const int32_t *index_from;
     const int32_t *column_from;
-    /* A record of the new definition with the values that the rows there are have in new columns. */
+    /* A record of the new definition: the values that existing rows get in new columns. */
     const uint8_t *defaults;
     const frond_column_layout *layout;
     /* Names of foreign keys of the table that are dropped (frond_foreign.h). */
     const char *const *foreigns_gone;
     uint32_t foreigns_gone_count;
-    /* Foreign keys that the table is given: active ones. Unless they are unchecked, frond_alter_build() looks for the
-     * parents of all rows (FROND_NO_PARENT), and rows that are written meanwhile are checked. */
+    /* Foreign keys to add, all active. Unless they are unchecked, frond_alter_build() looks for the parents of all rows
+     * (FROND_NO_PARENT), and rows that are written meanwhile are checked. */
     uint32_t foreigns_new_count;
     const struct frond_foreign *foreigns_new;
     uint32_t foreigns_unchecked;
@@ -169,22 +169,21 @@ typedef struct frond_alter_spec {
 typedef struct frond_alter frond_alter;
 typedef struct frond_rows frond_rows;
 
-/* Whether frond_alter_begin() would take it: FROND_UNSUPPORTED or FROND_INVALID_ARGUMENT says that rows or keys
- * would have to be rewritten. Changes nothing. */
+/* Whether frond_alter_begin() would accept `spec`. FROND_UNSUPPORTED or FROND_INVALID_ARGUMENT: rows or keys would have to be
+ * rewritten. Changes nothing. */
 int frond_alter_check(frond_table *table, const frond_alter_spec *spec);
-/* Begins the change. While it is called nobody else uses the table, and no transaction has changes of it. With new
- * indexes, commits write their entries when it returns. */
+/* Begins the change. The caller makes sure that meanwhile nobody else uses the table and that no transaction has changes in it. When
+ * it returns, commits write the entries of the new indexes. */
 int frond_alter_begin(frond_table *table, const frond_alter_spec *spec, frond_alter **alter);
 /* Builds the new indexes, and looks for parents, while others read and write the table. FROND_DUPLICATE_KEY: two rows have the same value
- * in `*duplicate`, an index of the new definition; `ref`, of frond_rows_ref_bytes() bytes or NULL, gets a reference of
- * one of them. `rows` is a binding of the table as it was before. `progress` is told how many rows of about how
- * many are done; nonzero ends the work with FROND_INTERRUPTED. */
+ * in `*duplicate`, an index of the new definition; `ref`, of frond_rows_ref_bytes() bytes or NULL, gets a reference of one of them.
+ * `rows` is a binding of the table as it was before. `progress` gets the number of rows done and the estimated number of all rows;
+ * nonzero ends the work with FROND_INTERRUPTED. */
 int frond_alter_build(frond_alter *alter, frond_rows *rows, int (*progress)(void *ctx, uint64_t done, uint64_t total),
                       void *ctx, uint32_t *duplicate, uint8_t *ref);
-/* Puts the new definitions of `count` tables of one database in force, durably, all or none, and ends the changes: the
- * handles are gone, whatever is returned. Nobody else uses the tables meanwhile. `rows` has a binding of each table.
- * FROND_DUPLICATE_KEY as for frond_alter_build(), of table `*failed`; then, and after any other error, the tables are
- * as they were. */
+/* Puts the new definitions of `count` tables of one database in force, durably, all or none, and frees the handles, also after an error.
+ * Nobody else may use the tables meanwhile. `rows` has a binding of each table. FROND_DUPLICATE_KEY as for frond_alter_build(), of table
+ * `*failed`; then, and after any other error, the tables are as they were. */
 int frond_alter_commit(frond_alter *const *alters, frond_rows *const *rows, uint32_t count, uint32_t *failed,
                        uint32_t *duplicate, uint8_t *ref);
 /* Takes back what was begun; NULL is allowed. */
@@ -304,8 +303,8 @@ int frond_scan_prev(frond_scan *scan, uint8_t *record);
 /* Like next, but FROND_END at the first entry that does not match the tuple's leading parts. */
 int frond_scan_next_same(frond_scan *scan, const uint8_t *tuple, size_t tuple_len, uint32_t parts,
                          uint8_t *record);
-/* The row under the scan does not match WHERE: drop the lock taken for it, if it was new and the
- * isolation level allows. */
+/* The row under the scan does not match WHERE: drops its lock, unless the transaction held the lock before or the isolation level keeps
+ * it. */
 void frond_scan_unlock(frond_scan *scan);
 
 /* At READ COMMITTED, a locking scan over index 0 does not wait for a row that another transaction holds, but returns
@@ -366,8 +365,8 @@ typedef struct frond_range_end {
 int frond_rows_in_range(frond_rows *rows, uint32_t index, const frond_range_end *low,
                         const frond_range_end *high, uint64_t *count);
 
-/* Samples of indexes. They are kept with the table, also over a restart, and taken anew in the background when a tenth of the
- * rows has changed. */
+/* Samples of indexes. They are kept with the table, survive a restart, and are taken again in the background when a tenth of the rows has
+ * changed. */
 typedef struct frond_part_statistics { /* of the first n parts of an index together */
     uint64_t distinct;       /* values, NULLs being equal to each other, about */
     uint64_t distinct_nulls; /* of these, values with a NULL */
@@ -379,7 +378,8 @@ uint64_t frond_table_statistics_number(frond_table *table);
 int frond_table_analyze(frond_table *table);
 /* Samples them if the table has few entries and its statistics are old. */
 int frond_table_sample_small(frond_table *table);
-/* The statistics of an index by number of parts; how many were written, at most `most`. `rows`: of the table then. */
+/* The statistics of an index, by number of parts: writes at most `most` of them, and their number to `count`. `rows`: a binding of the
+ * table. `table_rows`: rows of the table when it was sampled. */
 int frond_rows_statistics(frond_rows *rows, uint32_t index, frond_part_statistics *parts, uint32_t most, uint32_t *count,
                           uint64_t *table_rows);
 

@@ -165,7 +165,7 @@ pub unsafe extern "C" fn frond_set(db: *mut frond_db, name: *const c_char, value
         let (db, name) = unsafe { (handle(db, "db")?, text(name, "name")?) };
         match name {
             "durability" => {
-                // A number of more than 32 bits is none of them.
+                // A value above 32 bits is no durability mode.
                 db.engine.set_durability(durability(u32::try_from(value).unwrap_or(u32::MAX))?);
             }
             "cache_bytes" => db.engine.set_cache_bytes(value)?,

@@ -1,4 +1,4 @@
-//! Tables leave and come as files.
+//! Exporting and importing tables as files.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 

@@ -68,7 +68,7 @@ pub unsafe fn text<'a>(p: *const c_char, what: &str) -> Result<&'a str> {
     text.to_str().map_err(|_| invalid(&format!("{what} is not UTF-8")))
 }
 
-/// Gives a new object to the caller, as a handle. Where there is no place for it, it ends here.
+/// Gives a new object to the caller, as a handle. Drops it if `p` is NULL.
 ///
 /// # Safety
 /// `p` is NULL or points to writable memory for a pointer.

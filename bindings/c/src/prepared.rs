@@ -14,7 +14,7 @@ use crate::txn::{engine_of, frond_txn, take};
 
 /// A prepared transaction, used by one thread at a time.
 pub struct frond_prepared {
-    /// First: its end needs the database.
+    /// Declared before the engine and so dropped before it: its drop needs the database.
     inner: PreparedTransaction,
     _engine: Arc<Engine>,
 }

@@ -1,4 +1,4 @@
-//! Transactions, locks and waits, tables and trees; the hooks that hear of lock waits.
+//! Transactions, locks and waits, tables and trees; the hooks that are called for lock waits.
 
 use std::ffi::{c_char, c_int, c_void, CString};
 use std::ptr;

@@ -55,7 +55,7 @@ impl Engine {
         let open_files = options.open_files(vfs.descriptors());
         let files = FilePool::new(vfs, open_files, is_table_file);
         let vfs: Arc<dyn Vfs> = if options.read_only {
-            // Recovery writes; for a reader it writes to memory.
+            // Recovery writes; in a read-only database it writes to memory.
             Arc::new(frond_vfs::OverlayVfs::new(Arc::new(files.clone())))
         } else {
             Arc::new(files.clone())
@@ -139,8 +139,8 @@ impl Engine {
         (names.foreigns.of(table), names.foreigns.naming(table))
     }
 
-    /// The indexes of child and parent that a foreign key uses, if the parent is there and fits; and per column
-    /// 1 if the child's may be NULL, plus 2 if the parent's may.
+    /// The indexes of child and parent that a foreign key uses, if the parent exists and fits; and per column 1 if the
+    /// child's may be NULL, plus 2 if the parent's may.
     #[allow(clippy::type_complexity)]
     pub fn foreign_details(
         &self,
@@ -149,7 +149,7 @@ impl Engine {
         self.core.foreign_details(foreign)
     }
 
-    /// Another number after each change of foreign keys or of tables that they name.
+    /// A number that changes with each change of foreign keys, or of tables that they name.
     pub fn foreign_version(&self) -> u64 {
         self.core.foreign_version()
     }
@@ -174,8 +174,8 @@ impl Engine {
         self.drop_parent(name, &|_| false)
     }
 
-    /// As [`Engine::drop_table`], also when foreign keys of other tables name it that `may_miss` allows to
-    /// be without their parent.
+    /// As [`Engine::drop_table`], also when foreign keys of other tables name it, if `may_miss` allows them to be
+    /// without their parent.
     pub fn drop_parent(&self, name: &str, may_miss: &dyn Fn(&Foreign) -> bool) -> Result<()> {
         self.core.check_not_prepared(name)?;
         self.core.drop_table(name, may_miss)
@@ -191,8 +191,7 @@ impl Engine {
         self.rename_child(from, to, &RenameForeigns::Follow, &|f| f.name.clone())
     }
 
-    /// Renames a table; `how` says what becomes of foreign keys, and `rename` gives those that follow their
-    /// names.
+    /// Renames a table. `how` says what becomes of foreign keys; `rename` gives new names to those that follow.
     pub fn rename_child(
         &self,
         from: &str,
@@ -245,15 +244,15 @@ impl Engine {
         self.core.set_schema(name, schema, meta)
     }
 
-    /// Begins to change a table's definition in place. New indexes are built by [`Alter::build`], while others
-    /// read and write; [`Alter::commit`] puts the definition in force. While this is called, and while the
-    /// commit is, no transaction has changes of the table.
+    /// Begins to change a table's definition in place. New indexes are built by [`Alter::build`], while others read
+    /// and write; [`Alter::commit`] puts the definition in force. The caller makes sure that no transaction has
+    /// changes in the table during this call and during the commit.
     pub fn alter_table(&self, table: &Arc<Table>, spec: AlterSpec) -> Result<Alter> {
         self.core.check_family_not_prepared(&table.def().name)?;
         self.core.begin_alter(table, spec)
     }
 
-    /// Whether [`Engine::alter_table`] would take `spec`: `Unsupported` or `InvalidArgument` says why not. Changes
+    /// Whether [`Engine::alter_table`] would accept `spec`: `Unsupported` or `InvalidArgument` says why not. Changes
     /// nothing.
     pub fn check_alter(&self, table: &Table, spec: &AlterSpec) -> Result<()> {
         self.core.check_alter(table, spec)
@@ -308,14 +307,13 @@ impl Engine {
 
     // ---- prepared transactions ----
 
-    /// Names of the prepared transactions that no handle is of, ascending: their sessions ended, or a
-    /// restart found them.
+    /// Names of the prepared transactions without a handle, ascending: their sessions ended, or a restart found them.
     pub fn prepared(&self) -> Vec<Xid> {
         self.core.prepared.detached()
     }
 
-    /// Commits a prepared transaction; as durable as the durability mode says when it returns. False when
-    /// there is none of that name. When there is a handle of it, that has nothing to end any more.
+    /// Commits a prepared transaction; as durable as the durability mode says when it returns. False when there is
+    /// none of that name. A handle of it then has nothing left to end.
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] after a start on a full disk, [`ErrorKind::Unsupported`] in a database that was
@@ -350,7 +348,7 @@ impl Engine {
         wal.sync_to(wal.end()).map_err(|e| self.core.shared.poison(e))
     }
 
-    /// Whether writing ended after a failed write or sync, until a restart.
+    /// Whether the engine is poisoned: a write or sync failed, and nothing is written until a restart.
     pub fn is_poisoned(&self) -> bool {
         self.core.shared.check_poison().is_err()
     }
@@ -384,7 +382,7 @@ impl Engine {
         self.core.backups.set_limit(bytes);
     }
 
-    /// Single rows are cached beside pages, or not.
+    /// Whether single rows are cached beside pages.
     pub fn set_row_cache(&self, on: bool) {
         self.core.shared.rows.turn(on);
         self.core.fit_cache();

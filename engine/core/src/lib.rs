@@ -3,13 +3,13 @@
 //! ```text
 //! engine.rs    open, close, settings: the public interface  status.rs  counters and report
 //! commit/      transactions, cursors, large write sets, the path of a commit
-//! rows/        typed rows with all their indexes, and what foreign keys make of them
+//! rows/        typed rows with all their indexes, and what foreign keys check and change
 //! table/       an open table: trees, file, counters, readahead, its checkpoint image
 //! catalog/     the list of tables and foreign keys; create, drop, rename, truncate
 //! background/  threads: jobs, memory, pacing, upkeep of log and disk
 //! backup/      pins: a running database is copied
 //! checkpoint/  images of tables, and how far the log can be trimmed
-//! moving/      tables leave and come as files
+//! moving/      exporting and importing tables as files
 //! recovery/    from files and log to open tables
 //! report/      transactions, locks and waits, for people and for the server
 //! scratch.rs   a database that ends with its process

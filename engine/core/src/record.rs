@@ -12,7 +12,7 @@
 //!                                          varint auto-increment, varint row id (both: next unused)
 //! ```
 //!
-//! Counters only grow: replay takes the largest seen.
+//! Next values only grow: replay takes the largest seen.
 //!
 //! Kind 2, a trunk edit: varint table, varint index, then the edit as `frond-tree` encodes it.
 //!
@@ -27,7 +27,7 @@
 //! varint LSN: log below it is about to be removed
 //! varint number of tables that have an image, each, ascending:
 //!   varint table number minus that of the table before (the first: minus 0), varint LSN of its newest image
-//! varint speed of recovery, in thousandths of what is assumed (rfc 0018); 0: not measured yet
+//! varint slowness of recovery, in thousandths (rfc 0018); 0: not measured yet
 //! ```
 //!
 //! Recovery refuses a log that starts behind the newest such LSN: then segments were removed by other means.

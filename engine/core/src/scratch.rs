@@ -28,7 +28,8 @@ use crate::options::{Durability, Options};
 const LOG_CAPACITY: u64 = 1 << 50;
 
 impl Engine {
-    /// Opens an empty database without durability; `vfs` is a directory that has nothing but the remains of such a one.
+    /// Opens an empty database without durability. The directory of `vfs` is empty, or has only the remains of an
+    /// earlier such database.
     pub fn open_scratch(vfs: Arc<dyn Vfs>, options: Options, log: Log) -> Result<Engine> {
         wipe(&*vfs)?;
         let options = Options {

@@ -56,7 +56,7 @@ pub struct PreparedState {
     pub used: BTreeSet<TableNo>,
     /// The session that holds its locks.
     pub who: u64,
-    /// It holds no exclusive locks but of rows that it changed.
+    /// It holds exclusive locks only on rows that it changed.
     pub all_changed: bool,
 }
 

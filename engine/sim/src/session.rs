@@ -121,7 +121,8 @@ pub struct Found {
     pub failure: Failure,
 }
 
-/// A history of serializable transactions shows this one: the runs have one thread each, where nobody waits.
+/// Looks for the canary in histories of serializable transactions: a run has one thread, so nobody waits in
+/// it.
 fn hunt_in_history(canary: Canary) -> Option<Found> {
     for seed in 0..HISTORIES {
         let recorded = predicates::record(Recording {
@@ -344,7 +345,7 @@ mod tests {
         stats.points.crashed(rename);
         assert_eq!(passed_over(&stats), Vec::<String>::new());
         assert!(missing(&stats, Profile::Swarm).len() < asked);
-        // What is passed seldom, or not at all, is asked of long sessions only.
+        // Only long sessions must meet what is passed seldom, or not at all.
         stats.images = LONG - 1;
         assert!(missing(&stats, Profile::Swarm).len() < asked - 1);
     }

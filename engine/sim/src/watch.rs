@@ -2,16 +2,16 @@
 //!
 //! Each thread that runs seeds counts what it gets done: operations of the driver, and calls of the
 //! simulated machine's files. Another thread looks at the counts, and at what the system says of the thread,
-//! several times a second. A run is stuck by its own doing or not at all:
+//! several times a second. Only what the run itself does counts, not the load of the machine:
 //!
 //! - WH1. Asleep: at every look for a minute the thread waited for something other than a processor or the
 //!   disk, and no file was called meanwhile. Calls are made on one thread, so nobody is going to wake it.
 //! - WH2. Busy: one operation took a minute of processor time, whatever it called.
-//! - WH3. A look that comes late counts as one in time: the watched did not get on either when the whole
-//!   process was stopped.
+//! - WH3. A look that comes late counts as one in time: when the whole process was stopped, the watched
+//!   threads stood still, too.
 //!
-//! Rejected: a limit on the time of a run by the clock on the wall. On a machine that does other things too
-//! it ends runs that only wait for their turn.
+//! Rejected: a limit on a run's wall-clock time. On a busy machine it ends runs that only wait for a
+//! processor.
 //!
 //! Tested here, and by seeded hangs in `tests/it/hangs.rs`. Not here: `frond-history`, whose threads are
 //! many and wait for each other.
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How far a run may go without getting anywhere.
+/// How long a run may make no progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// By the clock of the looks (WH3).
@@ -44,9 +44,9 @@ impl Limits {
 /// Why a run does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// WH1, for so long.
+    /// WH1, for this long.
     Asleep(Duration),
-    /// WH2, for so long.
+    /// WH2, for this long.
     Busy(Duration),
 }
 

@@ -216,7 +216,7 @@ impl Sources {
     }
 }
 
-/// Fails with what stands on one side alone.
+/// Fails with the items that only one side has.
 fn compare<T: Ord + std::fmt::Debug>(headers: &BTreeSet<T>, rust: &BTreeSet<T>) {
     let in_headers: Vec<&T> = headers.difference(rust).collect();
     let in_rust: Vec<&T> = rust.difference(headers).collect();
@@ -271,7 +271,7 @@ fn program(headers: &Headers, sources: &Sources) -> (String, BTreeSet<(String, i
     (c + "    return 0;\n}\n", expected)
 }
 
-/// Compiles and runs it; what it prints.
+/// Compiles and runs `program`; returns its output.
 fn run(program: &str) -> BTreeSet<(String, i64)> {
     let scratch = tempfile::tempdir().unwrap();
     let binary = scratch.path().join("abi");

@@ -28,7 +28,7 @@ fn sources(from: &[i32]) -> Result<Vec<Option<usize>>> {
     from.iter().map(source).collect()
 }
 
-/// What older rows have in the columns that are new.
+/// The values that existing rows get in new columns.
 ///
 /// # Safety
 /// A2 for the pointers inside.

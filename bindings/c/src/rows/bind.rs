@@ -16,7 +16,7 @@ use crate::pointers::{array, handle, put_new};
 use crate::table::frond_table;
 
 impl frond_rows_callbacks {
-    /// Whether all callbacks are given that the schema's keys need.
+    /// Whether all callbacks are given that the keys of the schema need.
     fn suffice(&self, schema: &frond_row::Schema) -> frond_base::Result<()> {
         let weights = self.weights.is_some() && self.weights_len.is_some();
         let opaque = |c: &frond_row::Column| matches!(c.ty, frond_row::ColumnType::Opaque { .. });
@@ -341,7 +341,7 @@ mod tests {
 
     extern "C" fn opaque(_: *mut c_void, _: u32, _: *const u8, _: *mut u8, _: usize) {}
 
-    /// It would hold the table, and so its memory and its file, as long as the process lives.
+    /// A leaked binding would hold the table, and so its memory and its file, until the process ends.
     #[test]
     fn a_binding_without_a_place_for_it_leaves_nothing_behind() {
         let options = frond_engine::Options { background_threads: 0, ..Default::default() };

@@ -205,7 +205,7 @@ pub unsafe extern "C" fn frond_rows_check(
         let mut killed = || hooks.killed();
         let mut outcome = table.engine.check_table_unless(&table.table, &mut killed)?;
         if pages_only == 0 {
-            // The check before has reported pages that cannot be read; such a page ends this one.
+            // The check of pages above has reported unreadable pages; such a page ends the check of rows.
             match rows.rows.check(
                 &table.engine,
                 &mut outcome,

@@ -130,7 +130,7 @@ fn leads_with_auto_increment(schema: &Schema) -> bool {
     schema.auto_increment.is_some() && first == schema.auto_increment
 }
 
-/// A description in the engine's words.
+/// A table description in the engine's types.
 pub struct Described<'a> {
     pub schema: Schema,
     pub indexes: Vec<IndexDef>,

@@ -91,8 +91,8 @@ impl Core {
         }
     }
 
-    /// A commit of `bytes` reached the buffers of the trees of `writes`, which belong to `tables`. Other trees of the
-    /// tables are not looked at: there may be hundreds, and housekeeping freezes those whose readers want it.
+    /// A commit of `bytes` reached the buffers of the trees of `writes`, which belong to `tables`. Checks no other
+    /// tree of these tables: there may be hundreds, and housekeeping freezes buffers whose readers ask for it.
     pub(crate) fn wrote(&self, bytes: u64, writes: &WriteSet, tables: &[Arc<Table>]) {
         for (table, tree) in trees_of(writes, tables) {
             if table.is_dropped() {

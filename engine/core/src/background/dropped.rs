@@ -83,7 +83,7 @@ impl Core {
         }
     }
 
-    /// Files that a backup copies stay (BP3).
+    /// Takes a dropped table whose file may go; a file that a backup pins stays (BP3).
     fn take_dropped(&self) -> Option<DroppedTable> {
         self.upkeep.take_dropped(|id| !self.backups.pins(id))
     }
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A sparse file takes the part of a large one.
+    /// A sparse file stands in for a large one.
     #[test]
     fn a_large_file_goes_in_pieces_unless_somebody_has_the_table() {
         let dir = tempfile::tempdir().unwrap();

@@ -19,7 +19,8 @@ const LOOK_AROUND: Duration = Duration::from_secs(1);
 const SWEPT_TABLES: usize = 1024;
 
 impl Core {
-    /// Sync each second, next segment, trimming, images; and removes dropped files.
+    /// One round: syncs the log each second, prepares the next segment, trims, writes images,
+    /// removes dropped files.
     pub(crate) fn log_round(self: &Arc<Self>) {
         let now = self.shared.vfs.now();
         let wal = &self.shared.wal;
@@ -61,7 +62,7 @@ impl Core {
         self.sweep();
         self.look_around(now);
         let (end, kept) = (wal.end(), wal.kept_from());
-        // By the log's size, and by the time that recovery would take.
+        // The log may be too long by its size, or by the time that recovery would take.
         let target = end.saturating_sub(self.pressure.log_capacity() / 2);
         let by_size = (kept < target).then(|| Ages::all(target));
         let ages = match (self.too_old(), by_size) {
@@ -108,7 +109,7 @@ impl Core {
         }
     }
 
-    /// From time to time, on a full disk: frees space that needs neither a commit nor a job.
+    /// On a full disk, from time to time: frees space that needs neither a commit nor a job.
     fn look_around(&self, now: Duration) {
         if self.disk.is_full() && self.upkeep.look.is_due(LOOK_AROUND, now) {
             let tables: Vec<Arc<Table>> = self.tables.read().values().cloned().collect();
@@ -120,7 +121,7 @@ impl Core {
     fn take_back_lent(&self) {
         for table in self.upkeep.take_lent().iter().filter(|t| !t.is_dropped()) {
             if let Some(file) = table.store().existing_file() {
-                // Space is only lent for longer.
+                // After an error the file only keeps the space for longer.
                 let _ = file.give_back();
             }
         }
@@ -137,7 +138,7 @@ impl Core {
         for table in tables {
             table.store().reclaim();
             if let Some(file) = table.store().existing_file() {
-                // Space is only lent for longer.
+                // After an error the file only keeps the space for longer.
                 let _ = file.give_back();
             }
         }

@@ -96,7 +96,7 @@ impl Core {
             self.ledger.note(&table, &tree);
             return true;
         };
-        // Its work is no longer offered to other threads.
+        // The tree's work is no longer offered to other threads.
         self.ledger.note(&table, &tree);
         let _running = self.queue.begin_job();
         let started = self.shared.vfs.now();

@@ -1,4 +1,4 @@
-//! The list of background work under way, for people (`FROND_JOBS`): each piece of work is in it from its begin to its end.
+//! The list of background work under way, for people (`FROND_JOBS`): each piece of work is in it from its start to its end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

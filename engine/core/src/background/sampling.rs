@@ -1,10 +1,10 @@
 //! Sampling the indexes of tables for an optimizer (`rows/distinct.rs`), and keeping the result in the catalog.
 //!
 //! The log thread's sweep finds tables whose statistics are old or not in the catalog yet; a worker samples them. So no
-//! statement waits for the reads. A statement itself samples a table of few entries, whose plans would otherwise depend on
-//! when a worker comes by; that is a fraction of a millisecond.
+//! statement waits for the reads. The exception is a table of few entries: a statement samples it itself, in a fraction of
+//! a millisecond, because its plans would otherwise depend on when a worker samples it.
 //!
-//! The catalog's row is not synced: after a crash statistics may be those before, never none.
+//! The catalog's row is not synced: a crash may bring back an older one.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::table::Table;
 const SMALL: u64 = 4000;
 
 impl Core {
-    /// For the sweep.
+    /// The sweep calls this: queues the table for a worker when its statistics are old.
     pub(crate) fn note_old_statistics(&self, table: &Arc<Table>) {
         if table.sampled().wants_background(table.state(), self.shared.vfs.now()) {
             self.upkeep.sample_later(table);
@@ -46,7 +46,7 @@ impl Core {
             let _ = self.sample_locked(&table);
         }
         drop(one);
-        // A definition that is being changed may wait for what only workers do: they do not wait for it.
+        // A DDL statement with this mutex may be waiting for work that only workers do, so a worker must not wait for it.
         if let Some(_one) = self.ddl.try_lock() {
             let _ = self.save_locked(&table);
         }
@@ -60,7 +60,7 @@ impl Core {
         if entries > SMALL || !table.sampled().is_old(table.state()) {
             return Ok(());
         }
-        // Who finds another one sampling uses what there is.
+        // While another thread samples, this statement uses the statistics that exist.
         let Some(_one) = table.sampled().sampling.try_lock() else { return Ok(()) };
         match table.sampled().is_old(table.state()) {
             true => self.sample_locked(table),
@@ -83,7 +83,7 @@ impl Core {
         let schema = Arc::new(Schema::decode(&def.schema, &def.name)?);
         let layout = RecordLayout::compact(&schema);
         let sort = Arc::new(PlainSortKeys);
-        // Cutting keys into parts asks no collation and reads no row.
+        // Splitting keys into parts needs no collation and reads no row.
         let codec = RowCodec::bind(&def.name, schema.clone(), layout, History::default(), sort)?;
         let mut found = KeyStatistics { rows: then.rows, indexes: Vec::new() };
         for (n, index) in schema.indexes.iter().enumerate() {
@@ -107,7 +107,7 @@ impl Core {
         self.save_locked(table)
     }
 
-    /// With the DDL mutex.
+    /// The caller holds the DDL mutex.
     fn save_locked(self: &Arc<Self>, table: &Arc<Table>) -> Result<Option<u64>> {
         let sampled = table.sampled();
         if self.options.read_only || !sampled.is_unsaved() {

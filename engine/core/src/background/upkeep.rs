@@ -34,14 +34,15 @@ impl Upkeep {
         self.dropped.lock().push_back(dropped);
     }
 
-    /// The table that was dropped first among those that `may` go; the caller removes it or puts it back.
+    /// The table that was dropped first among those for which `may` is true; the caller removes it or puts it
+    /// back.
     pub fn take_dropped(&self, may: impl Fn(TableId) -> bool) -> Option<DroppedTable> {
         let mut dropped = self.dropped.lock();
         let at = dropped.iter().position(|d| may(d.id))?;
         dropped.remove(at)
     }
 
-    /// As [`Upkeep::take_dropped`], for one that is not finished.
+    /// Puts back a table from [`Upkeep::take_dropped`] that is not finished.
     pub fn put_back(&self, dropped: DroppedTable) {
         self.dropped.lock().push_front(dropped);
     }

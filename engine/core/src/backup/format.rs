@@ -43,7 +43,7 @@ pub struct Description {
     /// Number and start of each segment up to `at`.
     pub segments: Vec<(u32, Lsn)>,
     pub files: Vec<PinnedFile>,
-    /// Of the tables of `files`; that of the catalog is empty.
+    /// Names of the tables of `files`, in the same order; that of the catalog is empty.
     pub names: Vec<String>,
     /// Each table of the catalog and its committed rows.
     pub rows: Vec<(String, u64)>,

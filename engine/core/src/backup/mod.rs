@@ -6,9 +6,9 @@
 //! steps.rs    its steps, as the tool that copies takes them
 //! ```
 //!
-//! - BP1. Files are pinned before the log position is taken and have no more blocks after it: each block that a record below it
-//!   names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond it. The log is durable to it before
-//!   the pin is described.
+//! - BP1. Files are pinned before the log position is taken, and no file gets a new block in between: so each block that a record
+//!   below the position names is pinned. No checkpoint and no trim runs meanwhile, so no pinned header is beyond the position.
+//!   The log is durable up to the position before the pin is described.
 //! - BP2. A broken pin holds nothing, and no later step of its backup succeeds. The database goes on as without it.
 //! - BP3. The file of a dropped table stays while it is pinned.
 //! - BP4. From a mark until it is proven, at most [`STILL`], the log thread begins no image and no trim: the next mark would
@@ -35,7 +35,7 @@ use crate::table::Table;
 
 /// Bytes that a pin holds before it is broken, unless told otherwise.
 pub const PIN_LIMIT: u64 = 64 << 30;
-/// No longer does a mark keep images waiting (BP4): who took it may be gone.
+/// The longest that a mark keeps images waiting (BP4): the tool that took it may be gone.
 const STILL: Duration = Duration::from_secs(2);
 /// Nothing of the log is held.
 const NOTHING: u64 = u64::MAX;
@@ -48,9 +48,9 @@ pub struct Backups {
     /// The log is kept from here on.
     log_from: AtomicU64,
     limit: AtomicU64,
-    /// BP4, milliseconds of the vfs' clock.
+    /// Until when images wait (BP4), in milliseconds of the vfs' clock.
     still_until: AtomicU64,
-    /// As of the last look.
+    /// Bytes held beyond what the database needs, as of the last look.
     held: AtomicU64,
     broken: AtomicU64,
 }
@@ -59,7 +59,7 @@ pub struct Backups {
 struct Backup {
     id: u64,
     phase: Phase,
-    /// The log is being made to begin here.
+    /// The log is being shortened so that it begins here.
     log_to: Option<Lsn>,
     tables: Vec<Arc<Table>>,
     at: Lsn,

@@ -1,4 +1,4 @@
-//! The steps of a backup, in order: begin, mark, prove, describe, let go of the log, end.
+//! The steps of a backup, in order: begin, mark, prove, describe, release the log, end.
 
 use std::fmt::Write;
 use std::io;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 100;
 
 /// Less log than this share of a segment is copied as it is: 4 MiB, if the setting is not changed.
 const SHORT_LOG: u64 = 16;
-/// So much log is copied while an image of a table is written, with its two syncs: 256 KiB.
+/// Writing an image of a table, with its two syncs, takes as long as copying this share of a segment: 256 KiB.
 const IMAGE_COST: u64 = 256;
 
 /// A pin, fresh: what [`Backup`] keeps of it.
@@ -71,12 +71,12 @@ impl Core {
         Ok(id)
     }
 
-    /// Before the moment, while everything goes on: makes the log that has to be copied short, where that is less work than copying
-    /// it. A segment is begun, what older log has is written to the tables' files, and the older log is trimmed, as for a recovery
-    /// target. One call is one round of that; true: another one may reach more, once the workers have got on.
+    /// Before the mark, while transactions go on: shortens the log that has to be copied, if that is less work than copying it. It
+    /// begins a segment, writes the changes of older log to the tables' files, and trims the older log, as for a recovery target.
+    /// One call is one round. True: another round may trim more, once the workers have progressed.
     ///
     /// # Errors
-    /// There is no such backup. That the log cannot be made shorter (a full disk) is none.
+    /// There is no such backup. It is no error when the log cannot be shortened (a full disk).
     pub fn backup_shorten(self: &Arc<Self>, id: u64) -> Result<bool> {
         let to = {
             let mut state = self.backups.state.lock();
@@ -103,7 +103,7 @@ impl Core {
         Ok(more && !self.queue.stopping() && (workers || self.job_step()))
     }
 
-    /// Where the log could begin if all older changes were written to the tables' files now. `None`: to copy it is less work.
+    /// Where the log could begin if all older changes were written to the tables' files now. `None`: copying it is less work.
     fn worth_trimming_to(&self) -> Option<Lsn> {
         let log = self.shared.wal.end().saturating_sub(self.shared.wal.kept_from());
         let images = self.tables.read().values().filter(|t| t.needed_from().is_some()).count();
@@ -114,8 +114,8 @@ impl Core {
         }
     }
 
-    /// The moment: while nothing commits, pins all files and the log (BP1). False without a backup
-    /// that waits for it. Until it is proven, a later moment takes the place of an earlier one.
+    /// The mark: while nothing commits, pins all files and the log (BP1). False when no backup waits for a mark. Until a mark is
+    /// proven, a later one replaces it.
     ///
     /// # Errors
     /// After one the pin is broken.
@@ -123,7 +123,7 @@ impl Core {
         let mut state = self.backups.state.lock();
         let waits = |b: &&mut Backup| matches!(b.phase, Phase::Armed | Phase::Pinned);
         let Some(backup) = state.as_mut().filter(waits) else { return Ok(false) };
-        // The server blocks commits for a second mark: its sync comes with the description.
+        // The server blocks commits during a second mark, so the log is synced later, when the pin is described.
         let again = backup.phase == Phase::Pinned;
         if again {
             self.let_go(backup);
@@ -151,8 +151,8 @@ impl Core {
             tables.push(self.open_table_by_def(&def)?);
         }
         let _no_images = self.trimming.lock();
-        // Flushes, merges and large transactions make files and blocks meanwhile, which records may name at once:
-        // then the position is taken again (BP1).
+        // Flushes, merges and large transactions may make files and blocks meanwhile, which records may name at once. Then the
+        // position is taken again (BP1).
         pin_files(&tables);
         let pinned = (0..ROUNDS).find_map(|_| {
             let at = {
@@ -243,14 +243,14 @@ impl Core {
         whole
     }
 
-    /// Lets go of everything, whatever was reached; nothing happens when another backup has begun since.
+    /// Releases everything, whatever was reached; does nothing when another backup has begun since.
     pub fn backup_abandon(&self, id: u64) {
         let mut state = self.backups.state.lock();
         let Some(mut backup) = state.take_if(|b| b.id == id) else { return };
         self.let_go(&mut backup);
     }
 
-    /// For closing.
+    /// When the engine closes: ends a backup that is under way.
     pub(crate) fn backup_stop(&self) {
         if let Some(mut backup) = self.backups.state.lock().take() {
             self.let_go(&mut backup);
@@ -375,7 +375,7 @@ fn unpin(tables: &[Arc<Table>]) {
     }
 }
 
-/// The backup of that number, if its pin holds and its moment was a still one.
+/// The backup of that number, if its pin holds and its mark is proven.
 fn proven(state: &mut Option<Backup>, id: u64) -> Result<&mut Backup> {
     let fail = |kind, what: String| Err(Error::new(kind, what));
     match state.as_mut().filter(|b| b.id == id) {

@@ -3,13 +3,13 @@
 //! - AF1. A new constraint is in memory only until the definition changes: a crash leaves nothing of it.
 //! - AF2. From the beginning, when no transaction has changes of the child (ALT2), each row of the child that is written is
 //!   checked, also one that keeps its parent, and holds the lock on its parent (FK1).
-//! - AF3. When the child's index is complete, parents are guarded: who removes or changes one looks for children. Then a
-//!   snapshot is taken, and the parents of its rows are looked for under the lock of FK1. Whoever removed a parent without a
-//!   look at the children has had its lock since before, so the check waits for its end.
-//! - AF4. A row without a parent violates the constraint only if its entry is still there: who changed the row since the
-//!   snapshot was checked (AF2), whatever was changed.
-//! - AF5. Without checks of rows a parent may change meanwhile, and others take the name: whether the constraint fits is
-//!   looked at again when the definition changes.
+//! - AF3. When the child's index is complete, parents are guarded: a transaction that removes or changes one looks for
+//!   children. Then a snapshot is taken, and the parents of its rows are looked for under the lock of FK1. A transaction
+//!   that removed a parent before, without looking for children, still holds the lock on it, so the check waits for its end.
+//! - AF4. A row without a parent violates the constraint only if its entry is still there: each change of the row since the
+//!   snapshot was checked itself (AF2).
+//! - AF5. When rows are not checked, a parent may change meanwhile, and another table may take its name: the fit of the
+//!   constraint is checked again when the definition changes.
 //!
 //! Tested by `tests/it/alter_foreign.rs`.
 
@@ -62,7 +62,7 @@ impl Core {
                     what,
                 ));
             }
-            // Its own parent is looked for while indexes are built.
+            // A table that is its own parent is searched by its current indexes while new ones are built.
             let parent = match f.parent == def.name {
                 true => Some(old.clone()),
                 false => names.get(&f.parent).map(|def| schema_of(def)).transpose()?,
@@ -78,7 +78,7 @@ impl Core {
 }
 
 impl Alter {
-    /// Puts the new constraints into that state in memory, or takes them away.
+    /// Puts the new constraints into `state` in memory; `None` removes them.
     pub(super) fn put_foreigns(&self, state: Option<ForeignState>) {
         let mut names = self.core.names.write();
         for f in &self.foreigns_new.foreigns {

@@ -54,7 +54,7 @@ pub struct AlterSpec {
 pub(super) struct NewIndex {
     pub tree: IndexNo,
     pub unique: bool,
-    /// Its numbers in the new schema, and in the one of writers while it is built.
+    /// Number of the index in the new schema, and in the schema of writers while it is built.
     pub target: usize,
     pub building: usize,
 }
@@ -68,21 +68,21 @@ pub struct Violation {
     pub primary_key: Vec<u8>,
 }
 
-/// A change of a table's definition under way.
+/// A change of a table's definition that is under way.
 pub struct Alter {
     pub(super) core: Arc<Core>,
     pub(super) table: Arc<Table>,
     pub(super) new: Vec<NewIndex>,
-    /// What writers use while indexes are built.
+    /// The schema that writers use while indexes are built.
     pub(super) building: Option<Arc<Schema>>,
     /// Rows are read as of this; older snapshots do not read the new indexes.
     pub(super) snapshot: Option<Snapshot>,
     pub(super) at: Seq,
     pub(super) is_built: bool,
-    /// Of `building`, when there is uniqueness to check.
+    /// A codec of `building`, when uniqueness has to be checked.
     pub(super) codec: Option<Arc<RowCodec>>,
     schema: Schema,
-    /// Rows are written differently under it.
+    /// The new schema changes how rows are written.
     rewritten: bool,
     meta: Vec<u8>,
     foreigns_gone: Vec<String>,
@@ -100,7 +100,7 @@ fn both_at_once() -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
 
-/// The new schema with its column ids, trees and version; whether rows are written differently under it.
+/// The new schema with its column ids, trees and version; and whether it changes how rows are written.
 fn resolve(
     table: &Table,
     def: &TableDef,
@@ -163,7 +163,7 @@ fn resolve(
         new.version = old.version.checked_add(1).map_or_else(|| refuse("too many versions"), Ok)?;
     }
     new.validate()?;
-    // And with it what it reads (HIS1).
+    // The new schema must also read the rows of the old one (HIS1).
     new.check_reads(old)?;
     Ok((new, rewritten))
 }
@@ -191,7 +191,7 @@ impl Core {
         let mut building = Schema { ..old.clone() };
         let mut new = Vec::new();
         let mut next = TableDef { ..(*def).clone() };
-        // What an earlier build left behind.
+        // Drops what an earlier build left behind.
         drop_building(&mut next);
         for (target, from) in spec.index_from.iter().enumerate() {
             if from.is_some() {
@@ -314,7 +314,7 @@ impl Core {
         let mut names = self.names.write();
         names.apply(CatalogRow::Table { name, definition })?;
         table.set_def(def);
-        // Plans that were made of the old definition are out of date.
+        // Plans that were made from the old definition are out of date.
         self.change_foreigns(&mut names, foreigns, &[&table.def().name]);
         Ok(())
     }
@@ -386,7 +386,7 @@ fn drop_building(def: &mut TableDef) {
     }
 }
 
-/// Of the definition with `schema`: what it names is in use, everything else is dropped.
+/// Finishes the definition: the indexes that `schema` names are in use, all others are dropped.
 fn finish(def: &mut TableDef, schema: &Schema) {
     def.building.clear();
     for (n, index) in def.indexes.iter_mut().enumerate() {
@@ -425,7 +425,7 @@ impl Alter {
             if !alter.is_ready() {
                 return refuse("the new indexes are not built, or rows not checked");
             }
-            // Before the last look at rows: what has ended since is seen there.
+            // Before the last look at rows, which sees what has ended since.
             core.check_family_not_prepared(&alter.table.def().name)?;
             if let Some(violation) = alter.check_rest()? {
                 return Ok(Some((n, violation)));

@@ -13,7 +13,7 @@
 //!   [`Alter::commit`], when nobody writes any more. A round takes the keys and its snapshot while
 //!   no commit is under way (the gate), so its snapshot sees every key that it took.
 //!
-//! What fails ends the build: dropping the `Alter` drops the new trees.
+//! An error ends the build: dropping the `Alter` drops the new trees.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const POLL_EVERY: u64 = 128;
 const SHARE: usize = 16;
 const CHUNKS_MIN: usize = 1 << 20;
 const CHUNKS_MAX: usize = 128 << 20;
-/// Rounds of looking up new keys end when this few bytes of them are left, or after so many rounds.
+/// Rounds of looking up new keys end when at most this many bytes of them are left, or after [`ROUNDS`] rounds.
 const FEW_BYTES: usize = 16 << 10;
 const ROUNDS: u32 = 20;
 
@@ -61,7 +61,7 @@ impl Build<'_> {
         }
     }
 
-    /// As for any other write to a table's file: after a failure what a retry would find is unknown.
+    /// A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
     fn note(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::Io => self.core.shared.poison(e),
@@ -72,8 +72,8 @@ impl Build<'_> {
 
 impl Alter {
     /// Builds the new indexes, then looks for the parents that new foreign keys demand; others may read and write the
-    /// tables. `rows` is a binding of the table, whose record layout and sort keys are used. Returns a
-    /// violation of uniqueness, if there is one: then there is nothing left but to drop this.
+    /// tables. `rows` is a binding of the table, whose record layout and sort keys are used. Returns a violation of
+    /// uniqueness, if there is one: then this can only be dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`], [`ErrorKind::NoSpace`], [`ErrorKind::Unsupported`] for an index with a
@@ -141,7 +141,7 @@ impl Alter {
             valid = cursor.next()?;
         }
         drop(cursor);
-        // Its versions are not needed any more.
+        // Versions that only this snapshot needs may be dropped now.
         self.snapshot = None;
         write_all(&mut sorts, build, true)?;
         drop(charge);

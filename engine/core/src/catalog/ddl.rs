@@ -168,7 +168,7 @@ impl Core {
         Ok(table)
     }
 
-    /// In memory: what was committed with the definitions of `tables`.
+    /// Applies in memory a change of foreign keys that was committed with the definitions of `tables`.
     pub(crate) fn change_foreigns(
         &self,
         names: &mut Names,

@@ -8,8 +8,8 @@
 //! index = key shape:bytes filter:u8 page size:varint compression:u8 level:u8
 //! state   0 in use, 1 being built, 2 dropped, 3 discarded (index 0 alone, TDF5)
 //! ```
-//! `bytes` is a varint length and that many bytes. A definition that an earlier version can say is written as such,
-//! so a table that was never altered in place can be read by releases that do not know version 2, and one without older
+//! `bytes` is a varint length and that many bytes. A definition is written in the earliest version that can express it:
+//! a table that was never altered in place can be read by releases that do not know version 2, and one without older
 //! schemas by those that do not know version 3.
 //!
 //! Invariants
@@ -106,7 +106,7 @@ pub struct OldSchema {
 }
 
 impl OldSchema {
-    /// One whose rows may be anywhere.
+    /// An older schema whose rows may be anywhere.
     pub fn new(schema: Vec<u8>) -> OldSchema {
         OldSchema { schema, blocks_below: BlockId::MAX, logged_below: Lsn::MAX }
     }

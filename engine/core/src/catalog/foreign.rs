@@ -28,7 +28,7 @@ const PART_BYTES_MAX: usize = 1024;
 pub enum Action {
     /// The change of the parent is refused.
     Restrict,
-    /// The same: rows are checked at once, not at the end of the statement.
+    /// As `Restrict`: rows are checked at once, not at the end of the statement.
     NoAction,
     /// Child rows go, or get the new key.
     Cascade,
@@ -41,16 +41,14 @@ pub enum Action {
 pub enum ForeignState {
     /// Enforced.
     Active,
-    /// Of a copy that is being filled and whose table has no such constraint: its rows are checked, and
-    /// parents of rows copied already are neither deleted nor changed, whatever the actions say.
+    /// The child is a copy that is being filled, and the table that it will replace has no such constraint. Its rows are checked; parents of rows copied
+    /// already can be neither deleted nor changed, whatever the actions say.
     Adding,
-    /// Of a table that stands beside the one that has the constraint: not enforced.
+    /// The child stands beside the table that has the constraint: not enforced.
     Waiting,
-    /// Of a table that is given the constraint in place: rows that are written are checked. This and the next
-    /// one are in memory only (AF1).
+    /// The child is given the constraint in place: rows that are written are checked. This state and the next one are in memory only (AF1).
     Checking,
-    /// The same, when all rows can be found by the constraint's columns: parents of rows are neither
-    /// deleted nor changed.
+    /// As `Checking`, when all rows can be found by the constraint's columns: parents of rows can be neither deleted nor changed.
     Guarding,
 }
 

@@ -169,7 +169,7 @@ impl Core {
                 true => Some(schema.clone()),
                 false => names.get(&f.parent).map(|def| schema_of(def)).transpose()?,
             };
-            // What a copy has from its original fits no worse than there.
+            // A constraint whose parent was missing or did not fit the original may stay so in the copy.
             let missed = || -> Result<bool> {
                 let had = names.foreigns.get(stands_for, &f.name).filter(|had| {
                     f.state == ForeignState::Waiting
@@ -303,7 +303,7 @@ impl Core {
             return Ok(change);
         }
         let old = schema_of(def)?;
-        // A dropped column may have given its name to a new one, which is another.
+        // A new column may have the name of a dropped one; it is a different column.
         let renamed = |f: &Foreign, columns: &[String]| -> Result<Vec<String>> {
             let new_name = |name: &String| {
                 let Some(at) = old.column(name) else { return Ok(name.clone()) };
@@ -415,7 +415,7 @@ impl Core {
     }
 }
 
-/// Whether a table with `schema` can be what the constraints `naming` name as their parent `name`.
+/// Whether a table with `schema` fits as the parent `name` of the constraints `naming`.
 fn check_naming(names: &Names, naming: &[Arc<Foreign>], name: &str, schema: &Schema) -> Result<()> {
     for f in naming.iter().filter(|f| f.table != name && f.state != ForeignState::Waiting) {
         if let Some(child) = names.get(&f.table) {

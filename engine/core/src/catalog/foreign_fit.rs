@@ -49,7 +49,7 @@ fn positions(
     Ok(found)
 }
 
-/// The index that begins with `columns`; one that has no others and is unique before all others.
+/// The index that begins with `columns`: preferably a unique one that has no other columns.
 fn index_on(schema: &Schema, columns: &[usize]) -> Option<usize> {
     let begins = |i: &usize| {
         let parts = &schema.indexes[*i].parts;
@@ -68,7 +68,7 @@ pub(crate) fn is_unique(schema: &Schema, index: usize, parts: usize) -> bool {
     (index == 0 || i.unique) && i.parts.len() == parts
 }
 
-/// What concerns the child alone. Returns its columns and index.
+/// Checks what concerns the child alone. Returns the columns and the index of the child.
 pub(crate) fn fit_child(foreign: &Foreign, child: &Schema) -> Result<(Vec<usize>, usize)> {
     let columns = positions(foreign, child, &foreign.table, &foreign.columns)?;
     let Some(index) = index_on(child, &columns) else {

@@ -7,10 +7,10 @@
 //!        per part, n: varints of the first n parts together: distinct values, those with a NULL, entries with a NULL
 //! ```
 //!
-//! The row is about a table's number, so that it survives RENAME TABLE, and no later table inherits it. A
-//! transaction that drops the number deletes the row. The row of a tree that is not there any more says nothing.
+//! The row is about a table's number, so that it survives RENAME TABLE, and no later table inherits it. A transaction
+//! that drops the number deletes the row. Statistics of a tree that no longer exists are ignored.
 //!
-//! Rejected: the table's image. An ANALYZE of a table that nobody changes would have to write one.
+//! Rejected: keeping it in the table's image. ANALYZE of an unchanged table would have to write one.
 
 use frond_base::{put_varint, ByteReader, Error, ErrorKind, IndexNo, Result, ShortInput, TableId};
 
@@ -43,7 +43,7 @@ pub fn statistics_key(table: TableId) -> Vec<u8> {
 }
 
 impl KeyStatistics {
-    /// Of the index whose tree has this number.
+    /// The statistics of the index whose tree has this number.
     pub fn of_tree(&self, tree: IndexNo) -> Option<&[PartStatistics]> {
         self.indexes.iter().find(|(t, _)| *t == tree).map(|(_, parts)| parts.as_slice())
     }

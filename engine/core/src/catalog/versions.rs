@@ -71,13 +71,13 @@ fn row_trees<'t>(trees: &'t Trees, schema: &Schema) -> Vec<(usize, &'t Tree)> {
     (0..schema.indexes.len()).filter(|n| schema.has_rows(*n)).filter_map(tree).collect()
 }
 
-/// Has `trees` renew rows as `def` has them, which is in force and has `history`. `before`: the version of rows until now,
-/// or `None` when the table is opened. The reader of a row reports a definition that cannot be
-/// decoded.
+/// Makes `trees` rewrite rows to the schema of `def`, the definition in force, whose older schemas are `history`.
+/// `before`: the version of rows until now, or `None` when the table is opened. The reader of a row reports a definition
+/// that cannot be decoded.
 pub(crate) fn renew_rows(trees: &Trees, def: &TableDef, history: &History, before: Option<u32>) {
     let Ok(schema) = Schema::decode(&def.schema, &def.name).map(Arc::new) else { return };
     let below = match before {
-        // What is written from now on has the new version.
+        // The schema changed: rows that are written from now on have the new version.
         Some(version) if version != schema.version => None,
         // An index that was built under this version.
         Some(_) => Some(0),

@@ -14,7 +14,7 @@
 //!   other header of a damaged file names such an image. A file without an image does not suffice:
 //!   the first records are older than the file.
 //!
-//! No list has the images since the last trim. The log that they replace is still there.
+//! Images written since the last trim are in no list; the log that they replace still exists.
 //!
 //! Tested by `tests/it/stale.rs`; the simulator removes files and replaces them by older ones.
 

@@ -205,7 +205,7 @@ impl Core {
             return Ok(());
         }
         match self.checkpoint_table(&system) {
-            // Without it a loss is only less likely to be noticed.
+            // Without the image a later loss of segments may go unnoticed; nothing else needs it.
             Err(e) if e.kind().is_shortage() => Ok(()),
             Err(e) => Err(e),
             Ok(()) => {

@@ -13,7 +13,8 @@ impl Core {
     pub(crate) fn logged(&self) -> Mark {
         let counters = &self.counters;
         let records = counters.commits.load(Relaxed);
-        // Spilled ones are in runs. They count as such first, so they are read last: rather too few entries (RTM1).
+        // Spilled entries are in runs, not in the log. Each is counted as spilled before it is counted as committed,
+        // so the spilled ones are read last: rather too few entries than too many (RTM1).
         let committed = counters.entries_committed.load(Acquire);
         let entries = committed.saturating_sub(counters.entries_spilled.load(Relaxed));
         // The end is read last (RTM1).
@@ -33,7 +34,7 @@ impl Core {
         self.target.mark(now);
         let kept = self.shared.wal.kept_from();
         self.target.forget_before(kept);
-        // All of the log and no look at the tables: usually enough.
+        // An upper bound from all of the log, without a look at the tables: usually enough.
         let most = self.target.outlook(kept, kept, &now, self.tables.read().len() as u64);
         if !self.target.is_near(&most) {
             self.target.press(&most);

@@ -57,12 +57,12 @@ const MARK_STEP: u64 = 128 << 10;
 /// What recovery has to do.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Of log that is read.
+    /// Bytes of log that are read.
     pub bytes: u64,
     pub records: u64,
-    /// That go into write buffers.
+    /// Entries that go into write buffers.
     pub entries: u64,
-    /// That are opened.
+    /// Tables that are opened.
     pub tables: u64,
 }
 
@@ -95,7 +95,7 @@ impl Mark {
     }
 }
 
-/// What recovery would be like now.
+/// The recovery that would be needed now.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Outlook {
     /// Log behind the oldest record that is needed.
@@ -112,7 +112,7 @@ pub struct Target {
     /// In thousandths; 0: not measured.
     slowness: AtomicU64,
     marks: Mutex<VecDeque<Mark>>,
-    /// Of the newest outlook ([`Target::press`]).
+    /// The `used` of the newest outlook ([`Target::press`]).
     used: AtomicU64,
     /// The last recovery's time, microseconds, and its log bytes per second.
     last_micros: AtomicU64,
@@ -133,7 +133,7 @@ impl Ages {
         Ages { levels: [lsn; LEVELS] }
     }
 
-    /// None is below `lsn`.
+    /// Raises all ages to at least `lsn`.
     pub fn at_least(mut self, lsn: Lsn) -> Ages {
         self.levels.iter_mut().for_each(|level| *level = lsn.max(*level));
         self
@@ -146,7 +146,7 @@ impl Ages {
         self.levels[spread as usize % LEVELS]
     }
 
-    /// Of a table's other changes; the oldest of all.
+    /// The age of a table's other changes; the oldest of all.
     pub fn oldest(&self) -> Lsn {
         self.levels[LEVELS - 1]
     }
@@ -184,9 +184,9 @@ impl Target {
         self.slowness.store(found.map_or(0, |n| n.clamp(least, most)), Relaxed);
     }
 
-    /// Recovery did `work` in `time`. A slow one counts at once, a fast one by half: a promise is
-    /// at stake. One opening raises it to at most [`RISE`] times its old value: the machine may
-    /// just have been busy with other things.
+    /// Recovery did `work` in `time`. A slow measurement counts in full, a fast one by half, because the target is a
+    /// promise. One opening raises the slowness to at most [`RISE`] times its old value: the machine may just have been
+    /// busy with other things.
     pub fn measured(&self, work: &Work, time: Duration) {
         let micros = time.as_micros() as u64;
         self.last_micros.store(micros, Relaxed);
@@ -212,7 +212,7 @@ impl Target {
 
     // ---- how much recovery would have to do ----
 
-    /// So much was logged below `mark.lsn`, or less (RTM1).
+    /// Adds a mark. It counts at most what was logged below its LSN (RTM1).
     pub fn mark(&self, mark: Mark) {
         let mut marks = self.marks.lock();
         if marks.back().is_some_and(|last| mark.lsn < last.lsn + MARK_STEP) {
@@ -228,7 +228,7 @@ impl Target {
         }
     }
 
-    /// Recovery has read so much.
+    /// Recovery has read this many records and entries.
     pub fn set_base(&self, records: u64, entries: u64) {
         self.base_records.store(records, Relaxed);
         self.base_entries.store(entries, Relaxed);
@@ -258,7 +258,7 @@ impl Target {
             now.since(&before)
         };
         work.bytes = now.lsn.saturating_sub(kept);
-        // What slowing writers cannot change does not slow them.
+        // Slowing writers does not shorten the opening of tables, so that time does not slow them.
         let room = self.room(&Work { tables, ..Work::default() });
         let used = match room > 0.0 {
             true => (self.time(&work).as_secs_f64() / room * 1000.0) as u64,

@@ -201,10 +201,11 @@ impl Core {
         self.shared.check_poison()
     }
 
-    /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set. Where
-    /// `owner` has to wait for memory it may be interrupted, before anything is logged.
+    /// Steps 1 to 5 for the whole write set. Returns the record's end, or `None` for an empty set. It waits for memory
+    /// before anything is logged; an interrupt of `owner` ends that wait.
     ///
-    /// With `covered`, it has locked what it wrote; otherwise `LockNoWait` when it has to do so first (RX2).
+    /// `covered`: the transaction has locked what it wrote. If not, and readers of ranges have come, fails with
+    /// `LockNoWait`: it must lock first (RX2).
     pub(crate) fn commit(
         self: &Arc<Self>,
         writes: &mut WriteSet,
@@ -270,7 +271,7 @@ impl Core {
         let room = self.shared.wal.reserve(record_bytes(&payload, tables), claim);
         let _room = match claim {
             Claim::Ordinary => room.map_err(|e| self.disk.note(e))?,
-            // Its refusal is not noted as a full disk: ordinary claims find out about that.
+            // This refusal is not noted as a full disk: ordinary claims notice that.
             _ => room?,
         };
         let bytes = payload.len() as u64;
@@ -374,8 +375,8 @@ impl Core {
         self.acknowledge_by(end, |wal| wal.sync_to(end))
     }
 
-    /// As `acknowledge`, of a transaction that a coordinator ends together with others. True: the log has to hear of its
-    /// end ([`Wal::coordinated_ended`]).
+    /// As `acknowledge`, for a transaction that a coordinator ends together with others. True: the caller must report
+    /// the end to the log ([`Wal::coordinated_ended`]).
     pub(crate) fn acknowledge_coordinated(&self, end: Lsn) -> Result<bool> {
         let mut synced = false;
         self.acknowledge_by(end, |wal| {
@@ -502,7 +503,7 @@ mod tests {
 
     use super::*;
 
-    /// The asserts of C1 and ST1 see what they are for.
+    /// The asserts of C1 and ST1 are reached and fail when they should.
     #[test]
     fn what_the_commit_path_relies_on_is_asserted() {
         let options = Options { background_threads: 0, ..Options::default() };

@@ -1,5 +1,5 @@
 //! A transaction's cursor over one index: the tree at a snapshot, with the transaction's own writes on top.
-//! Those that went to private runs are read by the tree's cursor, above all that is committed.
+//! Writes that went to private runs are read by the tree's cursor, on top of the committed entries.
 //!
 //! The write set may change between two steps (an UPDATE writes while it scans), so the own side is sought
 //! again from the current key at every step; the tree side keeps its place.
@@ -108,7 +108,7 @@ impl Cursor {
         }
     }
 
-    /// The position is about to be lost: its key is the one to go on from.
+    /// Keeps the key of the position, which is about to be lost, to go on from it.
     fn keep_key(&mut self) {
         let Some(tree) = self.tree.as_ref().filter(|tree| tree.valid()) else { return };
         if self.valid && self.from_tree {

@@ -5,8 +5,9 @@
 //! commit names the runs in its record and attaches them. `rows/load.rs` decides when a load begins.
 //!
 //! - LD1. A load begins when the table's trees have no row, and then its transaction has locked whole trees: the
-//!   primary one and those of unique indexes. So no row of others can have the key of a loaded one. (With a hidden
-//!   primary key nobody has the keys, and the primary tree is not locked. A copy that nobody sees locks nothing.)
+//!   primary one and those of unique indexes. So no other transaction can write a row with the key of a loaded one.
+//!   (Hidden primary keys are never equal, so the primary tree is not locked then. A copy that nobody sees locks
+//!   nothing.)
 //! - LD2. Keys in the chunks and in the runs that were made of them are distinct. A key (of a
 //!   unique index: its unique part) is accepted when it is larger than all keys before it, or when
 //!   no earlier key has its hash. In doubt the load ends: the ordinary path then finds a duplicate,
@@ -180,7 +181,7 @@ impl Transaction {
         };
         self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
         outcome.map_err(|e| match e.kind() {
-            // As for any other write to a table's file: what a retry would find is unknown.
+            // A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
             ErrorKind::Io => self.core.shared.poison(e),
             _ => e,
         })

@@ -17,10 +17,10 @@ const MARKS_MAX: usize = 64;
 
 /// Whether rows of a table are being loaded.
 pub(crate) enum Loading {
-    /// Not yet. The number of rows inserted so far.
+    /// Not yet; the number of rows inserted so far.
     Counting(u32),
     On(Box<Load>),
-    /// No, and it does not begin in this transaction any more.
+    /// No, and no load begins in this transaction any more.
     Off,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Loads {
 /// One table's load.
 pub(crate) struct Load {
     pub trees: Vec<IndexNo>,
-    /// One per index of the schema; all have the same number of entries.
+    /// One chunk per index of the schema; all have the same number of entries.
     pub chunks: Vec<Chunk>,
     uniques: Vec<Unique>,
     /// Savepoints since `after`, and the rows that the chunks had (LD4).
@@ -61,7 +61,7 @@ impl Drop for Load {
 /// What is known of the keys of a unique index (LD2).
 pub(crate) struct Unique {
     index: usize,
-    /// Every key was above `last`, and came after it.
+    /// Every key so far was larger than the one before; `last` is the largest.
     ascends: bool,
     last: Vec<u8>,
     seen: Seen,
@@ -92,7 +92,7 @@ const SEEN_BYTES_MAX: usize = 64 << 20;
 
 /// One set's part of the memory for all sets.
 struct Room {
-    /// Of all sets.
+    /// Bytes of all sets together.
     held: Arc<AtomicUsize>,
     budget: Arc<Budget>,
     bytes: usize,
@@ -163,7 +163,7 @@ impl Seen {
 }
 
 impl Unique {
-    /// Of schema index `index`; `earlier` are the keys that were inserted before the load.
+    /// For schema index `index`; `earlier` are the keys that were inserted before the load.
     pub fn new<'a>(index: usize, core: &Core, earlier: impl Iterator<Item = &'a [u8]>) -> Unique {
         let seen = Seen::new(&core.load_keys, &core.shared.budget);
         let mut unique = Unique { index, ascends: true, last: Vec::new(), seen, forgot: false };
@@ -203,7 +203,7 @@ impl Unique {
 }
 
 impl Load {
-    /// Of the rows of operations behind `after`.
+    /// A load of the rows of the operations behind `after`.
     pub fn new(core: &Arc<Core>, trees: Vec<IndexNo>, uniques: Vec<Unique>, after: u64) -> Load {
         core.loads.fetch_add(1, Ordering::Relaxed);
         Load {
@@ -265,7 +265,7 @@ impl Loads {
         self.bytes + self.key_bytes
     }
 
-    /// How many there are.
+    /// The number of loads.
     pub fn open(&self) -> usize {
         self.open
     }
@@ -289,7 +289,7 @@ impl Loads {
         })
     }
 
-    /// Whether there is one.
+    /// Whether the transaction loads a table.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.open > 0
@@ -357,7 +357,7 @@ impl Loads {
         self.bytes -= bytes;
     }
 
-    /// Of the table at a position.
+    /// The state of the table at a position.
     pub fn at(&mut self, position: usize) -> &mut Loading {
         while self.of.len() <= position {
             self.of.push(Loading::Counting(0));

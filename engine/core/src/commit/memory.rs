@@ -269,7 +269,7 @@ mod tests {
         drop(other);
         let mut txn = engine.begin(crate::TxnOptions::default());
         assert!(!txn.get(&table, 0, &0u32.to_be_bytes(), &mut Vec::new()).unwrap());
-        // Its locks are gone as well.
+        // The interrupted transaction's locks are released as well.
         txn.put(&table, &0u32.to_be_bytes(), b"free", true).unwrap();
         txn.commit().unwrap();
     }

@@ -57,9 +57,9 @@ impl Transaction {
         self.prepare_for(xid, false)
     }
 
-    /// As [`Transaction::prepare`], for a coordinator that ends many transactions in groups, soon and in an order of its
-    /// own: in each group first the one that the thread has prepared which ends them. The log is then synced once for a
-    /// group.
+    /// As [`Transaction::prepare`], for a coordinator (a binary log) that will soon end transactions in groups, in an
+    /// order of its own. The thread that ends a group begins with the transaction that it has prepared itself. The log
+    /// is then synced once for a group.
     pub fn prepare_coordinated(self, xid: Xid) -> Result<PreparedTransaction> {
         self.prepare_for(xid, true)
     }
@@ -100,7 +100,7 @@ pub struct PreparedTransaction {
 struct Ended {
     end: Option<Lsn>,
     parts: Parts,
-    /// It attached runs.
+    /// The commit attached runs.
     had_runs: bool,
 }
 
@@ -150,7 +150,7 @@ impl Drop for PreparedTransaction {
         } else {
             self.entry.attached.store(false, Ordering::Release);
             if let Some(state) = &*self.entry.state.lock() {
-                // Nobody can be killed to end it.
+                // No session is left that could be killed to end it.
                 state.parts.locker.handle().set_label(0);
             }
         }
@@ -309,7 +309,7 @@ impl Core {
         Ok(payload)
     }
 
-    /// Appends a record of kind 7; `before` hears from where on the log is needed, and may refuse.
+    /// Appends a record of kind 7. `before` is called with the position from which on the log is needed, and may refuse.
     fn append_prepare(
         &self,
         payload: &[u8],
@@ -440,7 +440,7 @@ impl Core {
         self.prepared.remove(xid);
     }
 
-    /// Ends the transaction of that name; false when there is none. A handle of it has nothing to end any more.
+    /// Ends the transaction of that name; false when there is none. A handle of it then has nothing left to end.
     pub(crate) fn end_prepared(self: &Arc<Self>, xid: &Xid, commit: bool) -> Result<bool> {
         self.may_free_space()?;
         let Some(entry) = self.prepared.get(xid) else { return Ok(false) };
@@ -458,7 +458,7 @@ impl Core {
         }
     }
 
-    /// Fails when a prepared transaction has changes in the table of that name, whose definition is to change.
+    /// Fails when a prepared transaction has changes in the table of that name, whose definition is about to change.
     pub(crate) fn check_not_prepared(&self, table: &str) -> Result<()> {
         let Some(def) = self.names.read().get(table).cloned() else { return Ok(()) };
         match self.prepared.of_table(def.id, false) {
@@ -467,8 +467,9 @@ impl Core {
         }
     }
 
-    /// As [`Core::check_not_prepared`]. And no child of the table has changes of one without a session, which would keep
-    /// the definition with a metadata lock: it holds locks on parents by the indexes that there are now.
+    /// As [`Core::check_not_prepared`]; also fails when a prepared transaction without a session has changes in a child
+    /// of the table. Such a transaction holds locks on parents by the indexes that exist now, and no metadata lock keeps
+    /// the definition for it.
     pub(crate) fn check_family_not_prepared(&self, table: &str) -> Result<()> {
         self.check_not_prepared(table)?;
         let names = self.names.read();
@@ -504,7 +505,7 @@ fn has_changes(xid: &Xid, table: &str) -> Error {
     Error::new(ErrorKind::LockTimeout, what)
 }
 
-/// Those that were not dropped.
+/// The tables with private runs that were not dropped.
 fn tables_with_runs(parts: &Parts) -> Vec<Arc<Table>> {
     let of = |table: &&Arc<Table>| parts.spilled.filled().any(|p| p.id().table == table.id());
     let live = parts.tables.values().iter().filter(|t| !t.is_dropped());

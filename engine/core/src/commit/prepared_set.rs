@@ -47,9 +47,9 @@ pub(crate) struct Entry {
     pub needs_log_from: AtomicU64,
     /// A handle of it is alive.
     pub attached: AtomicBool,
-    /// The log is to be told of its end.
+    /// The log must be told of its end.
     pub coordinated: AtomicBool,
-    /// That prepared it. A coordinator ends a group by the thread of its first transaction.
+    /// The thread that prepared it. The thread that ends a group has prepared the group's first transaction.
     pub thread: ThreadId,
     pub tables: Vec<TableId>,
     /// `None` while it is being prepared, and when it has ended.
@@ -117,7 +117,7 @@ impl PreparedSet {
         entries.iter().map(of).collect()
     }
 
-    /// One that has changes in `table`; `detached`: and no handle.
+    /// A prepared transaction that has changes in `table`; with `detached`, one without a handle.
     pub fn of_table(&self, table: TableId, detached: bool) -> Option<Xid> {
         let entries = self.entries.lock();
         let is_one = |e: &Arc<Entry>| {
@@ -132,7 +132,7 @@ impl PreparedSet {
         entries.values().filter(|e| e.tables.contains(&table)).cloned().collect()
     }
 
-    /// Those that hold log below `lsn`.
+    /// The prepared transactions that hold log below `lsn`.
     pub fn older_than(&self, lsn: Lsn) -> Vec<(Xid, Arc<Entry>)> {
         let is_old = |e: &Arc<Entry>| e.needs_log_from.load(Ordering::Acquire) < lsn;
         let entries = self.entries.lock();

@@ -11,12 +11,12 @@ pub(crate) struct Spilled {
 }
 
 impl Spilled {
-    /// Those of `tree`, if there ever were some.
+    /// The private runs of `tree`, if there ever were some.
     pub fn of(&self, tree: TreeId) -> Option<&PrivateRuns> {
         self.trees.iter().find(|p| p.id() == tree)
     }
 
-    /// Those of `tree`, none at first; runs are cut at `run_bytes`.
+    /// The private runs of `tree`, none at first; runs are cut at `run_bytes`.
     pub fn of_mut(&mut self, tree: &Tree, run_bytes: u64) -> &mut PrivateRuns {
         let at = match self.trees.iter().position(|p| p.id() == tree.id()) {
             Some(at) => at,
@@ -45,7 +45,7 @@ impl Spilled {
         self.trees.iter_mut().filter(|p| !p.is_empty())
     }
 
-    /// Those that recovery found, of one tree.
+    /// Adds the private runs of one tree that recovery found.
     pub fn recovered(&mut self, private: PrivateRuns) {
         self.trees.push(private);
     }

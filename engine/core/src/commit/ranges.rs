@@ -5,11 +5,11 @@
 //!   change of an index entry in the range becomes visible meanwhile.
 //! - RX4. A reader of a range also locks the row of each entry that it reads, even when a condition on the index rejects
 //!   the entry. So only new entries are checked against ranges: changing or deleting one takes its row's lock.
-//! - RX2. A commit or prepare that found no reader ([`frond_txn::LockTable::has_readers`]) is visible, or among the prepared
-//!   ones, before a reader that came later reads. One-phase commits hold the gate from that moment on, and the
-//!   reader passes the gate exclusively; prepared ones are in their set before they look.
-//! - RX3. A prepared transaction takes no range locks itself: a reader that comes later grants it
-//!   the lock and waits for it.
+//! - RX2. A commit or prepare that found no reader ([`frond_txn::LockTable::has_readers`]) is visible, or in the set of
+//!   prepared transactions, before a later reader reads. A one-phase commit holds the gate from that look on, and a reader
+//!   takes the gate exclusively once before it reads. A transaction that prepares is in the set before it looks.
+//! - RX3. A prepared transaction takes no range locks itself: a reader that comes later gives it the lock, and then waits
+//!   for it.
 //!
 //! Tested by `tests/it/ranges.rs`.
 
@@ -48,7 +48,7 @@ impl Transaction {
         if granted == Granted::AlreadyHeld {
             return Ok(granted);
         }
-        // Waits for the end of the commits that did not see this reader (RX2).
+        // Waits for the end of the commits that found no reader (RX2).
         drop(core.gate.write());
         if core.impose_prepared(table, tree, &range)? {
             locker.lock_range(tree, range, mode, true, wait)?;
@@ -119,7 +119,7 @@ impl Core {
     fn impose_prepared(&self, table: &Table, tree: TreeId, range: &KeyRange) -> Result<bool> {
         let mut overlaps = false;
         for entry in self.prepared.all_of_table(table.id()) {
-            // It waits until the record is in the log: then it is decided whether it is prepared.
+            // Waits until the prepare record is in the log, or appending it has failed.
             let state = entry.state.lock();
             let Some(state) = &*state else { continue };
             let Parts { locker, writes, spilled, .. } = &state.parts;

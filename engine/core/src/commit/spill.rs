@@ -16,8 +16,8 @@
 //!   given back, even if appending failed: recovery may find the record.
 //! - P4. In a record a tree has runs or entries, never both. So `flushed_upto` says of each tree whether
 //!   recovery must take up its part of the record.
-//! - P5. Runs are attached between the record's appending and anything else that could freeze or write:
-//!   the gate is held exclusively (C1). The item that holds them keeps the log from the record on until
+//! - P5. Runs are attached between the record's appending and anything else that could freeze or write: the
+//!   gate is held exclusively (C1). The buffer item that holds them keeps the log, from the record on, until
 //!   one trunk edit names all of them.
 //!
 //! Not here: what a private run is, merging them (`frond-tree`).
@@ -44,7 +44,8 @@ use crate::table::Table;
 
 /// A share of the cache, unless the options say how much.
 const SHARE: usize = 8;
-/// With the write memory of all this full, in percent of the cache, each transaction's share is an eighth.
+/// When the write memory of all transactions takes this percentage of the cache, each transaction's share is an
+/// eighth.
 const CROWDED_PERCENT: usize = 60;
 /// Runs are cut at this size at least.
 pub(crate) const RUN_BYTES_MIN: u64 = 64 << 10;
@@ -52,7 +53,7 @@ pub(crate) const RUN_BYTES_MIN: u64 = 64 << 10;
 /// How much of a tree's changes is written out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spill {
-    /// A few that are newer than the latest savepoint stay.
+    /// All but a few that are newer than the latest savepoint.
     Most,
     Whole,
     /// All of it, for a commit: no savepoint matters any more.
@@ -119,12 +120,12 @@ impl Core {
         let end = self.append_and_attach(payload, writes, spilled, tables, covered)?;
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.counters.entries_spilled.fetch_add(unlogged, Ordering::Relaxed);
-        // Behind the other one, which `Core::logged` relies on.
+        // After the other counter: `Core::logged` relies on the order.
         self.counters.entries_committed.fetch_add(entries, Ordering::Release);
         self.counters.spilled_commits.fetch_add(1, Ordering::Relaxed);
         for table in tables {
             self.ledger.note_all(table);
-            // Runs of an index that was dropped meanwhile.
+            // The runs may be of an index that was dropped meanwhile.
             self.clear_dropped_later(table);
         }
         self.wrote(bytes, writes, tables);
@@ -283,13 +284,13 @@ impl Transaction {
         self.writes.put_back(id, left);
         let private = self.spilled.of_mut(table.tree(id.index), run_bytes);
         let outcome = outcome.and_then(|()| match how {
-            // Background merges take care of what a commit attaches.
+            // Background merges reduce the generations that a commit attaches.
             Spill::Last => Ok(()),
             _ => private.tidy(&marks, poll).or_else(unless_short),
         });
         self.core.counters.spills.fetch_add(1, Ordering::Relaxed);
         outcome.map_err(|e| match e.kind() {
-            // As for any other write to a table's file: what a retry would find is unknown.
+            // A failed write poisons the engine, as for any table file: nobody knows what a retry would find.
             ErrorKind::Io => self.core.shared.poison(e),
             _ => e,
         })
@@ -306,7 +307,7 @@ impl Transaction {
     }
 }
 
-/// Too many generations only make reads slower.
+/// Ignores a shortage: too many generations only make reads slower.
 pub(crate) fn unless_short(e: Error) -> Result<()> {
     match e.kind().is_shortage() {
         true => Ok(()),
@@ -316,7 +317,7 @@ pub(crate) fn unless_short(e: Error) -> Result<()> {
 
 /// A buffer's operations, cut at the savepoints that are live.
 struct Stretches {
-    /// Those with entries.
+    /// The stretches that have entries.
     segments: Vec<Segment>,
     /// Bytes of the entries in each.
     bytes: Vec<usize>,

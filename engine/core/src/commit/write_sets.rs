@@ -1,4 +1,4 @@
-//! Write sets that ended transactions have left, for those that begin to write.
+//! The memory of ended transactions' write sets, reused by transactions that begin to write.
 //!
 //! A transaction that changes one row takes some ten allocations for each index, and the largest is one that the
 //! allocator does not keep at hand. With 64 connections these were a tenth of the processor time of an insert.
@@ -9,8 +9,8 @@
 use frond_txn::WriteSet;
 use parking_lot::Mutex;
 
-/// As many as there are, about, are writing at the same time. What a cleared set keeps is small, so all of them are
-/// not worth a place in the budget.
+/// About as many as transactions that write at the same time. A cleared set keeps little memory, so all of them
+/// together are not charged to the budget.
 const KEPT: usize = 64;
 
 /// See the module.
@@ -29,7 +29,7 @@ impl WriteSets {
         }
     }
 
-    /// Keeps what its transaction needs no more. A set that it does not keep is freed.
+    /// Keeps a set that its transaction no longer needs, or frees it when there are enough.
     pub fn leave(&self, mut writes: WriteSet) {
         if !writes.is_reusable() {
             return;

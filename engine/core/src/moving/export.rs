@@ -64,7 +64,8 @@ impl Core {
                 export.table.set_still(true);
             }
             export.described = Some(self.describe(&export.table)?);
-            // If not, a prepared transaction has committed since, or AUTO_INCREMENT values were logged: once more.
+            // Otherwise a prepared transaction has committed since, or AUTO_INCREMENT values were logged: try
+            // again.
             if export.table.needed_from().is_none() {
                 return Ok(export);
             }

@@ -1,4 +1,4 @@
-//! Whether an exported table fits the discarded one that it is imported into, and the definition that comes of the two.
+//! Whether an exported table fits the discarded one that it is imported into, and the definition that results from both.
 //!
 //! Tested by `tests/it/moving.rs`.
 

@@ -41,7 +41,7 @@ pub struct ImportFiles<'a> {
 /// An import whose files are open and fit. Dropping it changes nothing.
 pub struct Import {
     core: Arc<Core>,
-    /// That of the discarded table.
+    /// The definition of the discarded table.
     ours: Arc<TableDef>,
     /// The definition of the imported table, except for its number.
     def: TableDef,
@@ -288,7 +288,7 @@ impl Import {
         }
     }
 
-    /// The moment of the import.
+    /// Puts the imported table in the place of the discarded one, durably.
     fn put(&self, table: &Arc<Table>) -> Result<()> {
         let core = &self.core;
         let imaged = table.store().existing_file().is_some_and(|f| f.image_extent().is_some());

@@ -10,8 +10,8 @@
 //!
 //! Invariants
 //!
-//! - MV1. From the image that ends the beginning of an export to its end, no job of the table's trees begins and no
-//!   checkpoint of it is written: nothing that the image names changes in the file, nor do its headers.
+//! - MV1. From the image that completes the beginning of an export until the export ends, no job of the table's trees
+//!   begins and no checkpoint of it is written: nothing that the image names changes in the file, nor do its headers.
 //! - MV2. Whether a table is discarded does not change while it is open: discarding and importing make a table of
 //!   another number, and one record of the catalog puts it in the place of the old one.
 //! - MV3. A durable record takes the number of an imported table before its file is made, so the number is never used

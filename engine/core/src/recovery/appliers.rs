@@ -35,7 +35,7 @@ const WINDOW: usize = 4 << 20;
 /// The reader itself applies a window that ended early and is smaller than this: waking a thread
 /// would take longer.
 const SMALL: usize = 64 << 10;
-/// What a change counts beside its entries.
+/// Bytes that a change counts besides its entries.
 const OVERHEAD: usize = 64;
 
 /// Which record a change is from.
@@ -66,9 +66,9 @@ struct TreeChanges {
 
 #[derive(Default)]
 struct State {
-    /// Of the window that is being applied; the last one is next.
+    /// What is left of the window that is being applied; the last one is next.
     left: Vec<TreeChanges>,
-    /// Trees that threads are at.
+    /// Number of trees that threads are applying now.
     taken: usize,
     /// With the start of its record.
     failure: Option<(Lsn, Error)>,
@@ -216,7 +216,7 @@ impl Shared {
         state.left = window;
     }
 
-    /// A thread's life.
+    /// The loop of a thread.
     fn work(&self) {
         let mut state = self.state.lock();
         while !state.stop {
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// The reader applies trees as well, rather than to wait.
+    /// The reader applies trees as well, instead of waiting.
     fn help_until_done(&self) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -306,7 +306,7 @@ pub fn impossible_runs(lsn: Lsn, tree: TreeId) -> Error {
     Error::corruption("log", what)
 }
 
-/// For tests of the simulator, which is to notice.
+/// A seeded defect for tests of the simulator, which must find it.
 pub fn sabotage(entries: &mut Vec<(&[u8], EntryKind, &[u8])>) {
     if canary::active(canary::DROP_TOMBSTONES) {
         entries.retain(|(_, kind, _)| *kind == EntryKind::Put);

@@ -16,7 +16,7 @@ pub(crate) fn remove_orphans(core: &Core) -> Result<()> {
     let all = vfs.list().map_err(|e| Error::io("list", "the database directory", e))?;
     for name in all {
         if name == PIN_FILE {
-            // Of a backup that the end of the process broke.
+            // The description of a backup that the end of the process broke.
             vfs.remove(&name).map_err(|e| Error::io("remove", &name, e))?;
             continue;
         }

@@ -133,8 +133,8 @@ impl Loading {
     }
 }
 
-/// The trunks and the file's block map agree: each run is a block of one tree and lies where the map says; and no
-/// tree is ahead of the log, which ends at `end`. Running on, all that is asserted.
+/// The trunks and the file's block map agree: each run is a block of one tree and lies where the map says; and no tree
+/// is ahead of the log, which ends at `end`. Code that runs later asserts all of it.
 pub fn check_places(
     loaders: &[TreeLoader],
     file: Option<&TableFile>,
@@ -185,7 +185,7 @@ fn finish_tree(
     loader.finish(options, store.clone(), store, core.readers.clone(), &name)
 }
 
-/// A later definition of `table`, which has trees for all of its indexes then.
+/// Adopts a later definition: afterwards `table` has trees for all of its indexes.
 pub fn adopt(core: &Core, table: &Table, def: &TableDef) -> Result<()> {
     while let Some(index) = def.indexes.get(table.trees().len()) {
         let id = tree_id(table.id(), table.trees().len());
@@ -196,7 +196,7 @@ pub fn adopt(core: &Core, table: &Table, def: &TableDef) -> Result<()> {
     Ok(())
 }
 
-/// All definitions are known: no tree is left over.
+/// When all definitions are known: fails if a tree belongs to none of them.
 pub fn check_trees(table: &Table) -> Result<()> {
     if table.spare() == 0 {
         return Ok(());
@@ -222,7 +222,7 @@ pub fn check_image(image: &TableImage, lsn: Lsn, name: &str) -> Result<()> {
     }
 }
 
-/// A block that the log names is in use.
+/// Marks a block that the log names as in use.
 pub fn add_block(file: Option<&TableFile>, block: BlockId, extent: Extent) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     file.replay_add(block, frond_space::Extent { offset: extent.offset, len: extent.len })
@@ -303,8 +303,8 @@ mod tests {
         n
     }
 
-    /// A file with the image before the one that the log was trimmed for: the log leads on from it, so it
-    /// will do; but only until the log is trimmed again.
+    /// A file with the image before the one that the log was trimmed for: the log leads on from it, so it suffices; but
+    /// only until the log is trimmed again.
     #[test]
     fn an_older_image_that_will_do_holds_the_log_until_there_is_a_newer_one() {
         let vfs = MemVfs::stepped();

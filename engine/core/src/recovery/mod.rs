@@ -7,9 +7,9 @@
 //! meets the catalog of its own time. The first reading does not unpack transactions (rfc 0018);
 //! without it, entries that are in runs would be sorted into buffers again, without a bound.
 //!
-//! - R1. The file of a table that the log later drops may be gone, or be back after its removal was not
-//!   durable although the log it needs was trimmed. Such a table is *lost*: its records are skipped. A
-//!   table that is lost and still defined at the end is corruption; the error says why it was lost. With
+//! - R1. The log may drop a table further on. The file of such a table may be gone, or exist again because its
+//!   removal was not durable, although the log that it needs was trimmed. Such a table is *lost*: its records are
+//!   skipped. A table that is lost and still defined at the end is corruption; the error says why it was lost. With
 //!   `discard_damaged_tables` it is dropped at the end instead.
 //! - R2. All edits of a table are applied before its free space is computed and before anything can be
 //!   flushed.
@@ -25,7 +25,7 @@
 //! - R9. A table is opened with the definition of the first record that needs it. Image and edits may have trees
 //!   of indexes that only a later definition has: they wait for it, and none is left at the end.
 //!
-//! `recovery/replay.rs` is the second reading, `progress.rs` what the operator hears of it. `damaged.rs` handles lost
+//! `recovery/replay.rs` is the second reading, `progress.rs` reports it to the operator. `damaged.rs` handles lost
 //! tables, `files.rs` checks the files at the end. Tested by the simulator, which crashes at every step here too.
 
 pub(crate) mod loading;
@@ -116,7 +116,7 @@ impl Found {
         }
     }
 
-    /// Without the catalog there is nothing.
+    /// Fails when the catalog is lost: nothing can be opened without it.
     fn check_catalog(&mut self) -> Result<()> {
         self.lost.remove(&SYSTEM_TABLE).map_or(Ok(()), Err)
     }
@@ -266,7 +266,7 @@ impl Core {
         Ok(())
     }
 
-    /// The log is read to its end.
+    /// The log has been read to its end: finishes all tables.
     fn finish_tables(
         self: &Arc<Self>,
         names: &Names,
@@ -346,7 +346,7 @@ impl Core {
         }))
     }
 
-    /// Keeps in mind what a transaction attached to one tree (R5).
+    /// Remembers what a transaction attached to one tree (R5).
     fn note_attached(&self, lsn: Lsn, attached: &AttachedRuns, found: &mut Found) -> Result<()> {
         let AttachedRuns { tree, lists } = attached;
         let Some(loading) = self.loading(tree.table, found)? else { return Ok(()) };
@@ -442,7 +442,8 @@ impl Core {
     }
 }
 
-/// Every edit, and every run that a record names, follows the creation of the file: so it was removed.
+/// The error for a missing file. Each edit, and each record that names runs, comes after the creation of the file: so
+/// it was removed.
 fn no_file(store: &TableStore, id: TableId) -> Error {
     let what =
         format_args!("the file of table {id} is missing, the log has changes of it").to_string();

@@ -184,7 +184,8 @@ impl Core {
             reader.finish()?;
             kept.push((at, front.xid, txn));
         }
-        // Behind all exclusive locks: these are not in the records, but follow from the rows.
+        // After all exclusive locks. The shared locks are not in the records; they follow from the
+        // rows.
         for (at, xid, mut txn) in kept {
             let bad = |what: &str| Error::corruption("log", format_args!("record at {at}: {what}"));
             lock_parents_again(self, &mut txn.locker, txn.tables.values(), &txn.writes, &|tree| {

@@ -10,9 +10,9 @@ use crate::commit::core::Core;
 
 /// Between two messages.
 const SAY_EACH: Duration = Duration::from_secs(3);
-/// The clock is asked and the log marked after so many records of the second reading.
+/// The clock is read and the log marked after this many records of the second reading.
 const LOOK_EACH: u64 = 256;
-/// An operator is not told of less log than this, unless it takes long.
+/// The operator hears nothing of a log shorter than this, unless it takes long.
 const SAID_FROM: u64 = 1 << 20;
 
 /// See the module.

@@ -180,7 +180,7 @@ fn tree_behind<'t>(
     }
 }
 
-/// Checks the next `count` entries and passes on their bytes, some MiB at a time at most.
+/// Checks the next `count` entries and passes on their bytes in pieces of about [`PIECE`].
 fn in_pieces(
     reader: &mut RecordReader<'_>,
     count: usize,
@@ -190,7 +190,7 @@ fn in_pieces(
     let (mut from, mut passed, mut before) = (reader.position(), 0, &[][..]);
     for n in 0..count {
         let (key, ..) = reader.entry()?;
-        // The first one is not empty either.
+        // This also refuses an empty first key.
         if key <= before || key.len() > KEY_BYTES_MAX {
             return Err(bad_keys(lsn));
         }

@@ -11,8 +11,7 @@ use crate::commit::core::Core;
 use crate::engine::Engine;
 use crate::table::Table;
 
-/// For at most so many trees with waiting work the plans are looked at: enough to show the largest
-/// kinds of work.
+/// The plans of at most this many trees with waiting work are looked at: enough to show the largest kinds of work.
 const MOST_WAITING: usize = 1000;
 
 /// A piece of background work.
@@ -29,7 +28,7 @@ pub struct JobInfo {
     pub index: String,
     /// Since it began; `None` while it waits.
     pub age: Option<Duration>,
-    /// To be read, estimated, or held by a backup; 0: unknown.
+    /// Estimated bytes to be read, or bytes held by a backup; 0: unknown.
     pub bytes: u64,
     /// So far.
     pub bytes_written: u64,
@@ -98,7 +97,7 @@ impl Core {
         tables.iter().map(table).chain(indexes.iter().map(index)).collect()
     }
 
-    /// What trees offer, the failed ones among them.
+    /// Waiting work that trees offer, failed work included.
     fn jobs_waiting(&self) -> Vec<JobInfo> {
         let mut jobs = Vec::new();
         for (table, index) in self.ledger.offering(MOST_WAITING) {

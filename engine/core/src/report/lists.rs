@@ -16,7 +16,7 @@ const BATCH: usize = 512;
 /// At most this many of the transactions for which one waits are named.
 const MOST_BLOCKERS: usize = 100;
 
-/// What a transaction does.
+/// The state of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionState {
     Running,

@@ -10,15 +10,15 @@ use frond_txn::{DeadlockReport, LockObserver};
 use super::places::Places;
 use crate::commit::core::Core;
 
-/// What the owner of a database wants to know. Transactions are named by their connections
-/// (`OwnerHandle::set_label`); 0: none.
+/// Calls to the owner of a database. Transactions are named by their connections (`OwnerHandle::set_label`);
+/// 0: none.
 pub trait WaitHooks: Send + Sync {
     /// `waiter` sleeps from now on, on this thread, until one of `holders` ends. May interrupt transactions.
     fn waits(&self, waiter: u64, holders: &[u64]);
     /// That sleep is over.
     fn waited(&self, waiter: u64);
-    /// Which of two members of a deadlock rather gives way: below zero `a`, above zero `b`. Must not call the
-    /// engine.
+    /// Which of two members of a deadlock should be rolled back: below zero `a`, above zero `b`. Must not
+    /// call the engine.
     fn victim(&self, a: u64, b: u64) -> i32;
     /// The statement that a connection runs, for people; may be empty.
     fn statement(&self, connection: u64) -> String;
@@ -93,7 +93,7 @@ pub(crate) fn who(connection: u64, transaction: u64) -> String {
     }
 }
 
-/// One line for each member, and which of them gave way.
+/// One line for each member; and which of them was rolled back.
 pub(crate) fn deadlock_text(
     core: &Core,
     report: &DeadlockReport,

@@ -427,7 +427,7 @@ mod tests {
         }
     }
 
-    /// Beside what pages say: a page here has hundreds of entries.
+    /// The estimate looks into pages: a page here has hundreds of entries.
     #[test]
     fn ranges_within_a_page_are_estimated_by_the_distance_of_their_keys() {
         let values: Vec<u64> = (0..40_000).map(|n| 50 + 3 * n).collect();

@@ -76,7 +76,7 @@ impl Rows {
     /// Begins a load if that is possible (LD1).
     #[cold]
     fn begin_load(&mut self, txn: &mut Transaction, flags: WriteFlags) -> Result<bool> {
-        // Once, whatever comes out.
+        // Tried once, whatever the outcome.
         *txn.loading() = Loading::Off;
         if !flags.skip_foreign {
             self.refresh_foreigns(txn)?;
@@ -97,7 +97,7 @@ impl Rows {
                 _ => indexes[*index].unique,
             })
             .collect();
-        // A table that has rows, as most have, is not locked for a look.
+        // Looked at before it is locked: most tables have rows, and are not locked.
         if !self.is_empty_for(txn, &[0], flags)? {
             return Ok(false);
         }

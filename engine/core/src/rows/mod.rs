@@ -51,7 +51,7 @@ pub enum Written {
 pub struct Rows {
     table: Arc<Table>,
     codec: Arc<RowCodec>,
-    /// Of the definition that `codec` was made from.
+    /// The stamp of the definition that `codec` was made from.
     stamp: u64,
     /// Indexes that can be read; those behind them are being built, and only written.
     visible: usize,
@@ -72,7 +72,7 @@ pub struct Rows {
 #[derive(Clone, Copy)]
 struct Link {
     table: TableId,
-    /// It gets another key; otherwise it is deleted.
+    /// The row gets another key; otherwise it is deleted.
     updates: bool,
 }
 

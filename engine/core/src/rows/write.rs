@@ -248,7 +248,7 @@ impl Rows {
         flags.no_locks || txn.owns_row(&self.table, row.key(0))
     }
 
-    /// No reader has the new entry in a range that it locked. Whoever has read an entry that is there has locked its
+    /// Makes sure that no reader has locked a range with the new entry. Whoever has read an existing entry has locked its
     /// row, so changing and removing entries needs the row's lock alone (RX4).
     #[inline]
     fn lock_written(
@@ -266,7 +266,7 @@ impl Rows {
 
     /// The part of a secondary key that must be unique; `None` when it need not be (NULLs never conflict).
     fn unique_part<'e>(&self, entries: &'e Entries, index: usize) -> Option<&'e [u8]> {
-        // One that is being built is checked when it is complete.
+        // An index that is being built is checked when it is complete.
         if index < self.visible && self.codec.schema().indexes[index].unique {
             entries.unique_prefix(index)
         } else {

@@ -49,9 +49,10 @@ pub struct Table {
     store: Arc<TableStore>,
     counters: Counters,
     dropped: AtomicBool,
-    /// Held by `checkpoint/mod.rs`: nothing in the file changes while the table is exported.
+    /// While set, `checkpoint/mod.rs` writes no image (MV1): the table is exported, and its file does not
+    /// change.
     still: AtomicBool,
-    /// The definition says so from the beginning: who discards or imports makes a new table (MV2).
+    /// As the definition says at opening: discarding and importing make a new table (MV2).
     discarded: bool,
     /// Snapshots older than this may not read the table.
     oldest_snapshot: AtomicU64,
@@ -174,7 +175,7 @@ impl Table {
         known.history(&self.def(), stamp)
     }
 
-    /// Another number whenever the definition has changed.
+    /// A number that grows with every change of the definition.
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp.load(Ordering::Acquire)
@@ -189,7 +190,7 @@ impl Table {
         self.trees.slot(index.into()).unwrap_or_else(|| panic!("there is no tree {index}"))
     }
 
-    /// The tree whose number is the next one.
+    /// Adds the tree whose number is the next one.
     pub(crate) fn add_tree(&self, tree: Tree) {
         self.trees.add(tree);
     }
@@ -231,12 +232,12 @@ impl Table {
         &self.sampled
     }
 
-    /// What makes statistics old.
+    /// The state that decides whether statistics are old.
     pub(crate) fn state(&self) -> State {
         State { rows: self.rows(), changes: self.changes(), stamp: self.stamp() }
     }
 
-    /// The table was opened, and the catalog has these statistics.
+    /// When the table is opened: the catalog has these statistics.
     pub(crate) fn recover_statistics(&self, saved: Option<&Arc<KeyStatistics>>) {
         let Some(saved) = saved else { return };
         let def = self.def();
@@ -291,7 +292,7 @@ impl Table {
         self.discarded
     }
 
-    /// The table is exported: no checkpoint until `set_still(false)`. Returns what it was.
+    /// The table is exported: no checkpoint until `set_still(false)`. Returns the old value.
     pub(crate) fn set_still(&self, on: bool) -> bool {
         self.still.swap(on, Ordering::AcqRel)
     }
@@ -327,8 +328,8 @@ impl Table {
         }
     }
 
-    /// What a checkpoint at `lsn` has of the table, in constant time; the caller holds the commit mutex and
-    /// the edit mutex. The trees' images are made of the versions later, without the mutexes.
+    /// The table's part of a checkpoint at `lsn`, in constant time; the caller holds the commit mutex and the
+    /// edit mutex. The trees' images are made of the versions later, without the mutexes.
     pub(crate) fn version(&self, lsn: Lsn) -> (TableImage, Vec<Version>) {
         assert!(self.store.edits().is_locked(), "a version between an edit and its record (ST1)");
         let image = TableImage {

@@ -1,12 +1,13 @@
 //! AUTO_INCREMENT values: who takes the next ones.
 //!
-//! A statement that is run again elsewhere gets its first value from here and counts on from it there. So its values have to be
-//! consecutive, however many there are. While such a statement has the values to itself (`commit/transaction/numbers.rs`), others wait.
+//! A replica that runs a statement again begins with the statement's first value and counts on from it. So the statement's values must
+//! be consecutive, however many there are. While such a statement has the values to itself (`commit/transaction/numbers.rs`), others
+//! wait.
 //!
-//! - AV1. From the first value that a statement takes which has the values to itself, until it ends, the counter moves for it
-//!   alone. It first counts itself in `numbering`, then takes values. Others first read the counter, then `numbering`, then replace
-//!   what they have read. So who has read 0 there, and comes after that statement's first value, replaces nothing. (Both in the one
-//!   order of all such accesses.)
+//! - AV1. While a statement has the values to itself, the counter moves for it alone, from the first value that it takes until it ends.
+//!   It increments `numbering` and then takes values. Others read the counter, then `numbering`, then replace the counter if it is
+//!   still what they read. When one of them has read 0 in `numbering`, and the statement has taken its first value since the counter
+//!   was read, the counter has changed and is not replaced. (All these accesses have one order: `SeqCst`.)
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(crate) struct Busy;
 /// A statement that has the values of a table to itself.
 pub(crate) struct Numbering {
     table: Arc<Table>,
-    /// Kept until the transaction ends when there is none.
+    /// `None`: the transaction keeps the lock until it ends.
     lock: Option<LooseLock>,
 }
 
@@ -50,9 +51,9 @@ impl Drop for Numbering {
 }
 
 impl Table {
-    /// Reserves up to `wanted` consecutive values of the series `offset + n * increment` and returns the
-    /// first and how many. `None` when the 64-bit range is used up. For callers beside whom nobody has the values to
-    /// himself; the others ask their transaction.
+    /// Reserves up to `wanted` consecutive values of the series `offset + n * increment` and returns the first and how many. `None`
+    /// when the 64-bit range is used up. For callers that know that no statement has the values to itself; others ask their
+    /// transaction.
     pub fn reserve_auto_increment(
         &self,
         offset: u64,
@@ -62,7 +63,7 @@ impl Table {
         self.take_numbers(offset, increment, wanted, true).ok().flatten()
     }
 
-    /// The same. `in_turn`: the caller is not to wait for a statement that has the values to itself.
+    /// The same. `in_turn`: the caller need not wait for a statement that has the values to itself.
     pub(crate) fn take_numbers(
         &self,
         offset: u64,
@@ -83,8 +84,7 @@ impl Table {
         }
     }
 
-    /// A writer gave a row the value `used`: later values exceed it. For callers beside whom nobody has the values to
-    /// himself.
+    /// A writer gave a row the value `used`: later values exceed it. For callers that know that no statement has the values to itself.
     pub fn auto_increment_used(&self, used: u64) {
         self.pass_number(used, true).unwrap_or_default();
     }

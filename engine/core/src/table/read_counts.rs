@@ -17,7 +17,7 @@ pub struct ReadCounts {
     pub from_file: u64,
     /// Taken from what was read ahead with an earlier page.
     pub read_ahead: u64,
-    /// That reading from the file took.
+    /// The time that reading from the file took.
     pub time: Duration,
 }
 
@@ -38,7 +38,7 @@ pub fn begin() -> bool {
     begins
 }
 
-/// Ends it; what was read since.
+/// Ends counting; returns what this thread has read since [`begin`].
 pub fn end() -> ReadCounts {
     let Some(counts) = COUNTS.take() else { return ReadCounts::default() };
     COUNTING.fetch_sub(1, Ordering::Relaxed);

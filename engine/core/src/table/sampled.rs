@@ -1,4 +1,4 @@
-//! What was sampled of a table's indexes, as long as the table is open: the statistics in force, and when they are old.
+//! Samples of a table's indexes while the table is open: the statistics in force, and when they are old.
 //!
 //! - SMP1. Statistics in force are replaced as a whole: a reader never sees some of one sample and some of another.
 
@@ -18,12 +18,12 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// No definition has this stamp.
 const NO_STAMP: u64 = u64::MAX;
 
-/// What of a table makes its statistics old.
+/// The state of a table that decides whether its statistics are old.
 #[derive(Clone, Copy)]
 pub struct State {
     pub rows: u64,
     pub changes: u64,
-    /// Of its definition.
+    /// The stamp of its definition.
     pub stamp: u64,
 }
 
@@ -53,7 +53,7 @@ impl Sampled {
         self.number.load(Ordering::Acquire)
     }
 
-    /// The table was opened, and the catalog has this of it, of every index that is in use or not `whole`.
+    /// The table was opened, and the catalog has these statistics. `whole`: of every index that is in use.
     pub fn recovered(&self, saved: &Arc<KeyStatistics>, whole: bool, now: State) {
         // The changes of the table count from its opening.
         let stamp = if whole { now.stamp } else { NO_STAMP };
@@ -61,7 +61,7 @@ impl Sampled {
         self.unsaved.store(false, Ordering::Relaxed);
     }
 
-    /// A sample of the table as it was `then`.
+    /// Puts a sample in force; the table was as in `then` when it was taken.
     pub fn put(&self, found: Arc<KeyStatistics>, then: State) {
         self.changes.store(then.changes, Ordering::Relaxed);
         self.stamp.store(then.stamp, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Sampled {
         (self.is_unsaved() || self.is_old(state)) && !self.saved_at.lock().is_some_and(rests)
     }
 
-    /// The background has done what it could.
+    /// The background has just worked on the table, and leaves it alone for a while.
     pub fn rest_from(&self, now: Duration) {
         *self.saved_at.lock() = Some(now);
     }

@@ -183,7 +183,7 @@ impl TableStore {
         }
     }
 
-    /// A run's index is in memory.
+    /// Charges the budget for a run's index, which is in memory now.
     fn charge_index(&self, run: &RunMeta, bytes: usize) {
         let now = IndexInMemory { bytes, pages: run.pages };
         let before = self.indexes.lock().insert(run.block(), now);

@@ -40,7 +40,7 @@ pub(crate) struct Slot {
 pub(crate) struct Changes {
     /// Each with its length, 4 bytes, before it.
     pub keys: Vec<u8>,
-    /// Some are not in `keys`.
+    /// Some keys are not in `keys`.
     pub overflow: bool,
 }
 
@@ -62,7 +62,7 @@ impl Slot {
         self.watched.load(Ordering::Acquire)
     }
 
-    /// Begins anew with nothing noted, or ends.
+    /// Begins to note keys, with none noted yet, or ends it.
     pub fn watch(&self, on: bool) {
         *self.changes.lock() = Changes::default();
         self.watched.store(on, Ordering::Release);

@@ -42,7 +42,7 @@ pub fn without(table: &Table, name: &str) -> AlterSpec {
     spec
 }
 
-/// With an index on `columns`, before the others but for the primary one, as servers order them.
+/// Adds an index on `columns`, behind the primary one and before all others, as servers order them.
 pub fn with(mut spec: AlterSpec, name: &str, unique: bool, columns: &[u16]) -> AlterSpec {
     let part = |&column| Part { column, prefix: None, descending: false };
     let parts = columns.iter().map(part).collect();

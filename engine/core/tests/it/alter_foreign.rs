@@ -269,7 +269,7 @@ fn a_foreign_key_comes_while_others_write() {
         engine.check_alter(&table, &spec).unwrap();
         let (mut p, mut c) = (Bound::new(&engine, "p"), Bound::new(&engine, "c"));
         let mut alter = engine.alter_table(&table, spec).unwrap();
-        // From now on a row that is written needs its parent; and a parent that nobody has may go.
+        // From now on a row that is written needs its parent; a parent without children may be deleted.
         let mut txn = begin(&engine);
         assert_eq!(kind(c.insert(&mut txn, &[Some(1000), Some(99), None])), ErrorKind::NoParent);
         c.insert(&mut txn, &[Some(1000), Some(45), None]).unwrap();
@@ -402,7 +402,7 @@ fn a_row_without_a_parent_does_not_hide_by_moving_in_the_index() {
                 assert_eq!(kind(c.update(&mut txn, orphan, &new)), ErrorKind::NoParent);
                 txn.commit().unwrap();
             }
-            // One that has a parent goes on.
+            // A row that has a parent can be written.
             let mut txn = begin(&engine);
             let row = |x| [Some(1), Some(1), Some(x)];
             c.update(&mut txn, &row(1 + tries), &row(2 + tries)).unwrap();

@@ -160,7 +160,7 @@ fn a_copy_made_while_everything_changes_is_the_database_of_the_mark() {
         let restored = open(&copy);
         assert_eq!(contents(&restored), then, "seed {seed}");
         assert!(restored.check_all(&mut |_| {}).problems.is_empty(), "seed {seed}");
-        // The source is as if nothing had been.
+        // The backup has changed nothing in the source.
         let now: BTreeMap<String, Rows> =
             models.iter().map(|m| (m.name.clone(), m.rows.clone())).collect();
         assert_eq!(contents(&engine), now, "seed {seed}");
@@ -175,7 +175,8 @@ fn a_copy_made_while_everything_changes_is_the_database_of_the_mark() {
     }
 }
 
-/// What is in buffers alone is written, as it takes less space than its log, and the copy's log begins behind it.
+/// Changes that only buffers have are written to files, which takes less space than their log; the copy's log
+/// begins behind them.
 #[test]
 fn the_log_is_made_short_before_a_backup_and_a_short_one_is_left_alone() {
     let vfs = memory();

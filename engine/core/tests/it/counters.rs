@@ -222,7 +222,7 @@ fn impossible_row_ids_in_keys_are_corruption() {
     drop(engine);
     let e = Engine::open(Arc::new(copy(&vfs)), small()).err().expect("it opens");
     assert!(e.kind() == ErrorKind::Corruption && e.to_string().contains("row id"), "{e}");
-    // That table alone, and there is a way on.
+    // The error names that table alone, and says what to do.
     assert!(e.to_string().contains("open once with discard_damaged_tables"), "{e}");
     let options = Options { discard_damaged_tables: true, ..small() };
     let engine = Engine::open(Arc::new(vfs.clone()), options).unwrap();

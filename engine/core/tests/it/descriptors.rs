@@ -110,7 +110,7 @@ fn without_descriptors_statements_fail_and_the_engine_goes_on_when_there_are_som
         engine.background_step();
     }
     assert!(!engine.is_poisoned());
-    // What needs no file goes on.
+    // Statements that need no file go on.
     let table = engine.open_table("t3").unwrap();
     put(&engine, &table, b"more", b"");
     few.leave(30);

@@ -1,5 +1,5 @@
-//! Entries of indexes that are not those of the rows, planted behind the engine's typed rows: each is
-//! named. And rows that are written meanwhile, by which nothing is found.
+//! Index entries that do not match the rows, planted behind the engine's typed rows: the check names
+//! each of them. And rows that are written during a check: it finds nothing wrong.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;

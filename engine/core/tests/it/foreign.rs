@@ -343,7 +343,7 @@ fn child_and_parent_wait_for_each_other_and_no_row_dangles() {
     }
 }
 
-/// Child of the one, parent of the other, by an index in which it goes to and fro.
+/// A child of one table and parent of another, by an index in which its row moves back and forth.
 #[test]
 fn a_row_that_moves_in_its_index_is_found() {
     let engine = open(&memory());

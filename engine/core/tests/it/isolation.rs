@@ -188,7 +188,7 @@ fn a_snapshot_does_not_read_a_table_that_took_the_place_of_another() {
     let error = before.get(&t, 0, b"k", &mut value).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TableChanged, "{error}");
     assert!(engine.cursor(&mut before, &t, 0).is_err());
-    // What reads the newest versions has nothing to miss, nor has a snapshot taken since.
+    // Reads of the newest versions miss nothing, nor does a snapshot taken since.
     assert!(begin(&engine).get(&t, 0, b"k", &mut value).unwrap());
     assert!(read_committed(&engine).get_locked(&t, 0, b"k", RowMode::S, &mut value).unwrap());
 }

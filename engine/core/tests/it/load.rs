@@ -222,7 +222,7 @@ fn others_wait_for_a_load_and_a_load_does_not_begin_beside_others() {
     assert_eq!(insert(&mut mine, &mut txn, 700, 2), Written::Duplicate(0));
     txn.commit().unwrap();
     assert_holds(&engine, &t, &(0..1_000).map(|id| (id, 1)).collect());
-    // It is not empty any more.
+    // The table is not empty any more.
     let mut txn = begin(&engine);
     (2_000..3_000).for_each(|id| assert_eq!(insert(&mut mine, &mut txn, id, 1), Written::Done));
     txn.commit().unwrap();
@@ -415,7 +415,7 @@ fn a_cursor_from_before_a_load_does_not_miss_its_rows() {
     (0..1_000).for_each(|id| assert_eq!(insert(&mut t, &mut txn, id, 1), Written::Done));
     assert_eq!(number(&engine, "loads"), 1);
     assert_eq!(cursor.first(&txn).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // One that is opened now ends the load.
+    // A cursor that is opened now ends the load.
     let mut cursor = engine.cursor(&mut txn, t.table(), 0).unwrap();
     let (mut valid, mut rows) = (cursor.first(&txn).unwrap(), 0);
     while valid {

@@ -1,4 +1,4 @@
-//! Tables leave and come as files: exports, discarded rows, imports; hostile files, and crashes at every step.
+//! Tables as files: exports, discarded rows, imports; hostile files, and crashes at every step.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -63,12 +63,13 @@ fn fill(engine: &Engine, t: &mut Typed, n: u32) {
     txn.commit().unwrap();
 }
 
-/// A database whose log is longer than those of others, with a table `shop/t` of some hundred rows in all of the tree.
+/// A database whose log is longer than those of others, with a table `shop/t` of some hundred rows at all levels of
+/// the tree.
 fn source(hidden_primary: bool) -> (MemVfs, Engine, Typed) {
     source_of(1, hidden_primary)
 }
 
-/// The databases of directories in memory have the same number, unless some are drawn before.
+/// Databases of directories in memory get the same number, unless `drawn` random numbers are drawn before.
 fn source_of(drawn: u32, hidden_primary: bool) -> (MemVfs, Engine, Typed) {
     let vfs = memory();
     (0..drawn).for_each(|_| {

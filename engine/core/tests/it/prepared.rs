@@ -86,7 +86,7 @@ fn a_commit_in_two_steps_is_seen_at_the_second_and_survives() {
     }
 }
 
-/// What is not acknowledged yet when the process is killed was handed to the system.
+/// Changes that are not acknowledged yet when the process is killed were handed to the system.
 #[test]
 fn undecided_transactions_come_back_with_their_locks_and_end_either_way() {
     let vfs = memory();
@@ -151,7 +151,7 @@ fn names_are_unique_and_a_refused_one_changes_nothing() {
     assert_eq!(all(&engine, &t).len(), 1);
 }
 
-/// A server may end by name what a session is about to let go of.
+/// A server may end a transaction by its name while a session is about to release its handle.
 #[test]
 fn what_is_ended_by_its_name_is_over_for_its_handle() {
     let engine = open(&memory());
@@ -220,7 +220,7 @@ fn log_of_prepared_transactions_is_kept_or_written_again() {
     }
     attached.commit(true).unwrap();
     assert!(engine.commit_prepared(&xid(1)).unwrap());
-    // What is buffered holds the log from the prepare records on.
+    // Buffered changes hold the log from the prepare records on.
     for flushed in [false, true] {
         make_log(&engine, &other, 300 << 10);
         let crashed = open(&copy(&vfs));

@@ -55,7 +55,7 @@ fn truncated_dropped_and_recovered_tables_have_no_rows_of_before() {
     let table = engine.truncate_table("t").unwrap();
     assert_eq!(read(&engine, &table, 7).0, None);
     while engine.background_step() {}
-    // What is known of key 7 of the new one.
+    // Only what is known of key 7 of the new table.
     assert_eq!(number(&engine, "row_cache_rows"), 1, "memory of a truncated table");
     drop(table);
     engine.drop_table("t").unwrap();

@@ -45,7 +45,8 @@ fn rows_that_do_not_fit_in_memory_go_to_a_file_whose_space_is_used_again() {
             txn.commit().unwrap();
             while engine.background_step() {}
         }
-        // What edits have freed is free when the log is "durable", which is at the latest in a second.
+        // Space that edits have freed can be used when the log is "durable", after a second at the
+        // latest.
         engine.sync().unwrap();
         engine.optimize_table(&t, &mut || false).unwrap();
         sizes.push(vfs.contents("1.frd").unwrap().len());

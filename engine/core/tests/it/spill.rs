@@ -116,7 +116,8 @@ fn a_large_transaction_rolled_back_leaves_nothing() {
     assert_eq!(all(&engine, &t), [(key(0), b"before".to_vec())]);
 }
 
-/// What crashed before the commit, or was never committed when the process ended, takes no space.
+/// A transaction that a crash ended before its commit, or that was open when the process ended,
+/// takes no space.
 #[test]
 fn runs_of_a_transaction_that_was_never_committed_are_free_at_the_next_start() {
     let vfs = memory();

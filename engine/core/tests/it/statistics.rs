@@ -28,7 +28,7 @@ fn insert(engine: &Engine, typed: &mut Typed, rows: i32) {
     txn.commit().unwrap();
 }
 
-/// What the background does in a while.
+/// Lets the background work for a while.
 fn idle(vfs: &MemVfs, engine: &Engine) {
     vfs.advance(Duration::from_secs(11));
     while engine.background_step() {}
@@ -72,7 +72,7 @@ fn a_tenth_of_the_rows_has_to_change_before_they_are_sampled_again() {
     insert(&engine, &mut typed, ROWS / 10);
     idle(&vfs, &engine);
     assert_eq!(typed.table().key_statistics_number(), 1);
-    // By updates as well, which leave the number of rows.
+    // Updates make statistics old as well, although the number of rows stays the same.
     let update = |typed: &mut Typed, from: fn(i32) -> i32, to: fn(i32) -> i32| {
         let mut txn = begin(&engine);
         for n in 0..ROWS {

@@ -166,7 +166,7 @@ fn a_statement_that_has_the_values_to_itself_takes_consecutive_ones() {
     let mut two = impatient();
     let refused = two.reserve_auto_increment(&table, (1, 1), 1).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LockTimeout);
-    // What moves the counter waits, what does not need not.
+    // A value that moves the counter waits; one that does not move it need not.
     assert_eq!(two.auto_increment_used(&table, 50).unwrap_err().kind(), ErrorKind::LockTimeout);
     two.auto_increment_used(&table, 2).unwrap();
     assert_eq!(one.reserve_auto_increment(&table, (1, 1), 4).unwrap(), (3, 4));

@@ -253,7 +253,8 @@ impl Checker<'_> {
     }
 
     /// A place for each transaction such that overwrites and reads-from lead upwards; there is one when
-    /// they form no cycle. As near to the history's order as can be: few ways have to be walked then.
+    /// they form no cycle. Places are as near to the history's order as possible, so that few paths
+    /// have to be walked.
     fn places(&self) -> Vec<usize> {
         let n = self.edges.len();
         let flow = |i: usize| self.edges[i].iter().filter(|e| e.1 != Edge::Rw);
@@ -275,7 +276,7 @@ impl Checker<'_> {
         place
     }
 
-    /// A way from `from` to `to` over overwrites and reads-from.
+    /// A path from `from` to `to` over overwrites and reads-from.
     fn path(&self, from: usize, to: usize, place: &[usize]) -> Option<Vec<usize>> {
         if place[from] > place[to] {
             return None;
@@ -304,8 +305,8 @@ impl Checker<'_> {
         None
     }
 
-    /// Transactions that can be reached from each other, over edges of the allowed kinds: what is
-    /// left when those without a way in or out are taken away, again and again.
+    /// Transactions that can reach each other over edges of the allowed kinds: those left when
+    /// transactions without an edge in or without an edge out are removed again and again.
     fn cycle(&self, allowed: &[Edge]) -> Option<Vec<usize>> {
         let n = self.edges.len();
         let next = |i: usize| {
@@ -329,7 +330,7 @@ impl Checker<'_> {
         if left == 0 {
             return None;
         }
-        // Everything left is in a cycle or behind one: backwards one comes to it.
+        // Everything left is in a cycle or behind one: a walk backwards comes to the cycle.
         let within: BTreeSet<usize> = (0..n).filter(|i| ways_in[*i] > 0).collect();
         let mut at = *within.first()?;
         let mut seen = Vec::new();

@@ -106,7 +106,7 @@ fn one(lists: &Lists, process: u64, keys: u64, rng: &mut Rng) -> Txn {
                 ops.extend(read(&mut txn, &rows, (key, upto), Some(RowMode::S))?);
                 continue;
             }
-            // Without an exclusive lock two who have read the same list meet in a deadlock.
+            // Without an exclusive lock, two transactions that have read the same list meet in a deadlock.
             let mode = if rng.percent(80) { RowMode::X } else { RowMode::S };
             read(&mut txn, &rows, (key, key + 1), Some(mode))?;
             // With the list locked: numbers of a list are in the order of its commits.

@@ -27,7 +27,8 @@ fn whole_sectors(offset: u64, n: usize, len: usize) -> usize {
 pub(super) struct SimFile {
     pub(super) vfs: SimVfs,
     pub(super) inode: InodeNo,
-    /// Of the name it had when opened; a log segment is opened as a spare.
+    /// The class of the name that the file had when it was opened; a log segment is opened as a
+    /// spare.
     pub(super) class: Mutex<FileClass>,
     pub(super) write: bool,
 }

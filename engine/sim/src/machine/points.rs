@@ -71,7 +71,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// The log goes on in another segment, by what is seldom the one to fill it.
+    /// The log begins another segment, in a phase that seldom fills the one before.
     pub fn begins_a_segment_seldom(&self) -> bool {
         use Phase::{Background, Close, Definition, FlushAll, Sync};
         matches!(self.phase, Background | Close | Definition | FlushAll | Sync)

@@ -211,7 +211,7 @@ impl Sim {
         self.stop_if_poisoned()
     }
 
-    /// What a backup does to the database: the log is made short, for some rounds or to the end, and a pin is taken and given up.
+    /// Takes steps of a backup: the log is shortened, for some rounds or to the end; a pin is taken and given up.
     pub(super) fn backup(&mut self) -> Check {
         let rounds = self.rng.range(0, 30);
         let before = self.vfs.set_phase(Phase::FlushAll);

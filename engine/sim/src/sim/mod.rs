@@ -10,7 +10,7 @@
 //! - O4. The engine's own check is clean and its row counts are right.
 //! - O5. Recovering again gives the same, also after crashes inside recovery.
 //! - O6. The recovered database goes on working and matches the model.
-//! - O7. Every call ends (`watch` looks whether the run gets on).
+//! - O7. Every call ends (`watch` checks that the run makes progress).
 //! - O8. The same seed gives the same calls in the same order.
 //! - O9. After damage at rest: the right answer or `Corruption`.
 //!

@@ -14,7 +14,7 @@ use crate::machine::points::Phase;
 use crate::model::{Dump, PreparedState, TableNo};
 use crate::rng::Rng;
 
-/// At most so many at a time.
+/// The most prepared transactions at a time.
 const MOST: usize = 4;
 
 pub(super) fn xid(name: u64) -> Xid {
@@ -37,7 +37,7 @@ pub(super) fn list(engine: &Engine, dump: &mut Dump) {
 }
 
 impl Sim {
-    /// As [`list`], of those with one.
+    /// As [`list`], for those with a handle.
     pub(super) fn list_handles(&self, dump: &mut Dump) {
         let latest = self.model.latest();
         let logged =
@@ -213,10 +213,10 @@ impl Sim {
         real.commit(wait).map(drop)
     }
 
-    /// After a restart: the transactions that are prepared now, with their locks. As a coordinator
-    /// does, most are ended at once; those that had locked more than they changed always: the
-    /// engine restores such a lock for trees with private runs and secondary indexes only, and the
-    /// model does not know which these are.
+    /// After a restart: the transactions that are prepared now, with their locks. As a coordinator does,
+    /// most are ended at once. One that had locked more than it changed is always ended: the engine
+    /// restores such a lock for trees with private runs and secondary indexes only, and the model does not
+    /// know which these are.
     pub(super) fn prepared_found(&mut self) -> Check {
         let found: Vec<(u64, Arc<PreparedState>)> =
             self.model.latest().prepared.iter().map(|(name, p)| (*name, p.clone())).collect();
@@ -233,7 +233,7 @@ impl Sim {
                 self.end_prepared(name)?;
             }
             if self.stats.restarts != restarts {
-                // That start has seen to the others.
+                // That start has handled the others.
                 break;
             }
         }

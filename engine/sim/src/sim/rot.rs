@@ -21,8 +21,8 @@ enum Damage {
     Misdirected,
     CutShort,
     Removed,
-    /// The file as it was at an earlier close, no crash in between: behind a crash, a block may be a
-    /// second one of its number, and then an older copy of it is not told from it.
+    /// The file as it was at an earlier close, no crash in between: after a crash a second block may have the
+    /// same number, and an older copy cannot be told from it.
     OlderCopy,
 }
 
@@ -50,9 +50,9 @@ impl Sim {
         let older = self.older.as_ref();
         let Some((name, damage, at)) = damage(&mut disk, older, rng) else { return Ok(()) };
         self.stats.rotten_images += 1;
-        // A torn end of the log is not told from damage to what nothing promised yet. One flipped
-        // bit cannot hit both the last record and the promise behind it; larger damage can. A closed log
-        // that ends too early is noticed by what the catalog says (K5).
+        // A torn end of the log cannot be told from damage to records that no promise covers yet. One flipped bit
+        // cannot hit both the last record and the promise behind it; larger damage can. A closed log that ends
+        // too early is noticed by what the catalog says (K5).
         let log = FileClass::of(&name) == FileClass::Log;
         let exact = settled
             && !(log
@@ -109,8 +109,8 @@ impl Sim {
 
 /// Whether an error says what it should: the file at fault, or that there is no database without it.
 ///
-/// Newest segments that nothing promised may be gone unnoticed at first; then pages that they let be written over
-/// are found in the table's file, and it is blamed.
+/// Newest segments that no promise covers may be missing unnoticed at first. Pages that were then overwritten are
+/// found in the table's file, and the error blames that file.
 fn noticed(e: &Error, name: &str, damage: Damage) -> bool {
     let at_fault = match FileClass::of(name) {
         FileClass::Log => e.kind() == ErrorKind::Corruption || e.message().contains("log"),

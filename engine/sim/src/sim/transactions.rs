@@ -311,7 +311,7 @@ impl Sim {
         }
     }
 
-    /// That lock goes and no other, unless its row was asked for again.
+    /// Gives back that lock and no other, unless its row was asked for again.
     fn give_back(&mut self, i: usize, which: usize) -> Check {
         let txn = &mut self.txns[i];
         let loose = txn.loose.swap_remove(which);

@@ -13,9 +13,9 @@ use frond_cli::backup::manifest::{Manifest, PlainFile, TableFile};
 use frond_cli::backup::pack::{end, piece, Contents, Frames, Head, Kind, Next, Pack, Stream};
 use frond_vfs::{MemVfs, OpenHow, Vfs, VfsFile};
 
-/// Of a head: magic, version, length of the text.
+/// Bytes of a head in front of its text: magic, version, length of the text.
 const HEAD_FRONT: usize = 16;
-/// Of a frame, in front of its payload: kind, packing, two lengths, number.
+/// Bytes of a frame in front of its payload: kind, packing, two lengths, number.
 const FRONT: usize = 18;
 const SUM: usize = 8;
 const KIND_CONTENTS: u8 = 2;
@@ -122,7 +122,7 @@ fn sealed(input: &[u8]) -> Vec<u8> {
         if out[at] == KIND_CONTENTS && frame.end <= out.len() {
             let text = manifest_sealed(&out[at + FRONT..frame.end]);
             let len = u32::try_from(text.len()).unwrap_or(0).to_le_bytes();
-            // As long as it said before that it is, it stays wrong where it was.
+            // Equal lengths stay equal; a wrong length stays wrong.
             if out[at + 2..at + 6] == out[at + 6..at + 10] {
                 out[at + 6..at + 10].copy_from_slice(&len);
             }

@@ -199,7 +199,7 @@ pub fn open_and_read(vfs: &MemVfs) -> frond_base::Result<()> {
         txn.rollback();
     }
     let closed = engine.close();
-    // What is refused only when it is used may be met by the last flush as well.
+    // The last flush, too, may meet what is refused only when it is used.
     let expected = [ErrorKind::Corruption, ErrorKind::UnsupportedFormat, ErrorKind::Poisoned];
     assert!(closed.as_ref().err().is_none_or(|e| expected.contains(&e.kind())), "{closed:?}");
     Ok(())

@@ -158,7 +158,7 @@ pub fn exports(n: u64) -> Vec<Vec<u8>> {
     vec![described.encode()]
 }
 
-/// The checksum is made to fit.
+/// `input` with the right checksum is read as the description of an exported table.
 pub fn export(input: &[u8]) -> bool {
     let Some(split) = input.len().checked_sub(8) else { return false };
     let mut bytes = input.to_vec();
@@ -177,7 +177,7 @@ pub fn export(input: &[u8]) -> bool {
     }
 }
 
-/// The checksum is made to fit.
+/// `input` with the right checksum is read as the description of a pin.
 pub fn pin(input: &[u8]) -> bool {
     let Some(split) = input.len().checked_sub(8) else { return false };
     let mut bytes = input.to_vec();

@@ -1,8 +1,8 @@
 //! What log records say: the records of `engine/core/src/record.rs`, read as recovery reads them.
 //!
-//! An input is a row of records, each behind its length, its kind in the first byte. They are appended to the
-//! log of a database that was cut off, which is then opened: so the decoders run, and all that recovery makes
-//! of what they accept.
+//! An input is a sequence of records, each behind its length, its kind in the first byte. They are appended
+//! to the log of a database that was cut off, which is then opened: so the decoders run, and all that
+//! recovery makes of what they accept.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Every target with its own seeds and mutations of them: HB1 to HB3.
 //!
-//! `FROND_FUZZ_SECONDS` is how much of a processor each target gets (default 2); `FROND_FUZZ_SEED` repeats a
-//! run. Without it the day decides, so that runs add up. A failure prints the input, in hexadecimal: a test of the
-//! crate whose bytes they are.
+//! `FROND_FUZZ_SECONDS` is how much of a processor each target gets (default 2); `FROND_FUZZ_SEED` repeats a run.
+//! Without it the day decides, so that runs add up. A failure prints the input in hexadecimal: make it a test of
+//! the crate that reads these bytes.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // Reads /proc: no file of a database.
 
 mod random;

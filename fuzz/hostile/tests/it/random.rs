@@ -14,7 +14,7 @@ use crate::MEMORY;
 /// The longest that one input may take, of a processor.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// What this thread has had of the processor so far: other processes make no difference.
+/// Processor time of this thread so far: other processes make no difference.
 fn clock() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())

@@ -13,7 +13,7 @@ impl Transaction {
         self.locks_ranges || self.options.isolation == Isolation::Serializable
     }
 
-    /// Whether locks of rows that do not match are given back.
+    /// Whether locks on rows that do not match are given back.
     pub(crate) fn gives_back(&self) -> bool {
         self.options.isolation == Isolation::ReadCommitted && !self.locks_ranges
     }
@@ -148,7 +148,7 @@ impl Transaction {
         let tree = table.tree(index);
         value.clear();
         if let Some(kind) = self.own(tree.id(), key, Some(value))? {
-            // A cascade writes without a check.
+            // A cascade writes without checking this itself.
             self.check_conflict(table, index, key)?;
             return Ok(kind == EntryKind::Put);
         }

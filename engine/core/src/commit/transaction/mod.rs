@@ -9,7 +9,7 @@
 //! - X3. With [`Isolation::Snapshot`] and no `latest_writes`, a row that changed after the snapshot was
 //!   taken is never locked for writing: the caller gets [`ErrorKind::Conflict`] (first committer wins). (Held by the
 //!   seeded defect `SKIP_CONFLICTS`, which the simulator finds.)
-//! - X4. The write set is charged to the memory budget and takes a share of it: what is more is written to
+//! - X4. The write set is charged to the memory budget and takes a share of it: what exceeds the share is written to
 //!   the table files as private runs (`spill.rs`).
 //! - X5. A snapshot older than a table's `oldest_snapshot` does not read it: the rows that it should see were in an
 //!   older table of the same name. (Held by `tests/it/isolation.rs`.)
@@ -66,7 +66,7 @@ impl Default for TxnOptions {
     }
 }
 
-/// What to do when a lock is held by somebody else.
+/// What to do when another transaction holds a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnLocked {
     /// Wait up to the transaction's timeout.
@@ -172,7 +172,7 @@ impl Transaction {
     }
 
     /// Until the statement ends, its locking scans lock ranges and keep their locks, as with
-    /// [`Isolation::Serializable`]: for a statement that is run again elsewhere and must find the same rows there.
+    /// [`Isolation::Serializable`]: for a statement that a replica runs again and that must find the same rows there.
     pub fn lock_ranges(&mut self) {
         self.locks_ranges = true;
     }
@@ -186,8 +186,8 @@ impl Transaction {
         }
     }
 
-    /// The sequence at which a read of `table` happens: the snapshot's, or everything committed for a locking
-    /// read. An error when the table holds less than was there at the snapshot (X5).
+    /// The sequence at which a read of `table` happens: the snapshot's, or everything committed for a locking read.
+    /// Fails when the table does not hold all that was there at the snapshot (X5).
     pub(crate) fn read_at(&mut self, table: &Table, locking: bool) -> Result<Seq> {
         refuse_discarded(table)?;
         self.settle(table.id())?;
@@ -208,8 +208,8 @@ impl Transaction {
         Ok(at)
     }
 
-    /// Whether this transaction may change rows in versions that its snapshot does not see: where X3 does
-    /// not hold.
+    /// Whether this transaction may change rows whose newest versions its snapshot does not see: then X3 does not
+    /// hold.
     pub(crate) fn may_overtake_snapshot(&self) -> bool {
         self.options.latest_writes || self.options.isolation == Isolation::ReadCommitted
     }
@@ -260,7 +260,7 @@ impl Transaction {
         self.read_locked(table, index, key, value)
     }
 
-    /// Whether this transaction has no entries of its own in a tree: there is only what is committed.
+    /// Whether this transaction has no entries of its own in a tree, so that only committed ones are there.
     #[inline]
     pub(crate) fn owns_nothing(&self, table: &Table, index: IndexNo) -> bool {
         if self.tables.is_empty() {
@@ -458,7 +458,7 @@ impl Transaction {
                 core.commit_spilled(&self.writes, &mut self.spilled, tables, covered, &owner)
             };
             match done {
-                // Readers of ranges came meanwhile (RX2).
+                // Readers of ranges have come since (RX2): lock, and try again.
                 Err(e) if !covered && e.kind() == ErrorKind::LockNoWait => {}
                 done => break done?,
             }

@@ -1,8 +1,8 @@
 //! AUTO_INCREMENT values for transactions (AV1 in `table/numbers.rs`).
 //!
-//! A statement has the values to itself under an exclusive lock, so its waits for others and theirs for it are seen as deadlocks
-//! where they are some. The lock is on a key that no row has, and is given back when the statement ends. Others ask for it only while a
-//! statement counts itself in.
+//! A statement has the values to itself under an exclusive lock, so that its waits for others, and theirs for it, take part in the
+//! detection of deadlocks. The lock is on a key that no row has, and is given back when the statement ends. Others ask for the lock
+//! only while some statement is counted as holding it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{OnLocked, Transaction};
 use crate::table::numbers::{Busy, Numbering};
 use crate::table::Table;
 
-/// Of the first index; the keys of rows are longer.
+/// The key in the first index; keys of rows are longer.
 const KEY: &[u8] = &[];
 
 impl Transaction {

@@ -11,10 +11,9 @@ use super::plan::Plan;
 use crate::commit::core::Core;
 use crate::table::Table;
 
-/// Locks the parents of all rows that `writes` puts into `tables`. Where that cannot be said in keys of the
-/// parent (rows in private runs, which `has_runs` tells; parents that share a key), it locks the parent's
-/// tree. A lock that another prepared transaction holds exclusively is left out: the row was written
-/// without a check.
+/// Locks the parents of all rows that `writes` puts into `tables`. Where the parents' keys are not known
+/// (rows in private runs, which `has_runs` tells; parents that share a key), it locks the parent's tree. A
+/// lock that another prepared transaction holds exclusively is left out: the row was written without a check.
 pub(crate) fn lock_parents_again(
     core: &Arc<Core>,
     locker: &mut Locker,

@@ -31,8 +31,8 @@ impl Rows {
     /// the entries it had.
     ///
     /// # Errors
-    /// [`ErrorKind::Referenced`], [`ErrorKind::CascadeTooDeep`], [`ErrorKind::CascadeDuplicate`], and
-    /// all of a write of a child. The caller takes the row's change back.
+    /// [`ErrorKind::Referenced`], [`ErrorKind::CascadeTooDeep`], [`ErrorKind::CascadeDuplicate`], and all errors of
+    /// writing a child. The caller undoes the row's change.
     pub(in crate::rows) fn change_children(
         &mut self,
         txn: &mut Transaction,
@@ -83,8 +83,8 @@ impl Rows {
         let tree = to.child_schema.indexes[index].tree;
         let mut cursor = Cursor::new(to.child.clone(), tree, SEQ_MAX);
         let (mut from, mut how) = (prefix.clone(), Seek::Ge);
-        // Until a child is locked, others may move it, also to a place that the cursor has passed. So all are looked at
-        // again until none is new. Those that are locked stay, and nobody adds one: it ends.
+        // Until a child is locked, others may move it, also to a place that the cursor has passed. So the walk is
+        // repeated until it finds no new child. It ends: locked children stay, and nobody adds one.
         let (mut first, mut again) = (true, false);
         loop {
             cursor.look_anew();

@@ -14,7 +14,7 @@ use crate::commit::core::Core;
 use crate::commit::transaction::{Isolation, OnLocked, Transaction, TxnOptions};
 use crate::table::Table;
 
-/// A lock is waited for so often, for so long each time: in between the statement may be ended.
+/// A lock is waited for this often, for [`WAIT`] each time; in between the statement can be ended.
 const WAITS: u32 = 50;
 const WAIT: Duration = Duration::from_secs(1);
 /// Rows between two polls.

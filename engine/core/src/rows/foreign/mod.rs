@@ -13,9 +13,10 @@
 //! - FK2. A transaction that removes or changes a parent's key locks it exclusively, then reads the
 //!   newest version of the child's index. So a child that was written by a transaction still
 //!   running is behind the lock.
-//! - FK3. Plans are looked up anew after the locks of FK2 are held: a constraint that was added in between
+//! - FK3. Plans are looked up again after the locks of FK2 are held: a constraint that was added in between
 //!   has copied its rows under the locks of FK1.
-//! - FK4. What follows from a row is undone with it: a savepoint is around a row that has children.
+//! - FK4. The changes that follow from a row's change are undone with it: a savepoint is taken before a row
+//!   that has children is changed.
 
 mod again;
 mod children;

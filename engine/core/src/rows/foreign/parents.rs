@@ -112,7 +112,8 @@ fn check_parent(
     if let Some(old) = old {
         let mut before = Vec::new();
         let same = parent.bridge.cross(old.key(to.index), &mut before)? && before == wanted;
-        // The row has a parent if the constraint is in force. Otherwise each row that is written is checked (AF2).
+        // If the constraint is in force, the row has its parent already. While it is being added, each row that is
+        // written is checked (AF2).
         if same && !to.foreign.state.is_in_memory() {
             return Ok(());
         }
@@ -147,8 +148,8 @@ pub(super) fn find(txn: &mut Transaction, parent: &ParentIndex, key: &[u8]) -> R
         return Ok(cursor.seek(txn, key, Seek::Ge)? && cursor.key().starts_with(key));
     }
     let mut cursor = Cursor::new(table.clone(), tree, SEQ_MAX);
-    // A row that others move before it is locked may be anywhere, also before the cursor. So one look finds none, or
-    // one that stays where it is as soon as it is locked.
+    // Others may move a row before it is locked, also to a place before the cursor. So each look starts at the first
+    // entry, and the search ends when it finds none, or one that is still there after its row was locked.
     loop {
         cursor.look_anew();
         if !cursor.seek(txn, key, Seek::Ge)? || !cursor.key().starts_with(key) {

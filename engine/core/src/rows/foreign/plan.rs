@@ -23,7 +23,7 @@ pub struct ToParent {
     pub foreign: Arc<Foreign>,
     /// The index of the child that begins with the columns.
     pub index: usize,
-    /// From that index to itself: does the row have all values?
+    /// A bridge from that index to itself: it says whether the row has all values.
     pub present: KeyBridge,
     /// `None`: the parent does not exist, or does not fit.
     pub parent: Option<ParentIndex>,

@@ -1,5 +1,5 @@
-//! What a scan takes of entries and rows for a set of wanted columns. The last sets are kept: the statements on a table
-//! take turns, and compiling a set costs more than reading a row.
+//! The columns that a scan takes from entries and from rows, for a set of wanted columns. The last sets are kept: the
+//! statements on a table take turns, and compiling a set costs more than reading a row.
 
 use frond_row::{Projection, RowCodec};
 

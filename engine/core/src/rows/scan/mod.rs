@@ -1,6 +1,7 @@
 //! A scan over one index of typed rows: positions by search tuples, locks, decodes into record images.
 //!
-//! `scan/columns.rs` has the columns that it takes, `scan/seek.rs` positions it, `scan/locking.rs` locks its rows, `scan/ranges.rs` what is between them. Tested by the plugin's tests.
+//! `scan/columns.rs` chooses the columns that it takes, `scan/seek.rs` positions it, `scan/locking.rs` locks its rows, `scan/ranges.rs` the ranges between
+//! them. Tested by the plugin's tests.
 
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ pub struct Scan {
     row_key: Vec<u8>,
     row_value: Vec<u8>,
     prefix: Vec<u8>,
-    /// The lock of the current row, if it was new.
+    /// The lock of the current row, if the scan took it for this row.
     locked: Option<LooseLock>,
     place: Place,
     /// The key of [`Place::Gap`].
@@ -404,7 +405,7 @@ impl Scan {
             self.codec.decode(projection, key, value, record, hooks.blobs())?;
             match hooks.condition() {
                 Condition::Accept => {}
-                // It was read, so its row is locked (RX4).
+                // The scan has read the entry, so it locks its row (RX4).
                 Condition::Skip if self.locks_ranges(txn) => passes_over = true,
                 Condition::Skip => return Ok(Verdict::Skip),
                 Condition::End => return Ok(Verdict::End),

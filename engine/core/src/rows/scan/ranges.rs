@@ -1,11 +1,11 @@
-//! What a serializable scan has read, it locks: also what it did not find.
+//! A serializable scan locks what it has read, including the keys that it did not find.
 //!
 //! Invariants:
 //!
 //! - SR1. A candidate, and the end of a scan, is used only when everything between the beginning of the step and it is
 //!   locked, and the cursor was positioned after that. So a lock is followed by a restart of the step.
-//! - SR2. A scan with a known end (entries that match a tuple) locks up to it at once. Any other looks ahead, twice
-//!   as many entries each time, so that locks and restarts are few: it locks at most as many entries again as it reads.
+//! - SR2. A scan with a known end (entries that match a tuple) locks up to it at once. Any other looks ahead, twice as
+//!   many entries each time, so that locks and restarts are few: it locks at most as many entries ahead as it has read.
 //!
 //! A row that is read by its whole primary key needs no range: its row lock keeps others from inserting it.
 
@@ -22,7 +22,7 @@ use crate::commit::transaction::Transaction;
 const MOST_AHEAD: u32 = 1024;
 
 impl Scan {
-    /// Not with SKIP LOCKED, whose rows are any that are free.
+    /// Whether the scan locks ranges. Not with SKIP LOCKED, which promises no particular rows.
     pub(super) fn locks_ranges(&self, txn: &Transaction) -> bool {
         let locks = self.lock.is_some_and(|lock| !lock.at_snapshot && !lock.skip_locked);
         locks && txn.locks_ranges()

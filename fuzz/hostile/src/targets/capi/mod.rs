@@ -1,4 +1,5 @@
-//! The arguments of the C API: an input is a row of calls, each with arguments from the bytes behind it.
+//! The arguments of the C API: an input is a sequence of calls, each with arguments from the bytes behind
+//! it.
 //!
 //! Pointers are NULL or good, as their contract says (A2 of the library): everything else is anything.
 //! Lengths with a NULL pointer are anything, those with a good one are right; counts, enumerations, offsets
@@ -72,7 +73,7 @@ fn shared() -> &'static Mutex<Shared> {
     })
 }
 
-/// Rows of calls that make sense: a table, a transaction, changes and reads.
+/// Sequences of calls that make sense: a table, a transaction, changes and reads.
 pub fn calls(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = TestRng::new(seed);
     let order = [

@@ -68,7 +68,7 @@ impl Arguments<'_> {
         self.number(4) as c_int
     }
 
-    /// One in 16.
+    /// True once in 16 times.
     fn seldom(&mut self) -> bool {
         self.byte() % 16 == 15
     }
