@@ -1,11 +1,11 @@
-//! The options that say where a running server is, and who asks. Each command says with which of its own they go together
-//! (`mut_group` of the group `ConnectionArgs`).
+//! The options that say where a running server is, and which account to use. Each command declares with which of its own
+//! options they go together (`mut_group` of the group `ConnectionArgs`).
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// See the module's text. The port is an option of the commands, which use it otherwise as well.
+/// See the module's text. The port is an option of each command, because some commands use it otherwise as well.
 #[derive(Args, Clone, Default)]
 pub struct ConnectionArgs {
     /// The server's host (--port tells the port); without it, or localhost: through the socket

@@ -131,7 +131,7 @@ impl ReplayArgs {
             return Ok((way, None));
         }
         let (host, port) = match place.rsplit_once(':') {
-            // Colons without brackets are of an address.
+            // Without brackets, several colons belong to an IPv6 address.
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
                 let port = port.parse().map_err(|_| format!("'{port}' in '{place}' is no port"))?;
                 (host, Some(port))

@@ -64,7 +64,7 @@ pub struct DigestArgs {
 
     /// The log holds one of N statements: log_slow_rate_limit=N
     ///
-    /// Percona Server writes the limit into the log, MariaDB does not. Calls, sums, shares and ranks are of all statements then.
+    /// Percona Server writes the limit into the log, MariaDB does not. Calls, sums, shares and ranks then cover all statements.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Input")]
     pub rate: Option<u32>,
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::connection::ConnectionArgs;
 
-/// What is asked of a server.
+/// The source on a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     SlowLogTable,
@@ -43,7 +43,7 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// What is asked for; `None`: files.
+    /// The source that was chosen; `None`: files.
     pub fn source(&self) -> Option<Source> {
         match (self.slow_log_table, self.digests, self.processlist) {
             (true, ..) => Some(Source::SlowLogTable),
