@@ -69,7 +69,7 @@ pub struct IncrementalArgs {
     /// The directory to make; it must not exist, or be empty
     #[arg(value_hint = ValueHint::DirPath, required_unless_present = "stream", conflicts_with = "stream")]
     pub dir: Option<PathBuf>,
-    /// The backup that has the rest: full or incremental
+    /// The backup that has the remaining blocks: full or incremental
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub base: PathBuf,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub struct IncrementalArgs {
 /// How to copy, and from where.
 #[derive(Args)]
 pub struct HowArgs {
-    /// To standard output, for `frond backup receive` at the other end of a pipe, or for a file NAME.frb
+    /// Write to standard output, for `frond backup receive` at the other end of a pipe, or for a file NAME.frb
     #[arg(long)]
     pub stream: bool,
     /// Pack the backup into one file, DIR/backup.frb, compressed with zstd
@@ -92,8 +92,8 @@ pub struct HowArgs {
     /// Threads that copy, compress and encrypt
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_threads)]
     pub threads: usize,
-    /// Where a packed backup or a stream has the server's own and other engines' files for a while; DIR, or the
-    /// directory for temporary files, unless told
+    /// Where the server's own and other engines' files are kept while a packed backup or a stream is made (default: DIR,
+    /// or the directory for temporary files)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// Bytes per second to copy at most (not for mariadb-backup)
@@ -163,10 +163,10 @@ pub struct VerifyArgs {
     /// Only checksums
     #[arg(long)]
     pub quick: bool,
-    /// Compare with a running server, too: the one it was made of, or one that replicates from it
+    /// Also compare with a running server: the one that was backed up, or a replica of it
     #[arg(long)]
     pub against_server: bool,
-    /// Where to restore it for that; beside the backup unless told
+    /// Where to restore the backup for that (default: beside the backup)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// The server's port
@@ -314,10 +314,10 @@ pub struct ExtractArgs {
     /// Binary logs, or a directory that has them; may be given again
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, requires = "until")]
     pub binlogs: Vec<PathBuf>,
-    /// How it comes into the server; import, which is faster, where the server writes no binary log, else dump
+    /// How the table gets into the server (default: import, which is faster, if the server writes no binary log, else dump)
     #[arg(long, value_name = "WAY", value_enum)]
     pub through: Option<Through>,
-    /// Where to restore; beside the backup unless told
+    /// Where to restore (default: beside the backup)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
     /// The program that prepares other engines' files

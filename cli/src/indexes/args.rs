@@ -45,11 +45,11 @@ pub struct IndexesArgs {
     #[arg(long, conflicts_with = "files")]
     pub unused: bool,
 
-    /// Another server with the same tables, such as a replica: what it reads is used; HOST[:PORT] or a socket's path
+    /// Another server with the same tables, such as a replica: indexes read there are used; HOST[:PORT] or a socket's path
     #[arg(long, value_name = "SERVER", requires = "unused")]
     pub also: Vec<String>,
 
-    /// A slow log with plans (log_slow_verbosity=explain): what they name is used; may be given again
+    /// A slow log with plans (log_slow_verbosity=explain): indexes that they name are used; may be given again
     #[arg(long, value_name = "FILE", requires = "unused", value_hint = ValueHint::FilePath)]
     pub log: Vec<PathBuf>,
 

@@ -26,7 +26,7 @@ pub struct ServerArgs {
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at", "filter", "since", "until", "patterns"])]
     pub digests: bool,
 
-    /// Watch the processlist until --run-time or Ctrl-C: times are lower bounds, short statements are missed
+    /// Watch the processlist until --run-time or Ctrl-C; times are lower bounds, short statements are missed
     #[arg(long, group = "live", conflicts_with_all = ["files", "follow", "diff", "diff_at"])]
     pub processlist: bool,
 

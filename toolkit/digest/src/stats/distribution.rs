@@ -225,7 +225,7 @@ pub struct Summary {
     pub max: u64,
     /// Sample standard deviation in base units.
     pub stddev: f64,
-    /// The known ones of these figures; the others have no meaning.
+    /// Which of these figures are known; the others have no meaning.
     pub known: Known,
     fine: bool,
     /// Number of values that are zero. They are in the first bucket, together with times below 1 us.

@@ -63,8 +63,8 @@ pub(crate) struct Session {
     /// The client's lost bytes.
     pub(super) lost: Lost,
     pub(super) tls_records: u8,
-    /// The client sent something: one of its logins or commands was read, or the connection was seen
-    /// to be encrypted.
+    /// Whether the client sent anything; and whether it was understood: a login or a command was read,
+    /// or the connection was seen to be encrypted.
     pub(super) spoke: bool,
     pub(super) understood: bool,
     pub(super) had_gap: bool,

@@ -70,7 +70,7 @@ const SUMS: [(usize, Metric); 8] = [
     (16, Metric::SortRows),
 ];
 
-/// The table of digests.
+/// The tables of digests and of kinds of events.
 pub const TABLE: &str = "events_statements_summary_by_digest";
 pub const EVENTS_TABLE: &str = "events_statements_summary_global_by_event_name";
 

@@ -59,7 +59,7 @@ pub struct Class {
     rare: Option<Box<Rare>>,
     pub first: Option<Micros>,
     pub last: Option<Micros>,
-    /// First `Event::stamp`.
+    /// First and last `Event::stamp`.
     pub first_stamp: Option<Micros>,
     pub last_stamp: Option<Micros>,
     pub dbs: Top,
