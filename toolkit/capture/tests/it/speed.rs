@@ -1,5 +1,5 @@
 //! Measures how fast captures are read, in packets per second of one processor: run with
-//! `cargo test --release -p frond-querylog --test net -- --ignored --nocapture speed`.
+//! `cargo test --release -p frond-capture --test it -- --ignored --nocapture speed`.
 
 use super::traffic::*;
 use frond_capture::{Options, Traffic};
